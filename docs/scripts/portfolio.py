@@ -7,14 +7,15 @@ FOLDERS has a folder of triples for each data set that kgcal does not know by na
 appended as soon as they are there; what is there is not computed again, and several processes can share the file.
 
 Every configuration gets the CPU time of 100 epochs of TransE with the default settings, and more on a small graph. It
-is measured by the cross-fitted Brier score on validation after 1/9, 1/3 and all of its epochs, as in the race of the
-preset `auto`. It stops early if it is HOPELESS, compared with the best Brier score at the same share so far.
+is measured by FIGURES on validation after 1/9, 1/3 and all of its epochs, as in the race of the preset `auto`. It stops
+early if its mean gain, which decides the race, is HOPELESS, compared with the best one at the same share so far.
 """
 
 import csv
 import os
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -23,17 +24,19 @@ import numpy as np
 import torch
 from portfolio_pool import GRAPHS, POOL, load
 
-from kgcore.config import CorruptConfig, TrainConfig
+from kgcore.config import ASSUMED_BASE_RATE, CorruptConfig, TrainConfig
+from kgcore.config.choices import GAIN, POPULATIONS
 from kgcore.errors import FitError
 from kgcore.graph import KnowledgeGraph
 from kgcore.models.trained import TrainedModel
 from kgcore.training.loop import train
 from kgcore.tuning.objective import Objective
+from kgcore.tuning.race_result import SHARES, epochs_at
 from tasks.workspace.settings import ensure_home, mirror
 
-SHARES = (1 / 9, 1 / 3, 1.0)
-HOPELESS = (0.35, 0.15)  # after 1/9 and 1/3 of the epochs: a share of the way from the best Brier score to NO_SKILL
-NO_SKILL = 0.25
+FIGURES = ("brier", *POPULATIONS)  # of each measurement: the Brier score, and the gain of each population
+COLUMNS = ["graph", "configuration", "epochs", "seconds", *(f"{n} {at}" for at in ("1/9", "1/3", "1") for n in FIGURES)]
+HOPELESS = (0.35, 0.15)  # after 1/9 and 1/3 of the epochs: by which share of the best mean gain a trial is behind
 TIMED = ("family",)  # graphs on which epochs are timed
 SMALL, MOST = 10_000, 2.0  # graphs with fewer rows than SMALL have more epochs, at most MOST times as many
 CPU = torch.device("cpu")
@@ -82,43 +85,50 @@ def costs(folders: Path, out: Path) -> None:
             append(out, [name, round(float(np.exp(np.mean(np.log(found)))), 3), *(round(own, 2) for own in found)])
 
 
+def mean_gain(figures: Sequence[float | str]) -> float:
+    """Return the mean gain over the populations, from FIGURES."""
+    return float(np.mean([float(figure) for figure in figures[1:]]))
+
+
 def best_so_far(path: Path, graph: str, place: int) -> float:
-    """Return the lowest Brier score of a graph at a share of the epochs."""
-    found = [float(row[4 + place]) for row in rows_of(path) if row[0] == graph and row[4 + place]]
-    return min(found, default=np.inf)
+    """Return the highest mean gain of a graph at a share of the epochs, at least 0."""
+    cells = [row[4 + len(FIGURES) * place :][: len(FIGURES)] for row in rows_of(path) if row[0] == graph]
+    return max([mean_gain(figures) for figures in cells if figures[0]], default=0.0)
 
 
 def trial(graph: KnowledgeGraph, objective: Objective, name: str, config: TrainConfig, out: Path) -> Row:
-    """Train a configuration. Return epochs, CPU seconds, and the Brier score at each of SHARES, or an empty cell."""
-    marks = [max(1, round(share * config.epochs)) for share in SHARES]
-    found: list[float] = []
+    """Train a configuration. Return epochs, CPU seconds, and FIGURES at each of SHARES, or empty cells."""
+    measured: list[list[float]] = []
     started = time.process_time()
 
     def on_model(epoch: int, model: TrainedModel) -> None:
-        found.append(round(objective.measure(model)["brier"], 5))
-        place = len(found) - 1
-        if place < len(HOPELESS):
-            best = min(best_so_far(out, name, place), NO_SKILL)
-            if found[place] > best + HOPELESS[place] * (NO_SKILL - best):
-                raise EnoughError
+        figures = objective.measure(model)
+        place = len(measured)
+        measured.append([round(figures[figure], 5) for figure in FIGURES])
+        if place < len(HOPELESS) and figures[GAIN] < (1 - HOPELESS[place]) * best_so_far(out, name, place):
+            raise EnoughError
 
     try:
+        marks = [epochs_at(share, config.epochs) for share in SHARES]
         train(graph, config, CPU, on_model=on_model, model_epochs=marks, compiled=False)
     except EnoughError:
         pass
     except FitError as error:
         print(error, flush=True)
-        found = found or [0.25]
-    return [config.epochs, round(time.process_time() - started, 1), *found, *([""] * (len(SHARES) - len(found)))]
+        measured = measured or [[0.25, *len(POPULATIONS) * [0.0]]]
+    empty = (len(SHARES) - len(measured)) * len(FIGURES) * [""]
+    return [config.epochs, round(time.process_time() - started, 1), *np.ravel(measured).tolist(), *empty]
 
 
 def trials(folders: Path, cost_file: Path, out: Path, graphs: list[str]) -> None:
     """Try every configuration of the pool on the graphs."""
     locks = out.parent / f"{out.stem}.locks"
     locks.mkdir(exist_ok=True)
+    if not out.exists():
+        append(out, [*COLUMNS])
     for name in graphs:
         graph = load(name, folders, ensure_home() / "datasets", mirror())
-        objective = Objective(graph, "brier", CorruptConfig(), 0.5, np.random.default_rng(0))
+        objective = Objective(graph, GAIN, CorruptConfig(), ASSUMED_BASE_RATE, np.random.default_rng(0))
         longer = min(max(SMALL / len(graph.train), 1.0), MOST) * GRAPHS[name][3]
         for number, (own, settings) in enumerate(POOL.items()):
             try:

@@ -2,15 +2,16 @@
 
     python docs/scripts/portfolio_choice.py docs/scripts/portfolio_trials.csv
 
-A *race* among some configurations is repeated on the table: all are compared after 1/9 of their epochs, the best go on
-to 1/3, the best of these to the end, as in kgcore/tuning/race.py. The settings of the preset `default` always take
-part. The *regret* on a graph is the Brier score of the chosen configuration relative to the best one of the whole pool,
-less 1. Regrets are averaged over the graphs of a data set first, then over data sets.
+The figure is the mean gain over the populations (kgcore/tuning/gains.py), which is 1 for a perfect forecast. The *loss*
+of a trial is 1 less its mean gain. A *race* among some configurations is repeated on the table: all are compared after
+1/9 of their epochs, the best go on to 1/3, the best of these to the end, as in kgcore/tuning/race.py. The settings of
+the preset `default` always take part. The *regret* on a graph is the loss of the chosen configuration less that of the
+best one of the whole pool. Regrets are averaged over the graphs of a data set first, then over data sets.
 
 The choice is greedy: it adds the configuration that lowers two mean regrets most, that of the race and that of the best
 member; their sum counts. With the race alone, members that lose early would be welcome, because they do no harm. A
-graph of someone else is not one of those here. So the means are over COPIES of the table in which every model, and
-every trial, is better or worse by a random factor on each graph: log-normal, with the spreads MODEL_SPREAD and SPREAD.
+graph of someone else is not one of those here. So the means are over COPIES of the table in which the loss of every
+model, and of every trial, has a random factor on each graph: log-normal, with the spreads MODEL_SPREAD and SPREAD.
 """
 
 import csv
@@ -21,19 +22,21 @@ from pathlib import Path
 
 import numpy as np
 
+from kgcore.config.choices import POPULATIONS
+from kgcore.config.portfolio import PORTFOLIO
 from kgcore.tuning.race import SHARES, field_sizes
 
 USUAL = "transe"  # the settings of the preset `default`: it is in every race
 SIZE, COPIES = 10, 500
 MODEL_SPREAD, SPREAD = 0.15, 0.1
-NO_SKILL = 0.25  # the Brier score of the probability 1/2
+NO_SKILL = 1.0  # the loss of a forecast that knows nothing
 
 
 @dataclass(frozen=True)
 class Table:
     """The trials of the graphs.
 
-    values  (graphs, configurations, 3) Brier score at each of SHARES; a trial that was stopped keeps its last one
+    values  (graphs, configurations, 3) loss at each of SHARES; a trial that was stopped keeps its last one
     """
 
     graphs: tuple[str, ...]
@@ -67,19 +70,20 @@ class Table:
 PARTS = ("40", "100", "400", "2500", "8000", "12000")
 
 
-def read(path: Path) -> Table:
-    """Return the graphs on which every configuration was tried."""
-    found: dict[tuple[str, str], list[float]] = {}
-    for graph, name, _, _, *values in csv.reader(path.open()):
-        known = [float(value) for value in values if value]
-        found[graph, name] = known + known[-1:] * (len(SHARES) - len(known))
-    names = tuple(dict.fromkeys(name for _, name in found))
-    graphs = [graph for graph in dict.fromkeys(graph for graph, _ in found) if all((graph, n) in found for n in names)]
-    return Table(tuple(graphs), names, np.array([[found[graph, name] for name in names] for graph in graphs]))
+def read(path: Path, populations: Sequence[str] = POPULATIONS) -> Table:
+    """Return the graphs on which every configuration was tried, with the loss for some populations."""
+    losses: dict[tuple[str, str], list[float]] = {}
+    for row in csv.DictReader(path.open()):
+        gains = [[float(row[f"{name} {at}"] or "nan") for name in populations] for at in ("1/9", "1/3", "1")]
+        known = [1 - float(np.mean(of_share)) for of_share in gains if np.isfinite(of_share).all()]
+        losses[row["graph"], row["configuration"]] = known + known[-1:] * (len(SHARES) - len(known))
+    graphs, names = ([*dict.fromkeys(keys)] for keys in zip(*losses, strict=True))
+    graphs = [graph for graph in graphs if all((graph, name) in losses for name in names)]
+    return Table(tuple(graphs), tuple(names), np.array([[losses[graph, n] for n in names] for graph in graphs]))
 
 
 def raced(values: np.ndarray, models: np.ndarray, members: Sequence[int]) -> np.ndarray:
-    """Return the last Brier score (...,) of the winner of a race among members, for values (..., configurations, 3).
+    """Return the last loss (...,) of the winner of a race among members, for values (..., configurations, 3).
 
     models  (configurations,) number of the model of each configuration: the best of each model goes on first
     """
@@ -107,11 +111,11 @@ def mean_regret(values: np.ndarray, models: np.ndarray, weights: np.ndarray, mem
     """
     best = values[..., -1].min(axis=-1)
     found = raced(values, models, members) + values[..., list(members), -1].min(axis=-1)
-    return float((found / best - 2).mean(axis=0) @ weights)
+    return float((found - 2 * best).mean(axis=0) @ weights)
 
 
 def copies(table: Table) -> np.ndarray:
-    """Return the Brier scores (COPIES, graphs, configurations, 3) of the copies."""
+    """Return the losses (COPIES, graphs, configurations, 3) of the copies."""
     rng, shape, models = np.random.default_rng(0), (COPIES, len(table.graphs)), table.models
     own = SPREAD * rng.normal(size=(*shape, len(table.names)))
     shared = MODEL_SPREAD * rng.normal(size=(*shape, models.max() + 1))
@@ -131,40 +135,42 @@ def choose(table: Table, size: int = SIZE) -> list[str]:
 def regrets(table: Table, names: Sequence[str]) -> np.ndarray:
     """Return the regret (graphs,) of the race among configurations and the usual one."""
     members = [table.names.index(name) for name in dict.fromkeys((USUAL, *names))]
-    return raced(table.values, table.models, members) / table.values[..., -1].min(axis=-1) - 1
+    return raced(table.values, table.models, members) - table.values[..., -1].min(axis=-1)
 
 
 def best_single(table: Table) -> str:
     """Return the configuration with the lowest mean regret if it is trained without a race."""
-    last = table.values[..., -1]
-    return table.names[int(np.argmin(table.weights() @ (last / last.min(axis=1, keepdims=True) - 1)))]
+    return table.names[int(np.argmin(table.weights() @ table.values[..., -1]))]
 
 
-def show(table: Table) -> None:
-    """Print the leave-one-out table, and the choice from all graphs."""
+def show(table: Table, brier: Table) -> None:
+    """Print the regrets of the portfolio and of choices without the graph's data set, and the choice from all graphs.
+
+    brier  the same trials with the loss for hard negatives alone: their Brier score, relative to that of no skill
+    """
     last, datasets = table.values[..., -1], table.datasets
-    print("| graph | best of the pool | Brier | default | best single | auto, left out | auto |")
-    print("|---|---|---|---|---|---|---|")
-    chosen, rows = choose(table), []
-    for place, graph in enumerate(table.graphs):
-        others = table.without(datasets[place])
-        single, own = best_single(others), choose(others)
+    left_out = {}
+    for name in dict.fromkeys(datasets):
+        others = table.without(name)
+        left_out[name] = [best_single(others)], choose(brier.without(name)), choose(others)
+    print("| graph | best of the pool | gain | default | best single | by Brier | by gain | the portfolio |")
+    print("|---|---|---|---|---|---|---|---|")
+    rows = []
+    for place, (graph, name) in enumerate(zip(table.graphs, datasets, strict=True)):
+        single, *choices = left_out[name]
         best = int(last[place].argmin())
-        found = [
-            last[place, table.names.index(USUAL)] / last[place, best] - 1,
-            last[place, table.names.index(single)] / last[place, best] - 1,
-            regrets(table, own)[place],
-            regrets(table, chosen)[place],
-        ]
-        rows.append(found)
-        cells = " | ".join(f"{100 * regret:.1f} %" for regret in found)
-        print(f"| {graph} | {table.names[best]} | {last[place, best]:.4f} | {cells} |")
+        alone = [last[place, table.names.index(one)] - last[place, best] for one in (USUAL, *single)]
+        rows.append([*alone, *(regrets(table, [*names])[place] for names in (*choices, PORTFOLIO))])
+        cells = " | ".join(f"{100 * regret:.1f}" for regret in rows[-1])
+        print(f"| {graph} | {table.names[best]} | {100 * (1 - last[place, best]):.1f} | {cells} |")
     means = table.weights() @ np.array(rows)
-    print("| mean of the data sets | | | " + " | ".join(f"{100 * mean:.1f} %" for mean in means) + " |")
+    print("| mean of the data sets | | | " + " | ".join(f"{100 * mean:.1f}" for mean in means) + " |")
     print("\nbest single configuration of all graphs:", best_single(table))
-    for size, name in enumerate(chosen, start=1):
-        print(f"{size}. {name}: mean regret {100 * float(table.weights() @ regrets(table, chosen[:size])):.1f} %")
+    for title, names in (("the portfolio", [*PORTFOLIO]), ("chosen by the gain", choose(table))):
+        print(f"\n{title}, and the mean regret with each:")
+        for size, name in enumerate(names, start=1):
+            print(f"{size}. {name}: {100 * float(table.weights() @ regrets(table, names[:size])):.1f}")
 
 
 if __name__ == "__main__":
-    show(read(Path(sys.argv[1])))
+    show(*(read(Path(sys.argv[1]), names) for names in (POPULATIONS, POPULATIONS[:1])))

@@ -91,11 +91,11 @@ POOL = {
 GRAPHS: dict[str, tuple[str, int, str, float]] = {
     "umls": ("umls", 0, "", 1.0),
     "umls-40": ("umls", 40, "frequent", 1.0),
-    "family": ("family", 0, "", 1.0),
+    "family": ("family", 0, "", 0.5),
     "fb15k-237-400": ("fb15k-237", 400, "frequent", 0.5),
     "ppi5k-100": ("ppi5k", 100, "frequent", 0.4),
     "wn18rr-8000": ("wn18rr", 8000, "near", 1.0),
-    "fb15k-237-2500": ("fb15k-237", 2500, "near", 1.0),
+    "fb15k-237-2500": ("fb15k-237", 2500, "near", 0.5),
     "wn11": ("wn11", 0, "", 1 / 6),
     "fb13-12000": ("fb13", 12_000, "subjects", 1 / 3),
 }

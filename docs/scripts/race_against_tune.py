@@ -1,7 +1,6 @@
 """Compare the race of `kgcal run` on a folder of triples with a search over the models by the rules of `kgcal tune`.
 
     python docs/scripts/race_against_tune.py OUT FOLDER... > table.md
-    python docs/scripts/race_against_tune.py --most-epochs 33 OUT fb13-12000   # a graph of portfolio_pool.py
 
 For each FOLDER, OUT/NAME-auto.json has the results of `kgcal run --dataset FOLDER`, OUT/NAME-default.json those with
 `--preset default`, OUT/NAME-EPOCHS-best.json those of the best trial, and OUT/NAME-EPOCHS.db the trials.
@@ -9,11 +8,8 @@ OUT/seconds.json has the CPU times. What is there is not computed again, so the 
 
 The search has one study for all MODELS: the model is one more choice. The ranges, the sampler, the pruner, and the
 settings with which a model starts are those of `kgcal tune --model MODEL`. The first trials are the initial settings of
-each model, the next ones the neighbours of the best of these. The race and the search minimise the same figure: the
-cross-fitted Brier score on validation, with the same halves and the same negatives.
-
-A whole data set takes long. For a graph of docs/scripts/portfolio_pool.py, only the search is run: the race is repeated
-on docs/scripts/portfolio_trials.csv, and the best of the 50 recorded trials is a further column.
+each model, the next ones the neighbours of the best of these. The race and the search maximise the same figure: the
+mean gain on validation, with the same halves, the same negatives and the same missing facts.
 """
 
 import argparse
@@ -21,15 +17,13 @@ import math
 import shlex
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import torch
 from optuna import Study, Trial
-from portfolio_choice import USUAL, raced, read
-from portfolio_pool import GRAPHS, load
 from timed_runs import Results, Runs
 
 from kgcore.config import (
@@ -43,7 +37,7 @@ from kgcore.config import (
     TuneConfig,
     presets,
 )
-from kgcore.config.portfolio import PORTFOLIO
+from kgcore.config.choices import GAIN
 from kgcore.datasets.base import find_dataset
 from kgcore.datasets.prepare import prepare
 from kgcore.graph import KnowledgeGraph, Split
@@ -53,7 +47,6 @@ from kgcore.tuning.search import Plan, search
 from kgcore.tuning.space import Drawn, Space
 from kgcore.tuning.study import begun, best, completed, config_of, open_study
 from tasks.jobs.command import run_command
-from tasks.workspace.settings import mirror
 
 # model -> why it is not searched. An epoch of TransE on UMLS takes .03 s of CPU time
 LEFT_OUT = {
@@ -111,13 +104,13 @@ def run_trials(study: Study, space: AnyModel, graph: KnowledgeGraph, objective: 
             study.set_user_attr(NEIGHBOURS, model)
 
 
-def searched(runs: Runs, name: str, load_graph: Callable[[], KnowledgeGraph], space: AnyModel, trials: int) -> Study:
-    """Return the study of a graph, with all its trials."""
-    name = f"{name}-{space.most_epochs}"
-    study = open_study(runs.path(f"{name}.db"), "brier", space.firsts())
+def searched(runs: Runs, folder: Path, space: AnyModel, trials: int) -> Study:
+    """Return the study of a folder, with all its trials."""
+    name = f"{folder.name}-{space.most_epochs}"
+    study = open_study(runs.path(f"{name}.db"), GAIN, space.firsts())
     if len(begun(study)) < trials:
-        graph = load_graph()
-        objective = Objective(graph, "brier", CorruptConfig(), ASSUMED_BASE_RATE, np.random.default_rng(0))
+        graph = without_test(folder)
+        objective = Objective(graph, GAIN, CorruptConfig(), ASSUMED_BASE_RATE, np.random.default_rng(0))
         started = time.process_time()
         try:
             run_trials(study, space, graph, objective, trials)
@@ -146,36 +139,23 @@ def row(runs: Runs, folder: Path, models: Sequence[str], trials: int, most_epoch
     auto = runs.run(f"{name}-auto", dataset)
     usual = runs.run(f"{name}-default", [*dataset, "--preset", "default"])
     space = space_of(folder, models, most_epochs)
-    study = searched(runs, name, lambda: without_test(folder), space, trials)
+    study = searched(runs, folder, space, trials)
     settings = config_of(best(study))
     command = run_command(vars(replace(initial(folder, settings.model), train=settings)).values())
     again = runs.run(f"{name}-{most_epochs}-best", shlex.split(command)[2:])
     winner = auto["race"]["rows"][0]
     seconds, tests = runs.seconds, [lowest(results) for results in (auto, again, usual)]
+    ranks = [f"{results['ranks']['mrr']:.3f}" for results in (auto, again, usual)]
     times = f"{seconds[f'{name}-auto']:.0f} s", f"{seconds[f'{name}-auto'] / seconds[f'{name}-default']:.1f}"
-    cells = [name, winner["name"], *compared(winner["values"][-1][1], study), f"{tests[0]:.4f}", f"{tests[1]:.4f}"]
-    cells += [f"{100 * (tests[0] / tests[1] - 1):+.1f} %", f"{tests[2]:.4f}", *times]
-    return "| " + " | ".join([*cells, *spent(runs, name, study, most_epochs)]) + " |"
-
-
-def part_row(runs: Runs, name: str, models: Sequence[str], trials: int, most_epochs: int) -> str:
-    """Return the row of a graph of docs/scripts/portfolio_pool.py, with the race repeated on the recorded trials."""
-    table = read(Path(__file__).with_name("portfolio_trials.csv"))
-    place, members = table.graphs.index(name), [table.names.index(own) for own in (USUAL, *PORTFOLIO)]
-    value = float(raced(table.values[place], table.models, members))
-    last = table.values[place, :, -1]
-    winner = next(table.names[member] for member in members if last[member] == value)
-    space = space_of(Path(name), models, most_epochs)
-    study = searched(runs, name, lambda: load(name, runs.path("."), runs.path("datasets"), mirror()), space, trials)
-    cells = [name, winner, *compared(value, study), f"{table.names[int(last.argmin())]}", f"{last.min():.4f}"]
-    return "| " + " | ".join([*cells, *spent(runs, name, study, most_epochs)]) + " |"
+    cells = [name, winner["name"], *compared(winner["values"][-1][1], study), *(f"{brier:.4f}" for brier in tests)]
+    return "| " + " | ".join([*cells, *ranks, *times, *spent(runs, name, study, most_epochs)]) + " |"
 
 
 def compared(value: float, study: Study) -> list[str]:
-    """Return the cells of the race's value and the best trial's, and by how much the race is worse."""
-    found = best(study)
-    own = found.value or math.nan
-    return [f"{value:.4f}", f"{config_of(found).model}", f"{own:.4f}", f"{100 * (value / own - 1):+.1f} %"]
+    """Return the cells of the race's gain, the best trial's, and by how many points the race is better."""
+    trial = best(study)
+    gain = trial.value or math.nan
+    return [f"{100 * value:.1f}", f"{config_of(trial).model}", f"{100 * gain:.1f}", f"{100 * (value - gain):+.1f}"]
 
 
 def spent(runs: Runs, name: str, study: Study, most_epochs: int) -> list[str]:
@@ -185,33 +165,25 @@ def spent(runs: Runs, name: str, study: Study, most_epochs: int) -> list[str]:
 
 
 HEADER = (
-    "| graph | race: winner | valid | search: best | valid | race to search | race: test | search: test "
-    "| race to search | default: test | race: CPU time | to default | search: CPU time | to the end |"
-)
-HEADER_OF_PARTS = (
-    "| graph | race: winner | valid | search: best | valid | race to search | best of the pool | valid "
-    "| search: CPU time | to the end |"
+    "| graph | race: winner | gain | search: best | gain | race to search | race: Brier score | search | default "
+    "| race: MRR | search | default | race: CPU time | to default | search: CPU time | to the end |"
 )
 
 
 def main(arguments: list[str]) -> None:
-    """Print the tables of the folders and of the parts."""
+    """Print the table of the folders."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--trials", type=int, default=TuneConfig.trials)
     parser.add_argument("--most-epochs", type=int, default=TuneConfig.most_epochs)
     parser.add_argument("out", type=Path)
-    parser.add_argument("graphs", nargs="+")
+    parser.add_argument("folders", nargs="+", type=Path)
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     runs = Runs(options.out)
     models = [model for model in MODELS.names() if model not in LEFT_OUT]
-    parts = [name for name in options.graphs if name in GRAPHS]
-    given = models, options.trials, options.most_epochs
-    for header, names in ((HEADER, [n for n in options.graphs if n not in parts]), (HEADER_OF_PARTS, parts)):
-        if names:
-            print("\n" + header + "\n" + "|---" * (header.count("|") - 1) + "|")
-        for name in names:
-            print(part_row(runs, name, *given) if name in parts else row(runs, Path(name), *given), flush=True)
+    print(HEADER + "\n" + "|---" * (HEADER.count("|") - 1) + "|")
+    for folder in options.folders:
+        print(row(runs, folder, models, options.trials, options.most_epochs), flush=True)
 
 
 if __name__ == "__main__":
