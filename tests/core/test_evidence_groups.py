@@ -93,11 +93,11 @@ def test_a_graph_with_one_fact_or_without_facts_has_evidence(name: str) -> None:
         assert group.values(every_triple()).shape == (432, len(group.names))
 
 
-def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table, "ROWS_AT_ONCE", 50)
+def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     features, triples = Features.of(source_of(random_facts(0)), EVIDENCE.names()), every_triple()
-    one, three = features.evidence(triples), features.evidence(triples, threads=3)
-    np.testing.assert_array_equal(one.values, three.values)
+    whole = features.evidence(triples)
+    monkeypatch.setattr(table, "ROWS_AT_ONCE", 50)
+    np.testing.assert_array_equal(features.evidence(triples).values, whole.values)
 
 
 def test_names_are_unique_and_features_are_columns_in_their_order() -> None:
