@@ -18,6 +18,7 @@ from tests.core.rank_loop import rank_by_loop
 @pytest.mark.parametrize("name", ["transe", "distmult", "simple", "convkb", "conve", "capse"])
 @pytest.mark.parametrize("block", [None, 300])
 def test_ranks_equal_those_of_a_loop(small_graph: KnowledgeGraph, monkeypatch, name: str, block: int | None) -> None:
+    monkeypatch.setattr("kgcore.ranking.TILE_QUERIES", 16)
     if block:
         monkeypatch.setattr(pair_scores, "LARGEST_BLOCK", block)  # the 40 entities are scored in parts
         monkeypatch.setattr(tiles, "TILE_ENTITIES", 24)
