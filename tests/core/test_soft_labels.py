@@ -113,7 +113,7 @@ def test_all_metrics_but_the_brier_score_are_those_of_weighted_duplicates(rng: n
     assert hard["brier"] == pytest.approx(soft["brier"] + np.mean(c * (1 - c)))
     assert soft["brier_uncertainty"] == pytest.approx(np.var(c))
     parts = brier_parts(draw_of(q, c))
-    assert parts.score == pytest.approx(soft["brier"])
+    assert parts.miscalibration - parts.discrimination + parts.uncertainty == pytest.approx(soft["brier"])
     assert parts.uncertainty == pytest.approx(np.var(c))
     others = set(hard) - {"brier", "brier_uncertainty", "debiased_rmsce"}  # debiasing counts rows
     for name in others:
