@@ -17,7 +17,8 @@ class ScoreRuns:
     A run is a score of positives and the scores above it up to the next score of positives. The scores above it belong
     to negatives alone, so a curve that falls there would fit better than any that rises: pool adjacent violators merges
     them with the score below. If the sample has fewer negatives than positives, a run ends with a score of negatives
-    instead, by the same argument. So no more runs than rows of the rarer label are pooled.
+    instead, by the same argument. So no more runs than rows of the rarer label are pooled. If neither label is rare,
+    each distinct score is a run.
 
     first, last  (r,) lowest and highest score of the run, increasing
     weights      (r, 2) total weight of the negatives and of the positives
