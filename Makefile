@@ -59,7 +59,7 @@ bench: $(READY) ## measure speeds, as ratios taken in one run
 	$(BIN)/python benchmarks/score.py --dataset family --model transe --model complex --model rotate
 	$(BIN)/python benchmarks/pairs.py --dataset family
 	$(BIN)/python benchmarks/evaluation.py
-	$(BIN)/python benchmarks/calibrate.py --rows 10000000
+	$(BIN)/python benchmarks/calibrate.py
 	$(BIN)/python benchmarks/startup.py
 
 bench-peers: $(READY) ## measure training beside PyKEEN, AmpliGraph and PyTorch-BigGraph, which pip installs

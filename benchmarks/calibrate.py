@@ -1,19 +1,16 @@
-"""Measure calibration at scale: samples of many weighted corruptions, read from a file in blocks.
+"""Measure calibration at scale: a sample of many weighted corruptions in memory.
 
-python benchmarks/calibrate.py [--rows 100000000] [--peer-rows 10000000] [--json]
+python benchmarks/calibrate.py [--rows 10000000] [--json]
 
-A file of random float32 scores is written first: one row in a hundred is a positive, and each corruption has a weight
-of its own. Then calibrators are fitted to the file, and the probabilities of isotonic regression are measured. On
-`--peer-rows` rows in memory, isotonic regression is compared with scikit-learn's, in turns.
+One row in a hundred is a positive, and each corruption has its own weight. Calibrators are fitted to the sample, and
+the probabilities of isotonic regression are measured. Isotonic regression is compared with scikit-learn's, in turns.
 """
 
 import argparse
 import json
 import resource
-import tempfile
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from statistics import median
 from typing import Any
 
@@ -23,44 +20,27 @@ from sklearn.isotonic import IsotonicRegression
 from kgcore.calibration.base import Calibrator
 from kgcore.calibration.isotonic import Isotonic
 from kgcore.calibration.sample import CalibrationSample
-from kgcore.calibration.stream import Block, SampleStream
 from kgcore.metrics.bins import bin_starts, binned_ece_of
 from kgcore.metrics.corp import decompose, recalibrated, variance_loss
 from kgcore.metrics.reliability import equal_width_bins
 from kgcore.metrics.smooth import smooth_ece_of
-from kgcore.metrics.tally import Tally, pooled, tally
+from kgcore.metrics.tally import SortedRows
 from kgcore.registries import CALIBRATORS
 
-COLUMNS, WRITTEN, READ, ROUNDS, RATE = 3, 2**20, 2**15, 3, 0.01
+ROUNDS, RATE = 3, 0.01
 
 
-def write(path: Path, rows: int) -> None:
-    """Write rows of (score, label, weight) as float32. The scores of positives are N(2, 1), the others N(0, 1)."""
+def sample_of(rows: int) -> CalibrationSample:
+    """Return a sample. The scores of positives are N(2, 1), those of corruptions N(0, 1), weighted by U(0.5, 2)."""
     rng = np.random.default_rng(0)
-    with path.open("wb") as file:
-        for start in range(0, rows, WRITTEN):
-            count = min(WRITTEN, rows - start)
-            labels = rng.random(count) < RATE
-            scores = rng.normal(size=count) + 2 * labels
-            columns = np.stack([scores, labels, np.where(labels, 1.0, rng.uniform(0.5, 2, count))], axis=1)
-            columns.astype(np.float32).tofile(file)
+    labels = (rng.random(rows) < RATE).astype(np.float64)
+    weights = np.where(labels == 1, 1.0, rng.uniform(0.5, 2, rows))
+    return CalibrationSample(rng.normal(size=rows) + 2 * labels, labels, weights)
 
 
-def from_file(path: Path) -> SampleStream:
-    """Return the rows of a file as a stream."""
-
-    def read() -> Iterator[Block]:
-        with path.open("rb") as file:
-            while len(block := np.fromfile(file, np.float32, COLUMNS * READ)):
-                scores, labels, weights = block.reshape(-1, COLUMNS).T.astype(np.float64)
-                yield scores, labels, weights
-
-    return SampleStream(read)
-
-
-def figures(stream: SampleStream, calibrator: Calibrator) -> dict[str, float]:
-    """Return metrics of a calibrator on a stream, which is read once."""
-    t: Tally = pooled(tally(calibrator.calibrate(f), y, w) for f, y, w in stream.blocks())
+def figures(sample: CalibrationSample, calibrator: Calibrator) -> dict[str, float]:
+    """Return metrics of a calibrator on a sample."""
+    t = SortedRows(calibrator.calibrate(sample.scores), sample.labels, sample.weights).tally()
     brier = t.mean((1 - t.q) ** 2, t.q**2)
     return {
         "brier": brier,
@@ -77,15 +57,13 @@ def timed(run: Callable[[], object]) -> float:
     return time.perf_counter() - started
 
 
-def against_scikit_learn(path: Path, rows: int) -> dict[str, float]:
-    """Return the time of isotonic regression in memory over that of scikit-learn, and their largest difference."""
-    columns = np.fromfile(path, np.float32, COLUMNS * rows).reshape(-1, COLUMNS).T.astype(np.float64)
-    sample, grid = CalibrationSample(*columns), np.linspace(columns[0].min(), columns[0].max(), 100_001)
-    scores, labels, weights = columns
+def against_scikit_learn(sample: CalibrationSample) -> dict[str, float]:
+    """Return the time of isotonic regression over that of scikit-learn, and their largest difference."""
+    f, y, w = sample.scores, sample.labels, sample.weights
+    grid = np.linspace(f.min(), f.max(), 100_001)
     ours, peer = Isotonic(), IsotonicRegression(out_of_bounds="clip", y_min=0, y_max=1)
     taken = [
-        (timed(lambda: ours.fit_sample(sample)), timed(lambda: peer.fit(scores, labels, sample_weight=weights)))
-        for _ in range(ROUNDS)
+        (timed(lambda: ours.fit_sample(sample)), timed(lambda: peer.fit(f, y, sample_weight=w))) for _ in range(ROUNDS)
     ]
     difference = float(np.abs(ours.calibrate(grid) - peer.predict(grid)).max())
     return {
@@ -96,36 +74,28 @@ def against_scikit_learn(path: Path, rows: int) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="time and memory of calibration at scale")
-    parser.add_argument("--rows", type=int, default=100_000_000)
-    parser.add_argument("--peer-rows", type=int, default=10_000_000, help="rows of the comparison; 0: no comparison")
+    parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--json", action="store_true", help="print one line of JSON")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "rows.f32"
-        write(path, given.rows)
-        found: dict[str, Any] = {"rows": given.rows, "seconds": {}}
-        found["seconds"]["read once"] = round(timed(lambda: sum(len(f) for f, _, _ in from_file(path).blocks())), 2)
-        fitted: dict[str, Calibrator] = {}
-        for name in ("isotonic", "smoothed_isotonic", "platt", "beta"):
-            fitted[name] = CALIBRATORS.get(name)()
-            found["seconds"][name] = round(timed(lambda one=fitted[name]: one.fit_stream(from_file(path))), 2)
-        started = time.perf_counter()
-        found["isotonic"] = figures(from_file(path), fitted["isotonic"])
-        found["seconds"]["metrics of isotonic"] = round(time.perf_counter() - started, 2)
-        found["peak_rss_mb"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
-        if given.peer_rows:
-            found |= against_scikit_learn(path, min(given.peer_rows, given.rows))
+    sample = sample_of(given.rows)
+    found: dict[str, Any] = {"rows": given.rows, "seconds": {}}
+    fitted: dict[str, Calibrator] = {}
+    for name in ("isotonic", "smoothed_isotonic", "platt", "beta"):
+        fitted[name] = CALIBRATORS.get(name)()
+        found["seconds"][name] = round(timed(lambda one=fitted[name]: one.fit_sample(sample)), 2)
+    started = time.perf_counter()
+    found["isotonic"] = figures(sample, fitted["isotonic"])
+    found["seconds"]["metrics of isotonic"] = round(time.perf_counter() - started, 2)
+    found["peak_rss_mb"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    found |= against_scikit_learn(sample)
     if given.json:
         print(json.dumps(found))
         return
-    print(f"{given.rows:,} weighted rows in a file, read in blocks of {READ:,}; at most {found['peak_rss_mb']:,} MB:")
+    print(f"{given.rows:,} weighted rows; at most {found['peak_rss_mb']:,} MB:")
     for name, seconds in found["seconds"].items():
         print(f"  {name:<20} {seconds:8.2f} s")
-    if given.peer_rows:
-        print(
-            f"isotonic regression in memory, {min(given.peer_rows, given.rows):,} rows: time over that of scikit-learn"
-        )
-        print(f"  {found['times_of_scikit_learn']:.2f}; values within {found['difference']:.0e}")
+    print(f"isotonic regression: time over that of scikit-learn {found['times_of_scikit_learn']:.2f}")
+    print(f"  values within {found['difference']:.0e}")
 
 
 if __name__ == "__main__":

@@ -11,15 +11,12 @@ from kgcore.errors import KgcalWarning, first_line
 T = TypeVar("T")
 
 
-def compile_if_possible(
-    function: Callable[..., T], doing: str, instead: Callable[..., T] | None = None
-) -> Callable[..., T]:
+def compile_if_possible(function: Callable[..., T], doing: str) -> Callable[..., T]:
     """Return the function in a form that torch.compile compiles at its first call.
 
-    doing    name of the work that the function does, for the warning, such as "training"
-    instead  function to call if the compilation fails; None = `function` itself, not compiled
+    doing  name of the work that the function does, for the warning, such as "training"
 
-    If the compilation fails, one KgcalWarning says that `doing` is slower.
+    If the compilation fails, the function itself is called, and one KgcalWarning says that `doing` is slower.
     """
     # Without isolate_recompiles, all functions with the same source share a cache of 8: the ninth is not compiled.
     fast = torch.compile(function, dynamic=False, isolate_recompiles=True)  # type: ignore[call-overload]
@@ -35,6 +32,6 @@ def compile_if_possible(
                 failed = True
                 reason = f"{doing} runs without torch.compile, which is slower: {first_line(error)}"
                 warnings.warn(reason, KgcalWarning, stacklevel=2)
-        return (instead or function)(*args)
+        return function(*args)
 
     return call

@@ -1,5 +1,7 @@
 """The errors that a user can cause. A message is one sentence: what is wrong, where it is, and what would be right."""
 
+from collections.abc import Mapping
+
 MOST_FAULTS = 10  # a message lists this many faults, and only counts the others
 
 
@@ -29,6 +31,18 @@ def raise_faults(faults: list[str]) -> None:
         return
     more = f" (and {len(faults) - MOST_FAULTS:,} more)" if len(faults) > MOST_FAULTS else ""
     raise InputError("; ".join(faults[:MOST_FAULTS]) + more)
+
+
+def check_format(what: str, data: Mapping[str, object], expected: int) -> None:
+    """Raise InputError unless the key `format` of a JSON object is the one format that this version reads.
+
+    what  what the object is, in the plural, such as `calibrators`
+    """
+    if data.get("format") != expected:
+        raise InputError(
+            f"this version of kgcal reads {what} of format {expected}, not {data.get('format')!r}: run the stage that "
+            "made them again"
+        )
 
 
 def first_line(error: BaseException) -> str:

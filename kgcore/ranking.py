@@ -21,7 +21,6 @@ def filtered_ranks(
     trained: TrainedModel,
     triples: Triples,
     known: TripleIndex,
-    rows: int | None = None,
     on_block: Callable[[int], None] = lambda done: None,
 ) -> Floats:
     """Return the filtered ranks (n, 2) of triples (n, 3). Column 0 replaces the subject, column 1 the object.
@@ -31,15 +30,14 @@ def filtered_ranks(
     ("filtered"); paper, section 5.
 
     known     facts that do not count as corruptions
-    rows      triples per block; None = 256, or 16 for a model without queries. Memory for a model with queries on a
-              CPU: a few tiles of scores; a block has at most 256 triples. Otherwise rows x E scores, and at most
-              LARGEST_BLOCK numbers to compute them, because entities are scored in parts
     on_block  function that is called after each block with the number of triples ranked so far
+
+    A block has TILE_QUERIES triples, or 16 for a model without queries. Memory for a model with queries on a CPU: a few
+    tiles of scores. Otherwise the scores of a block against all entities, and at most LARGEST_BLOCK numbers to compute
+    them, because entities are scored in parts.
     """
     by_tiles = has_queries(trained.model) and trained.embeddings.entities.device.type == "cpu"
-    if rows is None:
-        rows = TILE_QUERIES if trained.model.by_queries else 16
-    rows = min(rows, TILE_QUERIES) if by_tiles else rows
+    rows = TILE_QUERIES if trained.model.by_queries else 16
     ranks = np.empty((len(triples), 2))
     step, ranks_of_block = (rows * BLOCKS_AT_ONCE, _tile_ranks) if by_tiles else (rows, _matrix_ranks)
     start = 0

@@ -213,21 +213,16 @@ def _defaults(arguments: ast.arguments) -> dict[str, str]:
 def build(component: Callable[..., U], options: Mapping[str, float | bool], *positional: Any) -> U:
     """Return component(*positional, **options), after a check of the options.
 
-    Raises InputError if an option is unknown, if a switch is neither true nor false, or if a number is given as true or
-    false. A switch may also be 1 or 0, because earlier versions stored these.
+    Raises InputError if an option is unknown, if a switch is neither true nor false, or if a number is one of these.
     """
     parameters = dict(list(inspect.signature(component).parameters.items())[len(positional) :])
     title = getattr(component, "__name__", str(component))
-    return component(*positional, **{name: _option(title, parameters, name, value) for name, value in options.items()})
-
-
-def _option(title: str, parameters: Mapping[str, inspect.Parameter], name: str, value: float | bool) -> float | bool:
-    """Return the value of an option, as a bool if it is a switch. Raises InputError as `build` does."""
-    if name not in parameters:
-        known = f"its options are {', '.join(parameters)}" if parameters else "it has no options"
-        raise InputError(f"{title} has no option {name!r}: {known}")
-    is_switch = isinstance(parameters[name].default, bool)
-    if is_switch != isinstance(value, bool) and not (is_switch and value in (0, 1)):
-        wanted = "true or false" if is_switch else "a number"
-        raise InputError(f"the option {name} of {title} is {str(value).lower()}: it must be {wanted}")
-    return bool(value) if is_switch else value
+    for name, value in options.items():
+        if name not in parameters:
+            known = f"its options are {', '.join(parameters)}" if parameters else "it has no options"
+            raise InputError(f"{title} has no option {name!r}: {known}")
+        is_switch = isinstance(parameters[name].default, bool)
+        if is_switch != isinstance(value, bool):
+            wanted = "true or false" if is_switch else "a number"
+            raise InputError(f"the option {name} of {title} is {str(value).lower()}: it must be {wanted}")
+    return component(*positional, **options)

@@ -27,14 +27,12 @@ def searched_table(
     table: ScoreTable,
     further: Further,
     trained: "TrainedModel",
-    most: int | None = None,
     on_block: Callable[[int], None] = lambda rows: None,
 ) -> ScoreTable:
     """Return the score table with the highest scores among the corruptions of valid, as rows of the origin `searched`.
 
     table     its corruptions of valid are `further.eta` draws for each positive, without weights
     further   where the corruptions come from: all of them, or draws in addition to those of the table
-    most      largest number of rows that are kept; None: MOST
     on_block  called after each block with the number of corruptions so far
 
     A corruption is kept if its score is above the limit t_r of its relation r (`Top`). If all corruptions are looked
@@ -50,11 +48,11 @@ def searched_table(
     T_r)^2, where S_r is the sum of the squared weights that were left out. So the calibrators that count rows count
     those of all corruptions.
 
-    Memory: the table, 3 `most` rows, and a block.
+    Memory: the table, 3 MOST rows, and a block.
     """
     drawn = table.rows("valid", CORRUPTION)
     triples, scores = table.triples[drawn], table.scores[drawn]
-    top = Top(most or MOST, np.bincount(further.positives[:, 1], minlength=len(further.shares)))
+    top = Top(MOST, np.bincount(further.positives[:, 1], minlength=len(further.shares)))
     if every := further.every:
         blocks: Iterable[Looked] = further.all()
     else:

@@ -20,12 +20,13 @@ from ablation import run
 
 from flows.cli.index import whole_app
 from kgcore.arrays import Bools, Triples
-from kgcore.audit.sample import draw_sample, sampled_share, stratify, wilson
+from kgcore.audit.sample import draw_sample, sampled_share, stratify
 from kgcore.corruptions.typed import Typed
 from kgcore.datasets.base import find_dataset
 from kgcore.datasets.fetch import fetch
 from kgcore.datasets.prepare import prepare
 from kgcore.graph import KnowledgeGraph
+from kgcore.metrics.reliability import wilson
 from tasks.workspace.settings import ensure_home, mirror
 
 app = whole_app()
@@ -130,8 +131,8 @@ def repeated(audited: pd.DataFrame) -> tuple[int, float]:
         share = sampled_share(strata.of[rows], strata.counts, wrong[rows])
         covered += share.low <= wrong.mean() <= share.high
         widths.append(share.high - share.low)
-        plain = wilson(wrong[rng.choice(len(wrong), LABELS, replace=False)].sum(), LABELS)
-        simple.append(plain.high - plain.low)
+        plain = wilson(wrong[rng.choice(len(wrong), LABELS, replace=False)].mean(keepdims=True), np.array([LABELS]))
+        simple.append(float(plain[1] - plain[0]))
     return covered, float(np.mean(widths) / np.mean(simple))
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from kgcore.mixture.bins import bin_edges, count, number_of_bins
 from kgcore.mixture.em import solve
 from kgcore.mixture.fit import MixtureOptions, fit_mixture
-from kgcore.mixture.goodness import fitness
+from kgcore.mixture.goodness import fitness_of, simulated
 from kgcore.mixture.interval import base_rate_interval
 from kgcore.mixture.level import interval_level, p_values
 from kgcore.mixture.relations import fit_relations
@@ -164,7 +164,7 @@ def tested(world: World, stated: bool, seed: int) -> float:
     counts = count(data, bin_edges(data, number_of_bins(data)))
     alpha = world.base_rate if stated else None
     best = solve(counts, None if alpha is None else np.array([alpha]))
-    return fitness(counts, best, alpha, 200, rng).p_value
+    return fitness_of(simulated(counts, best, alpha, 200, rng)).p_value
 
 
 def fit(repetitions: int, pool: "object") -> None:

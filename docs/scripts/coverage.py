@@ -35,8 +35,7 @@ SIDES = {OBJECT: "(s, p, ?)", SUBJECT: "(?, p, o)"}
 def row(graph: KnowledgeGraph, trained: TrainedModel, side: int, is_typed: bool) -> str:
     """Return a row of the table."""
     sets = AnswerSets(trained, graph, Domains(graph, is_typed), side, COVERAGE)
-    predicates = range(len(graph.predicates))
-    rules = sets.rules(predicates)
+    rules = {predicate: sets.rule(sets.group(predicate)) for predicate in range(len(graph.predicates))}
     found = coverage_of(sets, graph.test.positives, rules)
     own = sum(not rule.pooled for rule in rules.values())
     kinds = [rule.kind for rule in rules.values()]

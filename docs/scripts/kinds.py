@@ -25,7 +25,7 @@ from kgcore.datasets.prepare import prepare
 from kgcore.graph import KnowledgeGraph
 from kgcore.mixture.bins import bin_edges, count, number_of_bins
 from kgcore.mixture.em import solve
-from kgcore.mixture.goodness import fitness
+from kgcore.mixture.goodness import fitness_of, simulated
 from kgcore.mixture.interval import base_rate_interval
 from kgcore.mixture.level import interval_level
 from kgcore.mixture.samples import MixtureData
@@ -55,7 +55,7 @@ def fitted(data: MixtureData, rng: np.random.Generator) -> tuple[float, bool, fl
     best = solve(counts)
     rate, _ = base_rate_interval(counts, best, interval_level(counts, best, 0.95, 60, rng))
     at = solve(counts, np.array([RATE]), start=best)
-    free, stated = fitness(counts, best, None, 99, rng), fitness(counts, at, RATE, 99, rng)
+    free, stated = (fitness_of(simulated(counts, *own, 99, rng)) for own in ((best, None), (at, RATE)))
     return rate.value, rate.low <= RATE <= rate.high, rate.width, free.p_value, stated.p_value
 
 

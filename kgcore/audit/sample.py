@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import beta, chi2
+from scipy.stats import beta
 
 from kgcore.arrays import Bools, Floats, Ints, Probabilities
 from kgcore.audit.share import CONFIDENCE, Share
@@ -28,11 +28,10 @@ class Strata:
     spread: Floats
 
 
-def stratify(wrong: Probabilities, strata: int = STRATA) -> Strata:
-    """Divide facts into strata by their probability w of being wrong.
+def stratify(wrong: Probabilities) -> Strata:
+    """Divide facts into at most STRATA strata by their probability w of being wrong.
 
-    wrong   (n,) w of each fact, in [0, 1]
-    strata  number of strata
+    wrong  (n,) w of each fact, in [0, 1]
 
     The facts are sorted by w and cut so that all strata have the same sum of sqrt(w (1 - w)): with Neyman allocation
     they then get about equally many labels (the rule of Dalenius & Hodges, JASA 54, 1959, for a binary variable). Empty
@@ -43,7 +42,7 @@ def stratify(wrong: Probabilities, strata: int = STRATA) -> Strata:
     reached = np.cumsum(deviation)
     total = reached[-1] if len(reached) and reached[-1] > 0 else 1.0
     of = np.zeros(len(wrong), dtype=np.int64)
-    of[order] = np.minimum((reached - deviation / 2) / total * strata, strata - 1)
+    of[order] = np.minimum((reached - deviation / 2) / total * STRATA, STRATA - 1)
     _, of = np.unique(of, return_inverse=True)
     counts = np.bincount(of)
     means = np.bincount(of, weights=wrong) / counts
@@ -89,7 +88,7 @@ def draw_sample(strata: Strata, labels: int, rng: np.random.Generator) -> Ints:
     return shuffled
 
 
-def sampled_share(strata: Ints, counts: Ints, wrong: Bools, confidence: float = CONFIDENCE) -> Share:
+def sampled_share(strata: Ints, counts: Ints, wrong: Bools) -> Share:
     """Estimate the share of wrong facts from the labels of a stratified sample.
 
     strata  (m,) the stratum of each labelled fact, 0 to H - 1
@@ -117,28 +116,16 @@ def sampled_share(strata: Ints, counts: Ints, wrong: Bools, confidence: float = 
     if (n > counts).any():
         raise InputError("a stratum has more labelled facts than facts: the sizes of the strata are wrong")
     x = np.bincount(strata, weights=wrong, minlength=len(counts)).astype(np.float64)
-    low, high = _limits(x, n, confidence)
+    low, high = _limits(x, n)
     share, weight = x / n, counts / counts.sum() * np.sqrt((counts - n) / np.maximum(counts - 1, 1))
     value = float(counts @ share / counts.sum())
     below, above = (float(np.sqrt(((weight * gap) ** 2).sum())) for gap in (share - low, high - share))
     return Share(value, max(value - below, 0.0), min(value + above, 1.0))
 
 
-def wilson(wrong: float, labels: int, confidence: float = CONFIDENCE) -> Share:
-    """Return the interval of Wilson (JASA 22, 1927) for a simple random sample, to compare a stratified sample with it.
-
-    wrong   number of wrong facts in the sample; it may be a fraction, for an expected number
-    labels  number of facts in the sample
-    """
-    z = float(np.sqrt(chi2.ppf(confidence, 1)))
-    p, shrink = wrong / labels, 1 + z * z / labels
-    middle, half = (p + z * z / labels / 2) / shrink, z / shrink * np.sqrt(p * (1 - p) / labels + (z / labels / 2) ** 2)
-    return Share(p, float(middle - half), float(middle + half))
-
-
-def _limits(x: Floats, n: Ints, confidence: float) -> tuple[Floats, Floats]:
+def _limits(x: Floats, n: Ints) -> tuple[Floats, Floats]:
     """Return Clopper & Pearson's lower and Jeffreys' upper limits (H,) of shares, from x of n."""
-    tail = (1 - confidence) / 2
+    tail = (1 - CONFIDENCE) / 2
     low = np.where(x > 0, beta.ppf(tail, np.maximum(x, 1), n - x + 1), 0.0)
     high = np.where(x < n, beta.ppf(1 - tail, x + 0.5, n - x + 0.5), 1.0)
     return low, high

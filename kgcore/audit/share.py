@@ -21,7 +21,7 @@ class Share:
     high: float
 
 
-def largest_share(ratios: Floats, planted: Bools, confidence: float = CONFIDENCE) -> Share:
+def largest_share(ratios: Floats, planted: Bools) -> Share:
     """Estimate the largest share w of wrong facts that the scores allow.
 
     ratios   (N,) likelihood ratio of each row: see `Ratios`
@@ -44,7 +44,7 @@ def largest_share(ratios: Floats, planted: Bools, confidence: float = CONFIDENCE
     if not planted.any() or planted.all():
         raise FitError("a share of wrong facts needs planted errors and training facts")
     errors, facts = np.sort(ratios[planted]), np.sort(ratios[~planted])
-    best, z = Share(1.0, 0.0, 1.0), norm.ppf(1 - (1 - confidence) / len(TAILS))
+    best, z = Share(1.0, 0.0, 1.0), norm.ppf(1 - (1 - CONFIDENCE) / len(TAILS))
     for tail in TAILS:
         t = errors[len(errors) - max(1, round(tail * len(errors)))]
         a, b = len(facts) - np.searchsorted(facts, t), len(errors) - np.searchsorted(errors, t)

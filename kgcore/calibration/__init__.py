@@ -5,7 +5,6 @@ Each calibrator has its own file. The other files:
 * base.py holds the abstract class that every calibrator implements, and makes each one a scikit-learn classifier.
 * sample.py builds the samples that calibrators are fitted on, balance.py weights them to a base rate in each relation,
   and audit.py describes such a sample. even.py draws negatives so that their weights are equal.
-* stream.py holds samples of any size, which are read in blocks. `fit_stream` fits a calibrator to one.
 * hidden.py estimates how many corruptions are true, and which of them likely are.
 * fit.py fits all configured calibrators to a score table.
 * pav.py, logistic.py, steps.py and effective.py hold the mathematics that several calibrators share. shrinkage.py fits

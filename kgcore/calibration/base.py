@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kgcore.arrays import Floats, Ints, Probabilities, Scores, as_floats
 from kgcore.calibration.sample import CalibrationSample
-from kgcore.calibration.stream import SampleStream
 from kgcore.errors import InputError
 
 
@@ -83,13 +82,6 @@ class Calibrator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # 
     @abstractmethod
     def fit_sample(self, sample: CalibrationSample) -> Self:
         """Fit the calibrator to the sample, and return it. Raises FitError if the fit does not converge."""
-
-    def fit_stream(self, stream: SampleStream) -> Self:
-        """Fit the calibrator to a sample of any size, in bounded memory, and return it.
-
-        Raises InputError if this calibrator needs all rows at once, FitError if the fit does not converge.
-        """
-        raise InputError(f"{type(self).__name__} needs all rows at once: it has no fit to a stream")
 
     @abstractmethod
     def calibrate(self, scores: Scores) -> Probabilities:

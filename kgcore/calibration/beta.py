@@ -7,10 +7,9 @@ from scipy.special import expit
 
 from kgcore.arrays import Floats, Probabilities, Scores, Weights
 from kgcore.calibration.base import Calibrator
-from kgcore.calibration.logistic import fit_blocks, fit_logistic, mean_keeping_levels, mean_keeping_targets
-from kgcore.calibration.platt import design_blocks, fit_line, fit_stream_line
+from kgcore.calibration.logistic import fit_logistic, mean_keeping_targets
+from kgcore.calibration.platt import fit_line
 from kgcore.calibration.sample import CalibrationSample
-from kgcore.calibration.stream import SampleStream
 from kgcore.registries import CALIBRATORS
 
 BENDS = np.linspace(0.1, 0.9, 9)  # quantiles of the sample's log-odds, at which the slope may change
@@ -56,25 +55,6 @@ class Beta(Calibrator):
         bend = best_bend(log_odds, targets, sample.weights)
         a, b, c = _fit(log_odds, bend, targets, sample.weights).tolist()
         return self.set_fitted(a=a, b=b, c=c, slope=slope, intercept=intercept - bend)
-
-    def fit_stream(self, stream: SampleStream) -> Self:
-        levels = mean_keeping_levels(stream.totals.base_rate, min(stream.totals.rows))
-        slope, intercept = fit_stream_line("beta calibration", stream, levels)
-        low, high = stream.totals.low, stream.totals.high
-        if slope == 0 or all(((f == low) | (f == high)).all() for f, _, _ in stream.blocks()):
-            return self.set_fitted(a=1.0, b=1.0, c=0.0, slope=slope, intercept=intercept)
-        f, y, w = stream.condensed
-        targets = levels[y.astype(np.int64)]
-        log_odds = slope * f + intercept
-        bend = best_bend(log_odds, targets, w)
-        start = _fit(log_odds, bend, targets, w)
-        intercept -= bend
-
-        def design(scores: Scores) -> Floats:
-            return features((slope * scores + intercept).clip(-FAR, FAR))
-
-        a, b, c = fit_blocks("beta calibration", design_blocks(stream, design, levels), start, BOUNDED).tolist()
-        return self.set_fitted(a=a, b=b, c=c, slope=slope, intercept=intercept)
 
     def calibrate(self, scores: Scores) -> Probabilities:
         with np.errstate(over="ignore"):

@@ -1,7 +1,8 @@
 """A fitted calibrator, stored with the model, the graph and the base rate that it is valid for, and its file format."""
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -13,14 +14,13 @@ from kgcore.calibration.shift import check_base_rate, shift
 from kgcore.calibration.support import Support
 from kgcore.calibration.unseen_answers import UnseenAnswers
 from kgcore.combiners.combined import Combined
-from kgcore.config import ESTIMATED, STATED
+from kgcore.config import ASSUMED, ESTIMATED, STATED
 from kgcore.config.calibrate import base_rate_text
-from kgcore.errors import InputError, MismatchError
+from kgcore.errors import InputError, MismatchError, check_format
 from kgcore.registries import BASELINES, CALIBRATORS
 
-FORMAT = 8
-# the format that added a key; format 2 added fitted_at, format 3 corruptions. A file has the first with all its keys
-ADDED = {"support": 4, "mixture": 5, "base_rate_low": 5, "combined": 6, "unseen": 7, "hidden": 8}
+FORMAT = 1
+T = TypeVar("T")
 LARGEST_SCORE = 1e30  # no model has a larger score
 
 
@@ -51,11 +51,10 @@ class BoundCalibrator:
     fitted_at    share of positives, by weight, in the sample that it was fitted on; None: equal to base_rate
     corruptions  how its synthetic negatives were drawn. Its probabilities are valid for false triples of this kind.
                  None if its negatives are not synthetic.
-    base_rate_is where the base rate comes from: assumed, stated or estimated; '' if it was stored by an earlier version
+    base_rate_is where the base rate comes from: assumed, stated or estimated
     limits       the ends of an interval of the base rate; None: it has no interval
     mixture      the candidates that it was fitted to; None if its negatives are not `candidates`
-    support      confidence limits and counts from the sample that it was fitted on; None for a baseline, and for a
-                 calibrator of format 1 to 3
+    support      confidence limits and counts from the sample that it was fitted on; None for a baseline
     combined     the combiner whose log-odds are its scores, if it sees evidence; None: it sees the score of a model
     unseen       answers about triples with entities that training has not seen; None: these get no probability
     hidden       the share of its synthetic negatives that are estimated to be true, and that count as much less. None:
@@ -70,7 +69,7 @@ class BoundCalibrator:
     calibrator: Calibrator
     fitted_at: float | None = None
     corruptions: CorruptionSettings | None = None
-    base_rate_is: str = field(default="", compare=False)
+    base_rate_is: str = field(default=ASSUMED, compare=False)
     support: Support | None = field(default=None, compare=False)
     limits: tuple[float, float] | None = None
     mixture: Matched | None = field(default=None, compare=False)
@@ -201,33 +200,30 @@ class BoundCalibrator:
 
     def to_json(self) -> dict[str, Any]:
         """Return the calibrator as plain JSON values, which hold no executable code."""
-        added: dict[str, Any] = dict(zip(("base_rate_low", "base_rate_high"), self.limits or (), strict=False))
-        for name in ("mixture", "combined", "unseen", "hidden", "support"):
-            value = getattr(self, name)
-            added |= {} if value is None else {name: value.to_json()}
+        parts = {name: getattr(self, name) for name in ("mixture", "combined", "unseen", "hidden", "support")}
         return {
-            "format": max([3, *(ADDED[name] for name in added if name in ADDED)]),
+            "format": FORMAT,
             "calibrator": self.name,
             "negatives": self.negatives,
             "base_rate": self.base_rate,
+            "base_rate_is": self.base_rate_is,
+            "limits": self.limits,
             "fitted_at": self.fitted_at,
             "corruptions": None if self.corruptions is None else asdict(self.corruptions),
             "model": self.model,
             "dataset": self.dataset,
             "parameters": self.calibrator.parameters(),
-            **({"base_rate_is": self.base_rate_is} if self.base_rate_is else {}),
-            **added,
+            **{name: None if value is None else value.to_json() for name, value in parts.items()},
         }
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
-        """Read the calibrator that `to_json` wrote, in this format or an earlier one.
+        """Read the output of `to_json`. Raises InputError for another format and for an unknown calibrator."""
+        check_format("calibrators", data, FORMAT)
 
-        Raises InputError for an unknown format and for an unknown calibrator.
-        """
-        if data.get("format") not in range(1, FORMAT + 1):
-            raise InputError(f"the calibrator has format {data.get('format')!r}: this version reads 1 to {FORMAT}")
-        corruptions = data.get("corruptions")
+        def read(name: str, build: Callable[[Any], T]) -> T | None:
+            return None if data[name] is None else build(data[name])
+
         return cls(
             name=data["calibrator"],
             negatives=data["negatives"],
@@ -235,15 +231,15 @@ class BoundCalibrator:
             model=data["model"],
             dataset=data["dataset"],
             calibrator=stored_class(data["calibrator"]).from_parameters(data["parameters"]),
-            fitted_at=data.get("fitted_at"),
-            corruptions=None if corruptions is None else CorruptionSettings(**corruptions),
-            base_rate_is=data.get("base_rate_is", ""),
-            support=Support.from_json(data["support"]) if "support" in data else None,
-            limits=(data["base_rate_low"], data["base_rate_high"]) if "base_rate_low" in data else None,
-            mixture=Matched.from_json(data["mixture"]) if "mixture" in data else None,
-            combined=Combined.from_json(data["combined"]) if "combined" in data else None,
-            unseen=UnseenAnswers.from_json(data["unseen"]) if "unseen" in data else None,
-            hidden=HiddenShare.from_json(data["hidden"]) if "hidden" in data else None,
+            fitted_at=data["fitted_at"],
+            corruptions=read("corruptions", lambda settings: CorruptionSettings(**settings)),
+            base_rate_is=data["base_rate_is"],
+            support=read("support", Support.from_json),
+            limits=read("limits", lambda ends: (ends[0], ends[1])),
+            mixture=read("mixture", Matched.from_json),
+            combined=read("combined", Combined.from_json),
+            unseen=read("unseen", UnseenAnswers.from_json),
+            hidden=read("hidden", HiddenShare.from_json),
         )
 
 

@@ -8,7 +8,6 @@ from kgcore.arrays import Ints, Probabilities, Scores
 from kgcore.calibration.base import Calibrator
 from kgcore.calibration.pav import ScoreRuns, block_starts, positive_share, score_runs
 from kgcore.calibration.sample import CalibrationSample
-from kgcore.calibration.stream import SampleStream, stream_of
 from kgcore.registries import CALIBRATORS
 
 
@@ -17,7 +16,7 @@ class Isotonic(Calibrator):
     """The curve q that minimises sum_i w_i (q(f_i) - y_i)^2 over all non-decreasing q.
 
     Zadrozny & Elkan, KDD 2002; paper, section 4. The fit divides the scores into runs (`ScoreRuns`) and then pools
-    adjacent violators among the runs. So it also takes a sample that is larger than the memory.
+    adjacent violators among the runs.
 
     The curve is flat on each block of scores, linear between neighbouring blocks, and constant below the first and
     above the last score of the sample.
@@ -31,10 +30,7 @@ class Isotonic(Calibrator):
     probabilities_: Probabilities
 
     def fit_sample(self, sample: CalibrationSample) -> Self:
-        return self.fit_stream(stream_of(sample.scores, sample.labels, sample.weights))
-
-    def fit_stream(self, stream: SampleStream) -> Self:
-        runs = score_runs(stream)
+        runs = score_runs(sample.scores, sample.labels, sample.weights)
         starts = block_starts(runs.means, runs.weights.sum(axis=1))
         return self.set_blocks(runs, starts, positive_share(*runs.pooled(starts)))
 

@@ -1,6 +1,6 @@
 """Logistic regression without penalty, fitted to convergence: the base of the sigmoid calibrators."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 from scipy.special import expit
@@ -14,8 +14,8 @@ MAX_STEPS, TOLERANCE = 100, 1e-10
 ROUNDED = 1e-7  # rounding errors of far scores can keep a component of the gradient above TOLERANCE, but not above this
 BLOCK = 2**15  # rows at a time: their temporary arrays stay in the cache of the processor
 LONGEST = 1e3  # the first damped step has about this length at most, however flat the loss is
+Rows = tuple[Floats, Probabilities, Weights]  # design (d, n), targets and weights (n,); the weights sum to 1
 ENOUGH = 0.25  # share of the decrease that the slope promises, which a step must reach (Armijo); a parabola reaches 0.5
-Rows = tuple[Floats, Probabilities, Weights]
 
 
 def smoothed_targets(labels: Labels, counts: Weights | None = None) -> Probabilities:
@@ -28,13 +28,8 @@ def smoothed_targets(labels: Labels, counts: Weights | None = None) -> Probabili
     effective numbers: see `label_sizes`. With these targets the loss of a sigmoid has a minimum even if the scores
     separate the labels.
     """
-    targets: Probabilities = smoothed_levels(*label_sizes(labels, counts))[labels.astype(np.int64)]
-    return targets
-
-
-def smoothed_levels(negatives: float, positives: float) -> Probabilities:
-    """Return Platt's targets (2,) of a negative and of a positive: see `smoothed_targets`."""
-    return np.array([1 / (negatives + 2), (positives + 1) / (positives + 2)])
+    negatives, positives = label_sizes(labels, counts)
+    return np.where(labels == 1, (positives + 1) / (positives + 2), 1 / (negatives + 2))
 
 
 def mean_keeping_targets(labels: Labels, weights: Weights, counts: Weights | None = None) -> Probabilities:
@@ -49,14 +44,8 @@ def mean_keeping_targets(labels: Labels, weights: Weights, counts: Weights | Non
     `label_sizes`.
     """
     alpha = float(np.average(labels, weights=weights))
-    targets: Probabilities = mean_keeping_levels(alpha, min(label_sizes(labels, counts)))[labels.astype(np.int64)]
-    return targets
-
-
-def mean_keeping_levels(alpha: float, fewest: float) -> Probabilities:
-    """Return the targets (2,) of a negative and of a positive: see `mean_keeping_targets`. `fewest` is N."""
-    c = 2 / (fewest + 2)
-    return np.array([c * alpha, (1 - c) + c * alpha])
+    c = 2 / (min(label_sizes(labels, counts)) + 2)
+    return np.where(labels == 1, (1 - c) + c * alpha, c * alpha)
 
 
 def standardise(sample: CalibrationSample) -> tuple[Floats, float, float]:
@@ -78,28 +67,10 @@ def fit_logistic(
 ) -> Floats:
     """Return the theta (d,) that minimises sum_i w_i [log(1 + exp(z_i)) - t_i z_i] with z = theta @ design.
 
-    design   (d, n) features, each scaled so that its values are not far from 1
-    targets  (n,) in [0, 1]
-    weights  (n,) positive, of any scale
-
-    The rest is as in `fit_blocks`.
-    """
-    weights = weights / weights.sum()
-
-    def read() -> Iterator[Rows]:
-        for first in range(0, len(weights), BLOCK):
-            part = slice(first, first + BLOCK)
-            yield design[:, part], targets[part], weights[part]
-
-    return fit_blocks(name, read, start, bounded)
-
-
-def fit_blocks(name: str, read: Callable[[], Iterator[Rows]], start: Floats, bounded: Bools) -> Floats:
-    """Return the theta (d,) that minimises sum_i w_i [log(1 + exp(z_i)) - t_i z_i] with z = theta @ design.
-
     name     name of the fit, for the error message
-    read     returns an iterator over blocks of rows, the same each time. A block is its design (d, k), targets t (k,)
-             in [0, 1] and weights w (k,); all weights sum to 1
+    design   (d, n) features, each scaled so that its values are not far from 1
+    targets  (n,) t, in [0, 1]
+    weights  (n,) w, positive, of any scale
     start    (d,) starting point, within the bounds
     bounded  (d,) whether this component of theta must be at least 0
 
@@ -113,10 +84,10 @@ def fit_blocks(name: str, read: Callable[[], Iterator[Rows]], start: Floats, bou
     1e-7 is enough, because scores that are very far away leave rounding errors. Raises FitError if it does not stop
     then.
     """
-    theta, damping = start.astype(np.float64), 0.0
-    current, free = _loss(theta, read()), ~(bounded & (theta <= 0))
+    theta, damping, rows = start.astype(np.float64), 0.0, (design, targets, weights / weights.sum())
+    current, free = _loss(theta, rows), ~(bounded & (theta <= 0))
     for _ in range(MAX_STEPS):
-        gradient, curvature = _derivatives(theta, read())
+        gradient, curvature = _derivatives(theta, rows)
         if np.abs(gradient[free]).max(initial=0.0) <= TOLERANCE:
             leave = int(np.argmin(np.where(free, 0.0, gradient)))
             if free[leave] or gradient[leave] >= -TOLERANCE:
@@ -132,7 +103,7 @@ def fit_blocks(name: str, read: Callable[[], Iterator[Rows]], start: Floats, bou
             return theta  # only a rounding error suggests leaving this bound
         slope = float(gradient @ direction)
         while (
-            candidate := _loss(theta - step * direction, read())
+            candidate := _loss(theta - step * direction, rows)
         ) > current - ENOUGH * step * slope + 1e-12 and step > 1e-8:
             step /= 2  # 1e-12 allows for rounding in the loss: near the optimum a full step is right
         if candidate > current + 1e-12:  # no part of the step lowers the loss
@@ -149,23 +120,31 @@ def fit_blocks(name: str, read: Callable[[], Iterator[Rows]], start: Floats, bou
     )
 
 
-def _loss(theta: Floats, blocks: Iterator[Rows]) -> float:
+def _blocks(rows: Rows) -> Iterator[Rows]:
+    """Yield BLOCK rows at a time."""
+    design, targets, weights = rows
+    for first in range(0, len(weights), BLOCK):
+        part = slice(first, first + BLOCK)
+        yield design[:, part], targets[part], weights[part]
+
+
+def _loss(theta: Floats, rows: Rows) -> float:
     """Return sum_i w_i [log(1 + exp(z_i)) - t_i z_i] with z = theta @ design.
 
     log(1 + exp(z)) is computed as max(z, 0) + log(1 + exp(-|z|)), with an absolute error of about 1e-16.
     """
     total = 0.0
-    for design, targets, weights in blocks:
+    for design, targets, weights in _blocks(rows):
         z = theta @ design
         each = np.maximum(z, 0) + np.log(1 + np.exp(-np.abs(z))) - targets * z
         total += float((weights * each).sum())
     return total
 
 
-def _derivatives(theta: Floats, blocks: Iterator[Rows]) -> tuple[Floats, Floats]:
+def _derivatives(theta: Floats, rows: Rows) -> tuple[Floats, Floats]:
     """Return the gradient (d,) and the Hessian (d, d) of `_loss`."""
     gradient, hessian = np.zeros(len(theta)), np.zeros((len(theta), len(theta)))
-    for design, targets, weights in blocks:
+    for design, targets, weights in _blocks(rows):
         q = expit(theta @ design)
         gradient += design @ (weights * (q - targets))
         hessian += np.stack([design @ row for row in design * (weights * q * (1 - q))])

@@ -129,8 +129,7 @@ class Matched:
     def from_json(cls, data: dict[str, Any]) -> Self:
         """Read the fit that `to_json` wrote."""
         relations = tuple(RelationRate.from_json(one) for one in data["relations"])
-        rest = data.get("others")  # earlier versions lack it
-        others = None if rest is None else RelationRate.from_json(rest)
+        others = None if data["others"] is None else RelationRate.from_json(data["others"])
         return cls(data["source"], MixtureFit.from_json(data["fit"]), relations, tuple(data["notes"]), others)
 
 

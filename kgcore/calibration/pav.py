@@ -6,7 +6,6 @@ import numpy as np
 from sklearn.isotonic import isotonic_regression
 
 from kgcore.arrays import Floats, Ints, Labels, Probabilities, Scores, Weights
-from kgcore.calibration.stream import SampleStream
 
 LEVEL_TOLERANCE = 1e-12  # levels that differ by less count as equal, so that rounding splits no block
 
@@ -18,7 +17,8 @@ class ScoreRuns:
     A run is a score of positives and the scores above it up to the next score of positives. The scores above it belong
     to negatives alone, so a curve that falls there would fit better than any that rises: pool adjacent violators merges
     them with the score below. If the sample has fewer negatives than positives, a run ends with a score of negatives
-    instead, by the same argument. So a sample of any size is pooled in the memory of its rarer label.
+    instead, by the same argument. So no more runs than rows of the rarer label are pooled. If neither label is rare,
+    each distinct score is a run.
 
     first, last  (r,) lowest and highest score of the run, increasing
     weights      (r, 2) total weight of the negatives and of the positives
@@ -42,28 +42,22 @@ class ScoreRuns:
         return positives, negatives + positives
 
 
-def score_runs(stream: SampleStream) -> ScoreRuns:
-    """Divide a stream into runs. Raises FitError if all labels are equal.
-
-    The stream is read twice after `totals`. The memory is one block and the distinct scores of the rarer label.
-    """
-    negatives, positives = stream.totals.rows
-    rarer = 1.0 if positives <= negatives else 0.0
-    anchors = np.unique(np.concatenate([np.unique(f[y == rarer]) for f, y, _ in stream.blocks()]))
-    first, last = np.full(len(anchors) + 1, np.inf), np.full(len(anchors) + 1, -np.inf)
-    weights = np.zeros((2, len(anchors) + 1))
-    for f, y, w in stream.blocks():
-        order = np.argsort(f)
-        f, y, w = f[order], y[order], w[order]
-        place = np.searchsorted(anchors, f, side="right" if rarer else "left")
-        starts = np.r_[0, np.flatnonzero(np.diff(place)) + 1]
-        runs = place[starts]
-        first[runs] = np.minimum(first[runs], f[starts])
-        last[runs] = np.maximum(last[runs], f[np.r_[starts[1:], len(f)] - 1])
-        for row, values in zip(weights, (w * (1 - y), w * y), strict=True):
-            row[runs] += np.add.reduceat(values, starts)
-    found = last >= first  # no row is below the first score of positives, or above the last one of negatives
-    return ScoreRuns(first[found], last[found], weights[:, found].T)
+def score_runs(scores: Scores, labels: Labels, weights: Weights) -> ScoreRuns:
+    """Divide scores (n,), labels (n,) 0/1 and weights (n,) into runs. Both labels occur."""
+    rarer = 1.0 if 2 * labels.sum() <= len(labels) else 0.0
+    anchors = np.unique(scores[labels == rarer])
+    if len(anchors) > len(scores) / 8:  # hardly fewer runs than distinct scores, which are found faster
+        groups = group_by_score(scores, labels, weights)
+        sums = np.stack([groups.weights - groups.positives, groups.positives], axis=1)
+        return ScoreRuns(groups.scores, groups.scores, sums)
+    size = len(anchors) + 1
+    first, last = np.full(size, np.inf), np.full(size, -np.inf)
+    place = np.searchsorted(anchors, scores, side="right" if rarer else "left")
+    np.minimum.at(first, place, scores)
+    np.maximum.at(last, place, scores)
+    sums = np.stack([np.bincount(place, weights * own, size) for own in (1 - labels, labels)], axis=1, dtype=np.float64)
+    filled = last >= first  # no row is below the first score of positives, or above the last one of negatives
+    return ScoreRuns(first[filled], last[filled], sums[filled])
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ import numpy as np
 from scipy.special import expit, logit
 
 from kgcore.arrays import Ints, Probabilities, Scores
-from kgcore.calibration.base import Calibrator
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.calibration.shrinkage import RelationCounts, fit_relations, move_to
 from kgcore.calibration.smoothed_isotonic import SmoothedIsotonic
@@ -57,8 +56,6 @@ class PerRelation(SmoothedIsotonic):
         pooled = SmoothedIsotonic().fit_sample(sample)
         relations = {} if sample.predicates is None else self._fit_relations(sample, sample.predicates, pooled)
         return self.set_fitted(scores=pooled.scores_, probabilities=pooled.probabilities_, relations=relations)
-
-    fit_stream = Calibrator.fit_stream  # relations need all rows at once
 
     def _fit_relations(
         self, sample: CalibrationSample, predicates: Ints, pooled: SmoothedIsotonic

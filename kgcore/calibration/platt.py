@@ -1,7 +1,6 @@
 """Platt scaling: a logistic curve of the score."""
 
 import warnings
-from collections.abc import Callable, Iterator
 from typing import Self
 
 import numpy as np
@@ -9,9 +8,8 @@ from scipy.special import expit, logit
 
 from kgcore.arrays import Floats, Probabilities, Scores, Weights
 from kgcore.calibration.base import Calibrator
-from kgcore.calibration.logistic import Rows, fit_blocks, fit_logistic, smoothed_levels, smoothed_targets, standardise
+from kgcore.calibration.logistic import fit_logistic, smoothed_targets, standardise
 from kgcore.calibration.sample import CalibrationSample
-from kgcore.calibration.stream import SampleStream
 from kgcore.errors import KgcalWarning
 from kgcore.registries import CALIBRATORS
 
@@ -42,10 +40,6 @@ class Platt(Calibrator):
         a, b = fit_line("Platt scaling", sample, smoothed_targets(sample.labels, sample.counts))
         return self.set_fitted(a=a, b=b)
 
-    def fit_stream(self, stream: SampleStream) -> Self:
-        a, b = fit_stream_line("Platt scaling", stream, smoothed_levels(*stream.totals.rows))
-        return self.set_fitted(a=a, b=b)
-
     def calibrate(self, scores: Scores) -> Probabilities:
         q: Probabilities = expit(self.a_ * np.asarray(scores, dtype=np.float64) + self.b_)
         return q
@@ -61,48 +55,10 @@ def fit_line(name: str, sample: CalibrationSample, targets: Floats) -> tuple[flo
     base = float(logit(np.average(targets, weights=sample.weights)))
     if spread == 0:
         return 0.0, base
-    return _line(name, fit_sigmoid(x, targets, sample.weights), centre, spread, base)
-
-
-def fit_stream_line(name: str, stream: SampleStream, levels: Probabilities) -> tuple[float, float]:
-    """Fit a and b as `fit_line` does, to a stream. levels (2,) are the targets of negatives and of positives."""
-    totals = stream.totals
-    base = float(logit(np.average(levels, weights=totals.weights)))
-    if totals.spread == 0:
-        return 0.0, base
-
-    def design(f: Scores) -> Floats:
-        return np.stack([(f - totals.mean) / totals.spread, np.ones_like(f)])
-
-    f, y, w = stream.condensed
-    start = np.array(fit_sigmoid(design(f)[0], levels[y.astype(np.int64)], w))
-    a, b = fit_blocks(name, design_blocks(stream, design, levels), start, np.zeros(2, dtype=bool))
-    return _line(name, (float(a), float(b)), totals.mean, totals.spread, base)
-
-
-def design_blocks(
-    stream: SampleStream, design: Callable[[Scores], Floats], levels: Probabilities
-) -> Callable[[], Iterator[Rows]]:
-    """Return the rows that `fit_blocks` reads from a stream.
-
-    design  maps scores (k,) to features (d, k)
-    levels  (2,) the targets of negatives and of positives
-    """
-    total = sum(stream.totals.weights)
-
-    def read() -> Iterator[Rows]:
-        for f, y, w in stream.blocks():
-            yield design(f), levels[y.astype(np.int64)], w / total
-
-    return read
-
-
-def _line(name: str, line: tuple[float, float], centre: float, spread: float, base: float) -> tuple[float, float]:
-    """Return the line of standardised scores as a line of scores; a constant, with a warning, if it falls."""
-    slope, intercept = line
+    slope, intercept = fit_sigmoid(x, targets, sample.weights)
     if slope <= 0:
         message = f"the scores rank positives below negatives: {name} gives the constant base rate"
-        warnings.warn(message, KgcalWarning, stacklevel=4)
+        warnings.warn(message, KgcalWarning, stacklevel=3)
         return 0.0, base
     return slope / spread, intercept - slope * centre / spread
 

@@ -1,16 +1,14 @@
 """Isotonic regression that never gives a probability of 0 or 1."""
 
-from dataclasses import replace
 from typing import Self
 
 import numpy as np
 
 from kgcore.calibration.effective import effective_weights
 from kgcore.calibration.isotonic import Isotonic
-from kgcore.calibration.pav import ScoreRuns, block_starts, positive_share, score_runs
+from kgcore.calibration.pav import block_starts, positive_share, score_runs
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.calibration.shift import shift
-from kgcore.calibration.stream import SampleStream, stream_of
 from kgcore.registries import CALIBRATORS
 
 
@@ -31,20 +29,11 @@ class SmoothedIsotonic(Isotonic):
     """
 
     def fit_sample(self, sample: CalibrationSample) -> Self:
-        runs = score_runs(stream_of(sample.scores, sample.labels, effective_weights(sample)))
-        return self._fit(runs, sample.base_rate)
-
-    def fit_stream(self, stream: SampleStream) -> Self:
-        scales = np.array(stream.totals.weights) / np.array(stream.totals.squares)
-        runs = score_runs(stream)
-        return self._fit(replace(runs, weights=runs.weights * scales), stream.totals.base_rate)
-
-    def _fit(self, runs: ScoreRuns, base_rate: float) -> Self:
-        """Fit the curve to runs with effective weights, and move it to the base rate."""
+        runs = score_runs(sample.scores, sample.labels, effective_weights(sample))
         rate = float(runs.weights[:, 1].sum() / runs.weights.sum())
         starts = block_starts(runs.means, runs.weights.sum(axis=1))
         positives, rows = runs.pooled(starts)
         positives, rows = positives + rate, rows + 1
         merged = block_starts(positive_share(positives, rows), rows)
         levels = positive_share(np.add.reduceat(positives, merged), np.add.reduceat(rows, merged))
-        return self.set_blocks(runs, starts[merged], shift(levels, rate, base_rate))
+        return self.set_blocks(runs, starts[merged], shift(levels, rate, sample.base_rate))

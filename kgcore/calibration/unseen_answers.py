@@ -23,11 +23,11 @@ from kgcore.calibration.sample import ground_truth_sample
 from kgcore.calibration.shift import shift
 from kgcore.combiners.base import Combiner, EvidenceSample
 from kgcore.combiners.combined import Combined
-from kgcore.errors import InputError, MismatchError
+from kgcore.errors import InputError, MismatchError, check_format
 from kgcore.evidence.table import Evidence, Features
 from kgcore.graph import Split
 
-FORMAT = 2  # of the JSON; format 1 lacks base_rate
+FORMAT = 1
 FEWEST = 20  # rows of each label that a kind of triple needs for a calibrator of its own
 
 
@@ -62,15 +62,14 @@ class UnseenAnswers:
     dataset   fingerprint of the graph that it was fitted on
     entities  number E of the entities that training has
     maps      calibrator of the log-odds, and its band: of triples with a known object, and with an unseen object
-    base_rate share of true triples among the labelled triples of known entities, in (0, 1): the base rate of the fit;
-              None if an earlier version stored the answers
+    base_rate share of true triples among the labelled triples of known entities, in (0, 1): the base rate of the fit
     """
 
     combined: Combined
     dataset: str
     entities: int
     maps: tuple[tuple[Platt, Band], tuple[Platt, Band]]
-    base_rate: float | None = None
+    base_rate: float
 
     @classmethod
     def fit(
@@ -138,10 +137,9 @@ class UnseenAnswers:
         return Answers(q, np.minimum(low, q), np.maximum(high, q))
 
     def _moved(self, probabilities: Probabilities, base_rate: float | None) -> Probabilities:
-        own = self.base_rate
-        if own is None or base_rate is None or math.isclose(own, base_rate, rel_tol=1e-12):
+        if base_rate is None or math.isclose(self.base_rate, base_rate, rel_tol=1e-12):
             return probabilities
-        return shift(probabilities, own, base_rate)
+        return shift(probabilities, self.base_rate, base_rate)
 
     def _kinds(self, triples: Triples) -> tuple[Bools, Bools]:
         unseen_object: Bools = triples[:, 2] >= self.entities
@@ -164,18 +162,11 @@ class UnseenAnswers:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
-        """Read the output of `to_json`, in this format or an earlier one.
-
-        Raises InputError for an unknown format and for an unknown combiner.
-        """
-        if data.get("format") not in range(1, FORMAT + 1):
-            raise InputError(
-                f"the answers about unseen entities have format {data.get('format')!r}: this version reads 1 to "
-                f"{FORMAT}"
-            )
+        """Read the output of `to_json`. Raises InputError for another format and for an unknown combiner."""
+        check_format("answers about unseen entities", data, FORMAT)
         first, second = ((Platt.from_parameters(m["parameters"]), Band.from_json(m["band"])) for m in data["maps"])
         combined = Combined.from_json(data["combined"])
-        return cls(combined, data["dataset"], data["entities"], (first, second), data.get("base_rate"))
+        return cls(combined, data["dataset"], data["entities"], (first, second), data["base_rate"])
 
 
 def can_fit(unseen: Split) -> bool:

@@ -205,13 +205,13 @@ def base_rate_text(rate: float, limits: tuple[float, float] | None, origin: str)
     """Return a base rate in (0, 1) and where it comes from: `0.5, assumed`, `0.494, estimated`.
 
     limits  the ends of its interval; None: it has none
-    origin  ASSUMED, STATED or ESTIMATED; '' in files of earlier versions. An estimate without an interval is rounded
-            to three digits, of the rate or, above 0.5, of 1 - rate
+    origin  ASSUMED, STATED or ESTIMATED. An estimate without an interval is rounded to three digits, of the rate or,
+            above 0.5, of 1 - rate
     """
     if origin == ESTIMATED and limits is None:
         digits = 3 - math.ceil(math.log10(min(rate, 1 - rate))) if 0 < rate < 1 else 3
         rate = round(rate, digits)
-    return ", ".join(filter(None, [rate_text(rate, limits), origin]))
+    return f"{rate_text(rate, limits)}, {origin}"
 
 
 def rate_text(rate: float, limits: tuple[float, float] | None) -> str:

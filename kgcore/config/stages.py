@@ -131,7 +131,7 @@ class CorruptConfig(Config):
     calibration_seed: int = setting(0, "seed of the corruptions in calibration", ge=0)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "calibration_eta", str(self.calibration_eta))  # older runs have a number
+        object.__setattr__(self, "calibration_eta", str(self.calibration_eta))  # Python code may pass a number
         super().__post_init__()
 
     def eta(self, positives: int) -> int:

@@ -3,18 +3,18 @@
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
 from kgcore.arrays import Floats, Ints, Probabilities, Scores
-from kgcore.calibration.bound import BoundCalibrator, stored_class
+from kgcore.calibration.bound import BoundCalibrator
 from kgcore.ensembles.base import Pool
-from kgcore.errors import InputError
+from kgcore.errors import InputError, check_format
 from kgcore.registries import POOLS
 
-FORMAT = 2  # format 1 lacks the confidence limits, and has the recalibrator without its binding
+FORMAT = 1
 
 
 @dataclass(frozen=True)
@@ -141,15 +141,9 @@ class Ensemble:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
-        """Read the ensemble that `to_json` wrote, in this format or an earlier one.
+        """Read the output of `to_json`.
 
-        Raises InputError for an unknown format, an unknown pool and an unknown calibrator.
+        Raises InputError for another format, an unknown pool and an unknown calibrator.
         """
-        if data.get("format") not in range(1, FORMAT + 1):
-            raise InputError(f"the ensemble has format {data.get('format')!r}: this version reads 1 to {FORMAT}")
-        pooling = Pooling.from_json(data)
-        if "calibrator" in data:
-            return cls(pooling, BoundCalibrator.from_json(data["calibrator"]))
-        name, first = data["recalibrator"], pooling.members[0]
-        fitted = stored_class(name).from_parameters(data["recalibration"])
-        return cls(pooling, replace(first, name=name, model=pooling.fingerprint(), calibrator=fitted))
+        check_format("ensembles", data, FORMAT)
+        return cls(Pooling.from_json(data), BoundCalibrator.from_json(data["calibrator"]))

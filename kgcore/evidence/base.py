@@ -70,13 +70,11 @@ class Feature(ABC):
 
     The docstring of a group gives the formula of each feature, its cost, and what could make it misleading.
 
-    group        what a group of features is about, for the table of what each adds: model, graph, rules or names
     names        (d) names of the features: lower-case words with underscores, unique among all groups
     sees_unseen  whether `values` takes triples with entities that training lacks: ids E, E + 1, ... after `extended`.
                  If not, `Features.evidence` gives NaN for these triples, and `values` never sees them
     """
 
-    group: ClassVar[str]
     names: tuple[str, ...]
     sees_unseen: ClassVar[bool] = False
 

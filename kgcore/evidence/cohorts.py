@@ -49,7 +49,6 @@ class Cohorts(Feature):
     trained: TrainedModel
     members: Ints
 
-    group = "model"
     names = (
         *("object_level", "object_margin", "object_z", "object_rank"),
         *("subject_level", "subject_margin", "subject_z", "subject_rank"),

@@ -71,7 +71,6 @@ class Constants(Feature):
     support: Ints
     bodies: Ints
 
-    group = "rules"
     names = (
         *("object_share", "object_rule_best", "object_rule_mean", "object_rule_lift", "object_rules"),
         *("subject_share", "subject_rule_best", "subject_rule_mean", "subject_rule_lift", "subject_rules"),

@@ -50,7 +50,6 @@ class Degrees(Feature):
     kinds: Ints
     totals: Ints
 
-    group = "graph"
     sees_unseen = True
     names = (
         *("subject_out", "subject_in", "object_out", "object_in", "subject_objects", "object_subjects"),

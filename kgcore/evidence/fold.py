@@ -21,7 +21,6 @@ class Fold(Feature):
     It is no evidence: kgcore/combiners/folded.py chooses by it a combiner that has not seen the triple. Cost: a hash.
     """
 
-    group = "model"
     names = ("fold",)
 
     @classmethod

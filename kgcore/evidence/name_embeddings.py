@@ -46,7 +46,6 @@ class NameEmbeddings(Feature):
     mean: Floats
     entities: int
 
-    group = "names"
     sees_unseen = True
     names = ("named_subject", "named_object", "named_both")
 

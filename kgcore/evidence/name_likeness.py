@@ -76,7 +76,6 @@ class NameLikeness(Feature):
     words: Likeness
     trigrams: Likeness
 
-    group = "names"
     sees_unseen = True
     names = ("likeness_words", "likeness_trigrams", "likeness_subject", "likeness_object")
 

@@ -106,7 +106,6 @@ class NamePairs(Feature):
     id_id: PairCounts
     facts: Ints
 
-    group = "names"
     sees_unseen = True
     names = tuple(
         f"pair_{way}_{what}" for way in ("words", "subject_name", "object_name") for what in ("mean", "highest")

@@ -42,7 +42,6 @@ class NameRoles(Feature):
     counts: Counts
     totals: Ints
 
-    group = "names"
     sees_unseen = True
     names = tuple(f"role_{side}_{what}" for side in ("subject", "object") for what in ("mean", "highest"))
 

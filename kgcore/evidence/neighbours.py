@@ -41,7 +41,6 @@ class Neighbours(Feature):
     links: Links
     every: Links
 
-    group = "graph"
     names = ("common_neighbours", "adamic_adar", "jaccard", "reverse_known", "other_relations")
 
     @classmethod

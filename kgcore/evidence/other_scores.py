@@ -37,8 +37,6 @@ class OtherScores(Feature):
     names: tuple[str, ...]
     parts: tuple[tuple[Score, Cohorts], ...]
 
-    group = "model"
-
     @classmethod
     def of(cls, source: Source) -> Self:
         models = [source.of_other(number) for number in range(len(source.others))]

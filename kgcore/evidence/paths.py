@@ -55,7 +55,6 @@ class Paths(Feature):
     right: dict[int, Counts]
     wrong: dict[int, Counts]
 
-    group = "rules"
     names = (
         *("path_two_best", "path_two_any", "path_two_count"),
         *("path_three_best", "path_three_any", "path_three_count"),

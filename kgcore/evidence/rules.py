@@ -49,7 +49,6 @@ class Rules(Feature):
     bodies: Counts
     leaving: Counts
 
-    group = "rules"
     names = ("rule_best", "rule_any", "rules_fired")
 
     @classmethod

@@ -21,7 +21,6 @@ class Score(Feature):
 
     trained: TrainedModel
 
-    group = "model"
     names = ("score",)
 
     @classmethod

@@ -51,7 +51,6 @@ class Types(Feature):
     sizes: Ints
     together: Counts
 
-    group = "graph"
     names = ("subject_type", "subject_type_share", "object_type", "object_type_share")
 
     @classmethod

@@ -75,7 +75,6 @@ class Metric:
     exact      function that computes the value from the single rows of a sample. None: the value is `figure` of the
                draw in which every row occurs once
     range      lowest and highest possible value; intervals are cut off there
-    heading    heading of its column on the page of the report; empty: the title
     interval   whether a bootstrap interval of the metric covers its true value, also for calibrated probabilities. If
                not, no interval is computed: docs/decisions/0006-metrics.md
     leading    whether it represents its family in views that have room for only a few metrics
@@ -90,7 +89,6 @@ class Metric:
     figure: Callable[[Draw], float]
     exact: Callable[[Sample], float] | None = None
     range: tuple[float, float] = UNIT
-    heading: str = ""
     interval: bool = True
     leading: bool = False
     with_ends: bool = False

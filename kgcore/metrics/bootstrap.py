@@ -29,10 +29,9 @@ def bootstrap(
     figure: Callable[[Ints], float],
     n: int,
     rng: np.random.Generator,
-    level: float = 0.95,
     replicates: int = 1000,
 ) -> Estimate:
-    """Return the value of a metric on a sample of n rows, with a two-sided interval at `level`.
+    """Return the value of a metric on a sample of n rows, with a two-sided 95 % interval.
 
     figure      function that computes the metric on some rows, given their positions (m,) in 0..n-1. For a paired
                 comparison of two sets of predictions, it computes the difference of their metrics on the same rows.
@@ -44,7 +43,7 @@ def bootstrap(
     Rows are treated as independent. If rows are corruptions of the same positive, the interval is somewhat too narrow.
     """
     drawn = [figure(rng.integers(0, n, n)) for _ in range(replicates)]
-    return estimate(figure(np.arange(n)), drawn, level)
+    return estimate(figure(np.arange(n)), drawn)
 
 
 def estimate(value: float, drawn: Sequence[float], level: float = 0.95) -> Estimate:

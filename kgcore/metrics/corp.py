@@ -38,11 +38,6 @@ class Decomposition:
         """
         return replace(self, uncertainty=self.uncertainty - spread) if spread else self
 
-    @property
-    def score(self) -> float:
-        """Return the score that was decomposed."""
-        return self.miscalibration - self.discrimination + self.uncertainty
-
 
 def recalibrated(t: Tally) -> tuple[Floats, Floats]:
     """Recalibrate a tally. Return the weight of the true triples (b,) and of the false triples (b,) in each block.

@@ -2,43 +2,30 @@
 
 import numpy as np
 
-from kgcore.arrays import Floats, Ints, Labels, Probabilities, Weights
+from kgcore.arrays import Floats, Ints
 from kgcore.metrics.base import Draw, Metric, Sample
 from kgcore.metrics.bins import binned_ece_of, equal_mass_bins
-from kgcore.metrics.tally import Tally, tally
+from kgcore.metrics.tally import Tally
 from kgcore.registries import METRICS
 
 
-def debiased_rmsce(
-    probabilities: Probabilities, labels: Labels, weights: Weights | None = None, bins: int = 10
-) -> float:
-    """Return the root mean square calibration error, corrected for sampling error, in [0, 1]:
-    sqrt(max(0, sum_b (w_b / w) (r_b^2 - v_b))).
+def debiased_square(t: Tally, starts: Ints) -> float:
+    """Return the mean square calibration error, corrected for sampling error: sum_b (w_b / w) (r_b^2 - v_b).
 
-    r_b  weighted mean of r_i = y_i - q_i in bin b; w_b is the weight of the bin, and the bins have equal mass
+    starts  (m,) the positions of the entries at which the bins b start
+
+    r_b  weighted mean of r_i = y_i - q_i in bin b; w_b is the weight of the bin
     v_b  estimated variance of r_b: sum w_i^2 (r_i - r_b)^2 / (sum w_i)^2 * m / (m - 1), where m = (sum w)^2 / sum w^2
          is the bin's effective count. A bin with m = 1 has no information about the error, so its r_b^2 - v_b
          counts as 0
 
     If weights are equal and probabilities are constant in a bin, this is the estimate of Kumar, Liang & Ma, NeurIPS
     2019, section 4.2. Then v_b = s_b (1 - s_b) / (m - 1), where s_b is the share of true triples. Under perfect
-    calibration the sum is near 0 on average, for any number of bins. About half of the time it is below 0, and then the
-    error is exactly 0.
+    calibration the sum is near 0 on average, for any number of bins, and below 0 about half of the time.
     A weight says how many triples a row represents, not how often the row was observed. So two rows of weight 1 have
     more information than one row of weight 2. If weights are scaled to a base rate, as the weights of corruptions are,
-    the sample has one degree of freedom less, and v_b is slightly too large. Raises InputError for values out of range.
+    the sample has one degree of freedom less, and v_b is slightly too large.
     """
-    t = tally(probabilities, labels, weights)
-    return debiased_rmsce_of(t, equal_mass_bins(t, bins))
-
-
-def debiased_rmsce_of(t: Tally, starts: Ints) -> float:
-    """Compute `debiased_rmsce` on a tally. `starts` (m,) are the positions of the entries at which the bins start."""
-    return float(np.sqrt(max(0.0, debiased_square(t, starts))))
-
-
-def debiased_square(t: Tally, starts: Ints) -> float:
-    """Return the debiased mean square calibration error. `debiased_rmsce` is its root, or 0 where it is below 0."""
 
     def sums(values: Floats) -> Floats:
         return np.add.reduceat(values, starts)[used]
@@ -66,10 +53,11 @@ def ece_equal_mass_of(draw: Draw) -> float:
     return binned_ece_of(draw.tally, draw.sample.once(_starts))
 
 
-def debiased_rmsce_of_draw(draw: Draw) -> float:
-    """Compute `debiased_rmsce` on a draw, with the bins of the sample before resampling.
+def debiased_rmsce_of(draw: Draw) -> float:
+    """Return the root of `debiased_square` in [0, 1], or 0 where it is below 0.
 
-    If the triples of a cluster vary together, the variance v_b of a bin is that of sums over clusters.
+    The bins have equal mass, and are those of the sample before resampling. If the triples of a cluster vary together,
+    the variance v_b of a bin is that of sums over clusters.
     """
     square = debiased_square(draw.tally, draw.sample.once(_starts)) - draw.sample.once(_clustered)
     return float(np.sqrt(max(0.0, square)))
@@ -79,7 +67,7 @@ def _clustered(sample: Sample) -> float:
     """Return sum_b (w_b / w) (V_b - v_b): by how much clusters raise the variance of r_b; 0 without clusters.
 
     V_b = sum_c (sum_{i in b and c} w_i (r_i - r_b))^2 / w_b^2 * m / (m - 1), with the effective number m of clusters in
-    the bin. A bin with m = 1 has no information, so its V_b is r_b^2. v_b is that of `debiased_rmsce`.
+    the bin. A bin with m = 1 has no information, so its V_b is r_b^2. v_b is that of `debiased_square`.
     """
     if sample.clusters is None:
         return 0.0
@@ -113,7 +101,7 @@ METRICS.add(
         "debiased RMSCE",
         "calibration",
         "lowest",
-        debiased_rmsce_of_draw,
+        debiased_rmsce_of,
         leading=True,
         with_ends=True,
         order=60,

@@ -19,13 +19,13 @@ def brier(probabilities: Probabilities, labels: Labels, weights: Weights | None 
     return float(np.average((q - y) ** 2, weights=w))
 
 
-def log_loss(probabilities: Probabilities, labels: Labels, weights: Weights | None = None, clip: float = CLIP) -> float:
+def log_loss(probabilities: Probabilities, labels: Labels, weights: Weights | None = None) -> float:
     """Return the log loss -sum_i w_i [y_i log q_i + (1 - y_i) log(1 - q_i)] / sum_i w_i, in nats.
 
-    q is clipped to [clip, 1 - clip] first. Paper, section 4. Raises InputError as `brier` does.
+    q is clipped to [CLIP, 1 - CLIP] first. Paper, section 4. Raises InputError as `brier` does.
     """
     q, y, w = judged_rows(probabilities, labels, weights)
-    q = q.clip(clip, 1 - clip)
+    q = q.clip(CLIP, 1 - CLIP)
     return float(-np.average(y * np.log(q) + (1 - y) * np.log1p(-q), weights=w))
 
 

@@ -69,18 +69,18 @@ def reliability(
     )
 
 
-def ece(probabilities: Probabilities, labels: Labels, weights: Weights | None = None, bins: int = 10) -> float:
-    """Return the expected calibration error over bins of equal width, in [0, 1]; see `Reliability.ece`."""
-    return reliability(probabilities, labels, weights, bins).ece
+def ece(probabilities: Probabilities, labels: Labels, weights: Weights | None = None) -> float:
+    """Return the expected calibration error over ten bins of equal width, in [0, 1]; see `Reliability.ece`."""
+    return reliability(probabilities, labels, weights).ece
 
 
-def wilson(share: Floats, count: Floats, z: float = Z95) -> tuple[Floats, Floats]:
-    """Return the lower and the upper end (m,) of Wilson's score interval of a share (Wilson 1927).
+def wilson(share: Floats, count: Floats) -> tuple[Floats, Floats]:
+    """Return the lower and the upper end (m,) of Wilson's 95 % score interval of a share (Wilson 1927).
 
     share  (m,) observed shares, in [0, 1]
     count  (m,) numbers of trials, above 0; they can be fractional
-    z      normal quantile of the level
     """
+    z = Z95
     centre = (share + z**2 / (2 * count)) / (1 + z**2 / count)
     half = z * np.sqrt(share * (1 - share) / count + z**2 / (4 * count**2)) / (1 + z**2 / count)
     return np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)

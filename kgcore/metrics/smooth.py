@@ -4,16 +4,16 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kgcore.arrays import Floats, Labels, Probabilities, Weights
+from kgcore.arrays import Floats
 from kgcore.metrics.base import Metric
-from kgcore.metrics.tally import Tally, tally
+from kgcore.metrics.tally import Tally
 from kgcore.registries import METRICS
 
 CELLS = 2048  # cells of the grid on [0, 1]: narrow compared with the kernel for samples of up to a million triples
 TOLERANCE = 1e-7
 
 
-def smooth_ece(probabilities: Probabilities, labels: Labels, weights: Weights | None = None) -> float:
+def smooth_ece_of(t: Tally) -> float:
     """Return the smooth ECE, in [0, 1]: the sigma at which smECE_sigma = sigma.
 
     Błasiok & Nakkiran, ICLR 2024, "Smooth ECE: Principled Reliability Diagrams via Kernel Smoothing", definitions 2 to
@@ -24,13 +24,8 @@ def smooth_ece(probabilities: Probabilities, labels: Labels, weights: Weights | 
     K_sigma is the Gaussian density with standard deviation sigma about q_i; its mass beyond 0 and 1 is reflected back.
     smECE_sigma falls as sigma grows, so exactly one sigma satisfies smECE_sigma = sigma. Unlike errors over bins,
     smooth ECE has no setting and does not jump when probabilities change a little. It is near 0 if, and only if, the
-    probabilities are near perfect calibration. Raises InputError for values out of range.
+    probabilities are near perfect calibration.
     """
-    return smooth_ece_of(tally(probabilities, labels, weights))
-
-
-def smooth_ece_of(t: Tally) -> float:
-    """Compute `smooth_ece` on a tally."""
     return _fixed_point(smoothed_error(t))
 
 

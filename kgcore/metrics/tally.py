@@ -1,13 +1,11 @@
 """Triples grouped by probability: the input of every metric on a weighted or resampled set of triples."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from kgcore.arrays import Floats, Ints, Labels, Probabilities, Weights
-from kgcore.errors import InputError
 from kgcore.metrics.rows import judged_rows
 
 
@@ -132,62 +130,3 @@ class SortedRows:
             parts.append((self.q[used], np.full(len(used), label), mean, number[used]))
         q, y, weights, numbers = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         return SortedRows(q, y, weights), numbers
-
-
-def tally(probabilities: Probabilities, labels: Labels, weights: Weights | None = None) -> Tally:
-    """Group probabilities, labels and weights (n,) by probability. Raises InputError for values out of range."""
-    return SortedRows(probabilities, labels, weights).tally()
-
-
-def pooled(tallies: Iterable[Tally]) -> Tally:
-    """Return the tally of several sets of triples together: of the blocks of a file, for example.
-
-    The memory grows with the number of distinct probabilities, not with the number of triples. Tallies are merged when
-    they are about equally large, so each entry is copied a logarithmic number of times. Raises InputError if there is
-    no tally.
-    """
-    waiting: list[Tally] = []
-    for one in tallies:
-        waiting.append(one)
-        while len(waiting) > 1 and len(waiting[-2].q) <= 2 * len(waiting[-1].q):
-            waiting.append(_merged([waiting.pop(), waiting.pop()]))
-    if not waiting:
-        raise InputError("there are no tallies to pool")
-    return _merged(waiting)
-
-
-def _merged(tallies: list[Tally]) -> Tally:
-    """Return the sums of tallies, by probability.
-
-    Tallies without errors have labels of 0 and 1 alone. They get errors if another one has them.
-    """
-    q, place = np.unique(np.concatenate([one.q for one in tallies]), return_inverse=True)
-
-    def summed(values: list[Floats]) -> Floats:
-        return np.bincount(place, np.concatenate(values), len(q)).astype(np.float64)
-
-    errors = None
-    if any(one.errors is not None for one in tallies):
-        parts = [one.errors or _errors_of_labels(one) for one in tallies]
-        errors = Errors(
-            summed([one.squared for one in parts]),
-            summed([one.absolute for one in parts]),
-            summed([one.squares for one in parts]),
-        )
-    return Tally(
-        q,
-        summed([one.positive for one in tallies]),
-        summed([one.negative for one in tallies]),
-        summed([one.positive_squares for one in tallies]),
-        summed([one.negative_squares for one in tallies]),
-        errors,
-    )
-
-
-def _errors_of_labels(t: Tally) -> Errors:
-    """Return the errors of a tally whose labels are all 0 or 1: 1 - q for a true triple, and q for a false one."""
-    return Errors(
-        t.positive * (1 - t.q) ** 2 + t.negative * t.q**2,
-        t.positive * (1 - t.q) + t.negative * t.q,
-        t.positive_squares * (1 - t.q) ** 2 + t.negative_squares * t.q**2,
-    )

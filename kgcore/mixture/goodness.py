@@ -62,11 +62,6 @@ def simulated(
     return Simulation(own, solved, drawn, solve(drawn, many, start=solved.repeat(replicates)))
 
 
-def fitness(counts: Counts, best: Solution, alpha: float | None, replicates: int, rng: np.random.Generator) -> Fitness:
-    """Test whether a mixture of the components explains the candidates: see `simulated` and `fitness_of`."""
-    return fitness_of(simulated(counts, best, alpha, replicates, rng))
-
-
 def fitness_of(simulation: Simulation) -> Fitness:
     """Test whether a mixture of the components explains the candidates. A stated base rate is part of the hypothesis.
 

@@ -39,26 +39,23 @@ def is_narrow(low: float, high: float, width: float) -> bool:
     return high - low <= width and high * (1 - low) <= MOST_ODDS * low * (1 - high)
 
 
-def labelled_rate(labels: Labels, confidence: float = CONFIDENCE) -> Rate:
+def labelled_rate(labels: Labels) -> Rate:
     """Estimate the base rate of candidates from the labels (n,) of some that were drawn at random.
 
     The interval is the exact one of Clopper & Pearson (Biometrika 26, 1934): it holds the base rate with at least the
-    probability `confidence`. Raises FitError without a label, InputError for labels other than 0 and 1.
+    probability CONFIDENCE. Raises FitError without a label, InputError for labels other than 0 and 1.
     """
     own = as_labels(labels)
     if not len(own):
         raise FitError("there are no labels: a base rate needs at least one, of a candidate drawn at random")
     true = float(own.sum())
-    low, high = exact_limits(true, float(len(own)), confidence)
+    low, high = exact_limits(true, float(len(own)))
     return Rate(true / len(own), low, high)
 
 
-def labelled_rates(labels: Labels, predicates: Ints, confidence: float = CONFIDENCE) -> dict[int, Rate]:
+def labelled_rates(labels: Labels, predicates: Ints) -> dict[int, Rate]:
     """Return predicate -> base rate, from the labels (n,) and predicates (n,) of random candidates, as above."""
-    return {
-        predicate: labelled_rate(labels[predicates == predicate], confidence)
-        for predicate in np.unique(predicates).tolist()
-    }
+    return {predicate: labelled_rate(labels[predicates == predicate]) for predicate in np.unique(predicates).tolist()}
 
 
 def exact_limits(true: float, labels: float, confidence: float = CONFIDENCE) -> tuple[float, float]:

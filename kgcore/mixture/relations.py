@@ -53,11 +53,9 @@ def fit_relations(
     data: MixtureData,
     weights: dict[str, float],
     rng: np.random.Generator,
-    confidence: float = CONFIDENCE,
     replicates: int = 200,
-    fewest: int = FEWEST,
 ) -> list[RelationRate]:
-    """Estimate the base rate of each relation that has at least `fewest` positives and candidates.
+    """Estimate the base rate of each relation that has at least FEWEST positives and candidates.
 
     weights     strategy -> its share of the mistakes of all relations
     replicates  bootstrap replicates for the level of each interval
@@ -75,11 +73,11 @@ def fit_relations(
     found: list[tuple[int, MixtureData, Counts, Rate, Profile]] = []
     for predicate in np.unique(data.candidates.predicates).tolist():
         part = data.of_relations([predicate])
-        if part is None or min(len(part.positives), len(part.candidates)) < fewest:
+        if part is None or min(len(part.positives), len(part.candidates)) < FEWEST:
             continue
         counts = count(part, bin_edges(part, number_of_bins(part)))
         best = solve(counts)
-        level = interval_level(counts, best, confidence, replicates, rng)
+        level = interval_level(counts, best, CONFIDENCE, replicates, rng)
         rate, profile = base_rate_interval(counts, best, level)
         found.append((predicate, part, counts, rate, profile))
     values = shrink([profile for *_, profile in found])
@@ -96,29 +94,27 @@ def fit_others(
     relations: Sequence[RelationRate],
     weights: dict[str, float],
     rng: np.random.Generator,
-    confidence: float = CONFIDENCE,
     replicates: int = 200,
-    fewest: int = FEWEST,
 ) -> RelationRate | None:
     """Estimate one base rate for the candidates of all relations that are not in `relations`, together.
 
     Without it, these candidates would get the base rate of all, although those with an estimate of their own may be the
     cause of that rate. The densities are those of these relations, or those of all relations if these have fewer than
-    `fewest` positives. None: there are fewer than `fewest` such candidates. The other arguments are those of
+    FEWEST positives. None: there are fewer than FEWEST such candidates. The other arguments are those of
     `fit_relations`. In the result, `predicate` is OTHERS, and `shrunk` is the estimate itself.
     """
     assert data.candidates.predicates is not None
     named = [one.predicate for one in relations]
     rest = data.candidates.part(~np.isin(data.candidates.predicates, named))
-    if len(rest) < fewest:
+    if len(rest) < FEWEST:
         return None
     assert rest.predicates is not None
     part = data.of_relations(np.unique(rest.predicates).tolist())
-    if part is None or len(part.positives) < fewest:
+    if part is None or len(part.positives) < FEWEST:
         part = replace(data, candidates=rest, labelled=NO_LABELS)
     counts = count(part, bin_edges(part, number_of_bins(part)))
     best = solve(counts)
-    rate, _ = base_rate_interval(counts, best, interval_level(counts, best, confidence, replicates, rng))
+    rate, _ = base_rate_interval(counts, best, interval_level(counts, best, CONFIDENCE, replicates, rng))
     shares = _shares(data, counts, rate.value, weights)
     return RelationRate(OTHERS, rate, rate.value, shares, len(part.positives), len(part.candidates))
 

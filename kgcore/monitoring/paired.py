@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kgcore.arrays import Bools, Floats, Ints, Labels, Probabilities, Weights
+from kgcore.arrays import Floats, Ints, Labels, Probabilities, Weights
 from kgcore.monitoring.unseen import Unseen
 
 BINS = 5
@@ -37,11 +37,6 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.labels)
-
-    def part(self, rows: Bools) -> "Rows":
-        """Return the triples where the mask (n,) is True, with their weights."""
-        clusters = np.unique(self.clusters[rows], return_inverse=True)[1].astype(np.int64)
-        return Rows(self.labels[rows], self.weights[rows], clusters, self.fixed, self.halves)
 
     @property
     def balanced(self) -> Weights:
@@ -139,13 +134,13 @@ class _Side:
     deviations: Floats
 
 
-def calibration_excess(challenger: Probabilities, champion: Probabilities, rows: Rows, bins: int = BINS) -> Excess:
+def calibration_excess(challenger: Probabilities, champion: Probabilities, rows: Rows) -> Excess:
     """Return the difference of the debiased squared calibration errors of two models.
 
     challenger, champion  (n,) probabilities in [0, 1]
-    bins                  number of bins, for each model its own. All have the same mass if positives and negatives
-                          weigh the same. Bins of the same mass at a low base rate would see hardly any of the error,
-                          because it is where the probabilities are high
+
+    Each model has BINS bins. All have the same mass if positives and negatives weigh the same. Bins of the same mass at
+    a low base rate would see hardly any of the error, because it is where the probabilities are high.
 
     Let m be the 2B weighted mean residuals y - q of the challenger's bins and y - r of the champion's bins, V their
     covariance matrix, and S the diagonal matrix of the bins' shares of the weight, negative for the champion. Then
@@ -159,7 +154,7 @@ def calibration_excess(challenger: Probabilities, champion: Probabilities, rows:
     and the larger one counts.
     """
     models = (challenger, champion)
-    sides = [_side(q, rows, bins) for q in models]
+    sides = [_side(q, rows) for q in models]
     means = np.concatenate([side.means for side in sides])
     signed = np.concatenate([sign * one.totals for sign, one in zip((1, -1), sides, strict=True)]) / rows.weights.sum()
     sums = np.concatenate([side.deviations for side in sides], axis=1)
@@ -193,10 +188,10 @@ def _in_bins(values: Floats, side: _Side) -> Floats:
     return matrix
 
 
-def _side(q: Probabilities, rows: Rows, bins: int) -> _Side:
+def _side(q: Probabilities, rows: Rows) -> _Side:
     """Return the bins of a model."""
     y, w, clusters = rows.labels, rows.weights, int(rows.clusters.max()) + 1
-    place = _bins(q, rows.balanced, bins)
+    place = _bins(q, rows.balanced)
     count = int(place.max()) + 1
     total: Floats = np.bincount(place, w, count).astype(np.float64)
     means = np.bincount(place, w * (y - q), count) / total
@@ -209,11 +204,11 @@ def _side(q: Probabilities, rows: Rows, bins: int) -> _Side:
     return _Side(place, total, means, sums * scale)
 
 
-def _bins(q: Probabilities, weights: Weights, bins: int) -> Ints:
+def _bins(q: Probabilities, weights: Weights) -> Ints:
     """Return the bin (n,) of each triple, from 0. Bins have about equal weight; equal probabilities share a bin."""
     values, place = np.unique(q, return_inverse=True)
     weight = np.bincount(place, weights, len(values))
     middle = (np.cumsum(weight) - weight / 2) / weight.sum()
-    of_value = np.floor(bins * middle + 1e-9).astype(np.int64).clip(0, bins - 1)
+    of_value = np.floor(BINS * middle + 1e-9).astype(np.int64).clip(0, BINS - 1)
     numbers: Ints = np.unique(of_value, return_inverse=True)[1][place].astype(np.int64)
     return numbers

@@ -23,20 +23,19 @@ class Stability:
     p: float
 
 
-def stability(reference: Scores, scores: Scores, weights: Weights | None = None, bins: int = BINS) -> Stability:
+def stability(reference: Scores, scores: Scores, weights: Weights | None = None) -> Stability:
     """Compute the population stability index of scores, compared with reference scores:
 
         sum_b (a_b - e_b) ln(a_b / e_b)
 
-    over `bins` bins that hold equal shares of the reference scores. e_b is the share of the reference scores in bin b,
+    over BINS bins that hold equal shares of the reference scores. e_b is the share of the reference scores in bin b,
     and a_b is the share of the new scores in it. 1/2 is added to each count first, so that no share is 0.
 
     reference  (m,) reference scores, finite
     scores     (n,) new scores, finite
     weights    (m,) weights of the reference scores, positive; None: equal
-    bins       at least 2
 
-    Without drift the index is about (1 / n + 1 / m) times a chi-square variable with bins - 1 degrees of freedom
+    Without drift the index is about (1 / n + 1 / m) times a chi-square variable with BINS - 1 degrees of freedom
     (Yurdakul 2018), which gives p. In this formula, m is the effective count (sum w)^2 / sum w^2 of the reference.
     Raises InputError for arrays that are empty or not finite, and for weights <= 0.
     """
@@ -49,7 +48,7 @@ def stability(reference: Scores, scores: Scores, weights: Weights | None = None,
     count = float(w.sum() ** 2 / (w**2).sum())
     order = np.argsort(old, kind="stable")
     mass = np.cumsum(w[order]) / w.sum()
-    edges = np.unique(old[order][np.searchsorted(mass, np.arange(1, bins) / bins)])
+    edges = np.unique(old[order][np.searchsorted(mass, np.arange(1, BINS) / BINS)])
     cells = len(edges) + 1
     expected = np.bincount(np.searchsorted(edges, old), w, cells) / w.sum() * count + 0.5
     actual = np.bincount(np.searchsorted(edges, new), minlength=cells) + 0.5

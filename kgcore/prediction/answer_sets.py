@@ -86,12 +86,6 @@ class AnswerSets:
         valid = valid[np.isin(valid[:, 1], group)]
         return valid, valid[:: max(1, -(-len(valid) // MOST_SIZED))]
 
-    def rules(self, predicates: Sequence[int]) -> dict[int, SetRule]:
-        """Return the rule of each predicate. Predicates of one group share theirs."""
-        groups = {predicate: tuple(self.group(predicate).tolist()) for predicate in predicates}
-        made = {group: self.rule(np.array(group)) for group in set(groups.values())}
-        return {predicate: made[group] for predicate, group in groups.items()}
-
     def covered(self, triples: Triples, rule: SetRule) -> Bools:
         """Return whether the set of each triple's query contains its true answer: (n, 3) -> (n,)."""
         inside: Bools = self.standing(triples, rule.is_typed).nonconformity(rule.kind) <= rule.quantile

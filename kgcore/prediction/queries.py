@@ -76,17 +76,13 @@ def score_blocks(trained: Scorer, queries: Queries) -> Iterator[tuple[slice, tor
         yield taken, scores
 
 
-def best_answers(trained: Scorer, queries: Queries, on_block: Move = lambda done: None) -> tuple[Ints, Triples]:
-    """Return the best answer of every query that has one: rows (n,) of the queries, and triples (n, 3).
-
-    on_block  function that is called after each block with the number of queries so far
-    """
+def best_answers(trained: Scorer, queries: Queries) -> tuple[Ints, Triples]:
+    """Return the best answer of every query that has one: rows (n,) of the queries, and triples (n, 3)."""
     found = []
-    for taken, scores in score_blocks(trained, queries):
+    for _, scores in score_blocks(trained, queries):
         if scores.shape[1]:
             best, place = scores.max(1)
             found.append(torch.where(best > -torch.inf, place, -1).cpu().numpy())
-        on_block(taken.stop)
     places = np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
     rows = np.flatnonzero(places >= 0)
     return rows, queries.triples(rows, queries.candidates[places[rows]])

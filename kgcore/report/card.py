@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kgcore.calibration.bound import BoundCalibrator
-from kgcore.config import ASSUMED, ASSUMED_BASE_RATE, STATED, PredictConfig
+from kgcore.config import ASSUMED, STATED, PredictConfig
 from kgcore.config.base import value_text
 from kgcore.config.calibrate import rate_text
 from kgcore.report.columns import overview, title
@@ -153,9 +153,9 @@ class ModelCard:
         origin = bound.base_rate_is
         if bound.negatives == "ground_truth" and origin != STATED:
             return f"{rate}, **estimated**: the share of true triples among the labelled validation triples."
-        if origin == ASSUMED or (not origin and bound.base_rate == ASSUMED_BASE_RATE):
+        if origin == ASSUMED:
             return f"{rate}, **assumed**: it is the default. State the share of true triples among your candidates."
-        return f"{rate}, **{origin or STATED}**."
+        return f"{rate}, **{origin}**."
 
     def _results(self) -> str:
         negatives, _, name = self.label.rpartition(".")

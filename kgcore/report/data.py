@@ -47,7 +47,7 @@ def count_title(name: str) -> str:
 def data_notes(counts: Mapping[str, int], split: str = RANDOM) -> list[str]:
     """Return sentences about how the splits were made, and about the rows of valid and test that another split has too.
 
-    counts  counts of the data set; those of earlier versions do not say how many rows were left out
+    counts  counts of the data set
     split   the setting `split`
     """
     return drawn_notes(counts, split) + _overlap_notes(counts) + label_notes(counts)

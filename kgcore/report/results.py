@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from kgcore.metrics.catalogue import every_metric, highest_best, metric_names, ranked
+from kgcore.metrics.catalogue import highest_best, metric_names, ranked
 
 if TYPE_CHECKING:
     from kgcore.evaluation.evaluate import Measured
@@ -112,15 +112,12 @@ class Results:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Results":
-        """Read the output of `to_json`. JSON of earlier versions has no intervals. Other keys are ignored.
-
-        Intervals of metrics that have none in this version are dropped.
-        """
+        """Read the output of `to_json`. Other keys are ignored."""
         rows = []
         for name, group in data["metrics"].items():
-            ends = data.get("intervals", {}).get(name, {})
+            ends = data["intervals"][name]
             if any(isinstance(values, dict) for values in group.values()):
-                rows += [Row(name, own, values, _pairs(ends.get(own, {}))) for own, values in group.items()]
+                rows += [Row(name, own, values, _pairs(ends[own])) for own, values in group.items()]
             else:
                 rows.append(Row("", name, group, _pairs(ends)))
         return cls(_grouped(rows))
@@ -133,5 +130,4 @@ def _grouped(rows: list[Row]) -> tuple[Row, ...]:
 
 
 def _pairs(ends: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
-    without = {name for name, metric in every_metric().items() if not metric.interval}
-    return {name: (low, high) for name, (low, high) in ends.items() if name not in without}
+    return {name: (low, high) for name, (low, high) in ends.items()}

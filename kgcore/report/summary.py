@@ -19,26 +19,23 @@ class RelationSummary:
 
     name         name of the relation
     decisions    the decisions on its test triples with a separate score threshold for each relation
-    reliability  the reliability of each calibrator; None in summaries of earlier versions
+    reliability  the reliability of each calibrator
     """
 
     name: str
     decisions: RelationDecisions
-    reliability: RelationReliability | None = None
+    reliability: RelationReliability
 
     def to_json(self) -> dict[str, Any]:
         """Return the keys name, predicate, triples, learned, median, observed, low, high, calibrators."""
-        reliability = asdict(self.reliability) if self.reliability else {}
-        return {"name": self.name} | asdict(self.decisions) | reliability
+        return {"name": self.name} | asdict(self.decisions) | asdict(self.reliability)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "RelationSummary":
-        """Read the output of `to_json`. JSON of earlier versions has no reliability."""
-        reliability = None
-        if "calibrators" in data:
-            fits = {label: RelationFit(**fit) for label, fit in data["calibrators"].items()}
-            plain = {name: data[name] for name in ("predicate", "triples", "observed", "low", "high")}
-            reliability = RelationReliability(**plain, calibrators=fits)
+        """Read the output of `to_json`."""
+        fits = {label: RelationFit(**fit) for label, fit in data["calibrators"].items()}
+        plain = {name: data[name] for name in ("predicate", "triples", "observed", "low", "high")}
+        reliability = RelationReliability(**plain, calibrators=fits)
         return cls(data["name"], RelationDecisions.from_json(data), reliability)
 
 
@@ -64,9 +61,9 @@ class Summary:
     accuracy_per_relation  rule (learned, median) -> accuracy of per-relation thresholds
     ranks                  metric of the filtered ranks (mr, mrr, hits_at_N) -> value
     relations              results for each relation
-    knowledge              results by what training knows about the triples; none in summaries of earlier versions
+    knowledge              results by what training knows about the triples; none if it is not known
     notes                  sentences that a report must show with the results
-    base_rate              base rate of the synthetic calibrators; None in summaries of earlier versions and ensembles
+    base_rate              base rate of the synthetic calibrators; None in summaries of ensembles
     base_rate_is           where it comes from: assumed, stated or estimated; '' if it is None
     base_rate_limits       the ends of the interval of the base rate; None: it has none
     answers                label of the calibrator that answers if the user names none; '' if it is not known
@@ -124,9 +121,9 @@ class Summary:
             results=Results.from_json(data),
             accuracy_per_relation=data["accuracy_per_relation"],
             ranks=data["ranks"],
-            relations=tuple(RelationSummary.from_json(relation) for relation in data.get("relations", [])),
+            relations=tuple(RelationSummary.from_json(relation) for relation in data["relations"]),
             knowledge=tuple(KnowledgeGroup(**group) for group in data.get("knowledge", [])),
-            notes=tuple(data.get("notes", [])),
+            notes=tuple(data["notes"]),
             base_rate=data.get("base_rate"),
             base_rate_is=data.get("base_rate_is", ""),
             base_rate_limits=(data["base_rate_low"], data["base_rate_high"]) if "base_rate_low" in data else None,

@@ -18,10 +18,10 @@ def findings(frame: pd.DataFrame) -> list[str]:
     return [sentence for sentence in sentences if sentence]
 
 
-def worse_than_paper(frame: pd.DataFrame, by: float = TOLERANCE) -> pd.DataFrame:
-    """Return the rows whose calibrated proper score exceeds the paper's by more than `by`, the largest excess first."""
+def worse_than_paper(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows whose calibrated proper score exceeds the paper's by more than TOLERANCE, the largest first."""
     rows = _proper(frame)
-    return rows[rows["difference"] > by].sort_values("difference", ascending=False)
+    return rows[rows["difference"] > TOLERANCE].sort_values("difference", ascending=False)
 
 
 def _proper(frame: pd.DataFrame) -> pd.DataFrame:

@@ -24,11 +24,9 @@ from kgcore.storage.names import (
 if TYPE_CHECKING:
     from kgcore.storage.calibrated import (
         missing_parts,
-        model_parts,
         read_calibrated,
         read_calibrator,
         read_ensemble,
-        write_calibrated,
         write_calibrator,
         write_ensemble,
     )
@@ -58,11 +56,9 @@ if TYPE_CHECKING:
 _FUNCTIONS = {
     "calibrated": (
         "missing_parts",
-        "model_parts",
         "read_calibrated",
         "read_calibrator",
         "read_ensemble",
-        "write_calibrated",
         "write_calibrator",
         "write_ensemble",
     ),
@@ -106,7 +102,6 @@ __all__ = [
     "MODEL_PART",
     "SCORE_CALIBRATOR_FILE",
     "missing_parts",
-    "model_parts",
     "parts_of",
     "read_answers",
     "read_calibrated",
@@ -133,7 +128,6 @@ __all__ = [
     "read_unseen",
     "read_unseen_answers",
     "write_answers",
-    "write_calibrated",
     "write_calibrator",
     "write_corruptions",
     "write_disagreement",

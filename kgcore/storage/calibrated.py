@@ -13,14 +13,12 @@ from safetensors import SafetensorError
 
 from kgcore.calibrated import CalibratedModel, scorer_of
 from kgcore.calibration.bound import BoundCalibrator
-from kgcore.combiners.scorer import CombinedModel
 from kgcore.ensembles.ensemble import Ensemble
 from kgcore.ensembles.pooled import PooledModel
 from kgcore.errors import InputError, KgcalError, MismatchError, first_line
-from kgcore.models.scorer import Scorer
-from kgcore.storage.graph import read_graph, write_graph
+from kgcore.storage.graph import read_graph
 from kgcore.storage.json_file import read_json, write_json
-from kgcore.storage.model import read_model, write_model
+from kgcore.storage.model import read_model
 from kgcore.storage.names import CALIBRATOR_FILE, ENSEMBLE_FILE, GRAPH_PART, MODEL_PART, parts_of
 
 _MODEL_FILES = ("model.json", "embeddings.safetensors")
@@ -51,40 +49,18 @@ def read_ensemble(folder: Path) -> tuple[list[str], Ensemble]:
     return data["models"], Ensemble.from_json(data["ensemble"])
 
 
-def write_calibrated(folder: Path, model: CalibratedModel) -> None:
-    """Write calibrator.json or ensemble.json, each embedding model to its folder, and the graph to graph/."""
-    from kgcore.models.trained import TrainedModel
-
-    scorer = model.trained
-    if isinstance(scorer, PooledModel):
-        write_ensemble(folder, Ensemble(scorer.pooling, model.calibrator), [])
-        members: Sequence[Scorer] = scorer.members
-    else:
-        write_calibrator(folder, model.calibrator)
-        members = [scorer.trained, *scorer.others] if isinstance(scorer, CombinedModel) else [scorer]
-    for part, member in zip(model_parts(folder), members, strict=True):
-        assert isinstance(member, TrainedModel)
-        write_model(folder / part, member)
-    write_graph(folder / GRAPH_PART, model.graph)
-
-
-def model_parts(folder: Path) -> list[str]:
-    """Return the names of the folders of the embedding models. Raises InputError for a damaged file."""
-    with _reading(folder):
-        if (folder / ENSEMBLE_FILE).is_file():
-            return parts_of(len(read_ensemble(folder)[1].members), is_ensemble=True)
-        combined = read_json(folder / CALIBRATOR_FILE).get("combined", {})
-        return parts_of(1 + len(combined.get("others", ())), is_ensemble=False)
-
-
 def missing_parts(folder: Path) -> list[str]:
     """Return which parts of a calibrated model are not in the folder, or not with all of their files.
 
-    The parts are calibrator.json or ensemble.json, the folders of the embedding models, and graph.
+    The parts are calibrator.json or ensemble.json, the folders of the embedding models, and graph. Raises InputError
+    for a damaged file.
     """
     if not any((folder / name).is_file() for name in (CALIBRATOR_FILE, ENSEMBLE_FILE)):
         return [CALIBRATOR_FILE, *(_incomplete(folder, MODEL_PART)), *(_incomplete(folder, GRAPH_PART))]
-    return [name for part in (*model_parts(folder), GRAPH_PART) for name in _incomplete(folder, part)]
+    with _reading(folder):
+        is_ensemble = (folder / ENSEMBLE_FILE).is_file()
+        models = read_ensemble(folder)[1].members if is_ensemble else read_calibrator(folder).embedding_models
+    return [name for part in (*parts_of(len(models), is_ensemble), GRAPH_PART) for name in _incomplete(folder, part)]
 
 
 def _incomplete(folder: Path, part: str) -> list[str]:
@@ -93,7 +69,7 @@ def _incomplete(folder: Path, part: str) -> list[str]:
 
 
 def read_calibrated(folder: Path, elsewhere: Mapping[str, Path] = MappingProxyType({})) -> CalibratedModel:
-    """Read the output of `write_calibrated`.
+    """Read a calibrated model from a folder that has all parts: see `missing_parts`.
 
     elsewhere  part -> folder, for parts that are in other places, such as `graph`
 

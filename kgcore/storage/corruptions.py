@@ -36,11 +36,10 @@ def read_corruptions(path: Path) -> dict[str, Corruptions]:
     triples, made = triples_of(table), {}
     for split, dropped in metadata["dropped"].items():
         own = table["split"] == split
-        # earlier versions lack these
-        fallbacks, redrawn = (metadata.get(name, {}).get(split, 0) for name in _COUNTS[1:])
+        fallbacks, redrawn = metadata["fallbacks"][split], metadata["redrawn"][split]
         weights = table["weight"][own] if "weight" in table else None
         weights = None if weights is None or np.isnan(weights).any() else weights
-        hits = _dense(*metadata["hits"][split]) if split in metadata.get("hits", {}) else None
+        hits = _dense(*metadata["hits"][split]) if split in metadata["hits"] else None
         made[split] = Corruptions(triples[own], table["source"][own], dropped, fallbacks, redrawn, weights, hits)
     return made
 

@@ -20,11 +20,11 @@ def write_measured(path: Path, measured: dict[str, Measured]) -> None:
 
 
 def read_measured(path: Path) -> dict[str, Measured]:
-    """Read the output of `write_measured`. Files of earlier versions have no intervals; these are then empty."""
+    """Read the output of `write_measured`."""
     measured = {}
     for label, result in read_json(path).items():
         bins = {name: np.array(column) for name, column in result.pop("reliability").items()}
-        intervals = {name: (low, high) for name, (low, high) in result.pop("intervals", {}).items()}
+        intervals = {name: (low, high) for name, (low, high) in result.pop("intervals").items()}
         measured[label] = Measured(result, Reliability(**bins), intervals)
     return measured
 

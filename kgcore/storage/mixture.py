@@ -54,7 +54,7 @@ def read_mixture(path: Path) -> MixtureData:
         {name: sample((kinds == CORRUPTION) & (strategies == name)) for name in metadata["strategies"]},
         sample(kinds == CANDIDATE),
         LabelledCandidates(sample(labelled), table["label"][labelled].astype(np.float64)),
-        metadata.get("shared", 0.0),  # earlier versions lack it
+        metadata["shared"],
     )
 
 

@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
-from kgcore.audit.sample import wilson
 from kgcore.audit.share import Share
+from kgcore.metrics.reliability import wilson
 
 ESTIMATED, LABELLED, STATED = "estimated", "labelled", "stated"  # where a share of wrong facts comes from
 FIRST = tuple(digit * 10**power for power in range(1, 8) for digit in (1, 3))  # lengths of the first part of the list
@@ -85,8 +86,8 @@ def audit_result(
     """
     simple = 0.0
     if labels:
-        compared = wilson(share.value * labels, labels)
-        simple = compared.high - compared.low
+        low, high = wilson(np.array([share.value]), np.array([float(labels)]))
+        simple = float(high[0] - low[0])
     if listed is None:
         return AuditResult(dataset, facts, share, origin, labels, simple, {}, ())
     wrong = listed["expected_wrong"].to_numpy()

@@ -91,12 +91,13 @@ def find_calibrated_model(ask: Ask) -> FoundModel:
 def _because(found: FoundModel) -> str:
     """Return why this calibrator answers, and not another one of its run."""
     store, (negatives, _, name) = open_store(), found.label.rpartition(".")
-    run_id, who = store.model(found.model_id).run_id or "", f"The calibrator {name.replace('_', ' ')} answers"
-    if CALIBRATION_AUDIT.path in (store.known(run_id).tags.artifacts or {}):
-        because = answers_because(store.load(run_id, CALIBRATION_AUDIT).get(negatives, {}))
-        if because.startswith(who):  # in runs of earlier versions, another one may answer
-            return because
-    return f"{who}: the first one of its run with {negatives.replace('_', ' ')} negatives."
+    run_id = store.model(found.model_id).run_id or ""
+    audited = CALIBRATION_AUDIT.path in (store.known(run_id).tags.artifacts or {})
+    audits = store.load(run_id, CALIBRATION_AUDIT) if audited else {}
+    return answers_because(audits.get(negatives, {})) or (
+        f"The calibrator {name.replace('_', ' ')} answers: the first one of its run with "
+        f"{negatives.replace('_', ' ')} negatives."
+    )
 
 
 def locate(ask: Ask) -> Located:

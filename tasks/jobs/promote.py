@@ -95,7 +95,6 @@ def _promote(store: Store, dataset: str, base_rate: float | None, config: GateCo
     exam, champion = exam_of(store, dataset, measured.prepared), aliased(store, dataset, CHAMPION)
     model = None
     if champion is not None:
-        complete_model(store, champion.model_id)  # versions of earlier versions of kgcal are not complete
         model = load_calibrated(store, champion.model_id)
     sheet = sheet_of(store, exam, *_base_rate(exam, model, measured.settings, base_rate, config), config)
     not_again = sheet.judged | ({content_of(store, champion.model_id)[:16]} if champion else set())

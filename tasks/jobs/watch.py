@@ -93,7 +93,7 @@ def watch_champion(dataset: str, labels: Path, config: WatchConfig) -> WatchResu
         store.mark_dead_runs()
         history = store.find(RunTags(stage="watch", dataset=dataset), status=None)
         before = history[0] if history else None
-        number = int(before.metrics.get("check", before.metrics.get("look", 0))) if before else 0
+        number = int(before.metrics.get("check", 0)) if before else 0
         if before and before.tags.check == identity:
             log.info("%s: champion, labels and settings have not changed: the newest check is shown again", dataset)
             found = store.load(before.run_id, _check_artifact(number))

@@ -2,7 +2,7 @@
 
 connection.py, new_database.py, places.py  open the store, create its database, check databases and artifact storage
 store.py, reading.py                       write runs, artifacts and models; read them
-record.py, former.py                       the tags of a run; the settings that earlier versions recorded
+record.py                                  the tags of a run
 handles.py, artifacts.py                   the types of artifact handles; the handle of every artifact
 series.py                                  logs the losses while a training runs
 labels.py                                  the names of metrics and models that the MLflow UI shows

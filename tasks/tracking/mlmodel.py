@@ -20,7 +20,7 @@ from kgcore.graph import KnowledgeGraph
 from kgcore.storage import GRAPH_PART, parts_of
 from tasks.tracking.artifacts import GRAPH
 from tasks.tracking.record import RunRecord
-from tasks.tracking.registry import Sources, load_bound, sources_of
+from tasks.tracking.registry import Sources, sources_of
 from tasks.tracking.store import Store
 
 if TYPE_CHECKING:
@@ -65,14 +65,11 @@ def log_pyfunc(
 def complete_model(store: Store, model_id: str) -> None:
     """Copy the embedding models and the graph into a LoggedModel, which then needs no other files.
 
-    Files that are there already are not copied again. A LoggedModel of an earlier version becomes a pyfunc.
+    Files that are there already are not copied again.
 
     Raises InputError if the calibrator or ensemble, an embedding model or the graph no longer exists.
     """
     sources, present = sources_of(store, model_id), store.model_sizes(model_id)
-    if "MLmodel" not in present:
-        graph = store.load(sources.graph, GRAPH)
-        log_pyfunc(store, model_id, sources.run, load_bound(store, model_id).base_rate, example_triples(graph))
     models = _models(sources)
     needed = {f"{part}/{path}": size for part, base in models.items() for path, size in store.model_sizes(base).items()}
     needed |= {path: size for path, size in store.sizes(sources.graph).items() if path.startswith(f"{GRAPH.path}/")}

@@ -20,6 +20,7 @@ from tasks.tracking.places import input_error
 from tasks.tracking.record import FINISHED, RunRecord, RunTags, quoted
 
 T = TypeVar("T")
+PAGE = 1000  # runs that one request returns
 # Files that MLflow writes beside MLmodel, and that loading does not need. A run does not record them: MLflow cuts the
 # text of a tag at 8,000 characters, and a run may have dozens of calibrators.
 BESIDE_MLMODEL = {
@@ -72,17 +73,15 @@ class Reader(Connection):
         """
         return [self._record(run) for run in self._page(newest, None, tags.where(status))]
 
-    def find_all(self, tags: RunTags, page: int = 1000) -> list[RunRecord]:
+    def find_all(self, tags: RunTags) -> list[RunRecord]:
         """Return every finished run that has these tags, newest first.
-
-        page  number of runs per request, at least 1
 
         Raises InputError if the store does not answer.
         """
-        found = self._page(page, None, tags.where(FINISHED))
+        found = self._page(PAGE, None, tags.where(FINISHED))
         runs = list(found)
         while found.token:
-            found = self._page(page, found.token, tags.where(FINISHED))
+            found = self._page(PAGE, found.token, tags.where(FINISHED))
             runs += found
         return [self._record(run) for run in runs]
 

@@ -12,7 +12,6 @@ from typing import Any, Self
 from mlflow.entities import Run
 
 from kgcore.errors import InputError
-from tasks.tracking.former import current_settings
 
 FINISHED, RUNNING, FAILED, KILLED = "FINISHED", "RUNNING", "FAILED", "KILLED"
 _PREFIX = "kgcal."
@@ -21,15 +20,14 @@ _PARENT = "mlflow.parentRunId"
 _NOTE = "mlflow.note.content"  # the description that the UI shows
 
 
-def _tag(name: str, write: Callable[[Any], str] = str, read: Callable[[str], Any] = str, old: str = "") -> Any:
+def _tag(name: str, write: Callable[[Any], str] = str, read: Callable[[str], Any] = str) -> Any:
     """Return a dataclass field for a tag of runs. Its value is None if a run does not have the tag.
 
     name   the tag's name in MLflow
     write  function that turns the value into text
     read   function that turns the text into the value
-    old    the tag's name in runs of earlier versions; '': the same
     """
-    return field(default=None, metadata={"tag": name, "write": write, "read": read, "names": (old or name, name)})
+    return field(default=None, metadata={"tag": name, "write": write, "read": read})
 
 
 def quoted(text: str) -> str:
@@ -105,7 +103,7 @@ class RunTags:
     moved: str | None = _tag("kgcal.moved")
     model: str | None = _tag("kgcal.model")
     base_rate: str | None = _tag("kgcal.base_rate")
-    check: str | None = _tag("kgcal.check", old="kgcal.look")
+    check: str | None = _tag("kgcal.check")
     recalibrated: str | None = _tag("kgcal.recalibrated")
     exam: str | None = _tag("kgcal.exam")
     era: str | None = _tag("kgcal.era")
@@ -127,18 +125,12 @@ class RunTags:
 
     @classmethod
     def from_mlflow(cls, tags: Mapping[str, str]) -> Self:
-        """Read the tags of a run. Tags of other programs and other versions of kgcal are ignored.
-
-        Settings that earlier versions recorded under other names get their names in this version.
-        """
+        """Read the tags of a run. Tags of other programs and other versions of kgcal are ignored."""
         values = {
-            item.name: item.metadata["read"](tags[name])
+            item.name: item.metadata["read"](tags[item.metadata["tag"]])
             for item in fields(cls)
-            for name in item.metadata.get("names", ())
-            if name in tags
+            if item.metadata and item.metadata["tag"] in tags
         }
-        if "config" in values:
-            values["config"] = current_settings(values.get("stage"), values["config"], "base_rate" in values)
         inputs = {name.removeprefix(_INPUT): run_id for name, run_id in tags.items() if name.startswith(_INPUT)}
         return cls(**values, inputs=inputs)
 

@@ -1,10 +1,16 @@
 """Small calibrated models, for the tests of everything that asks one."""
 
+from pathlib import Path
+
+from kgcore import storage
 from kgcore.calibrated import CalibratedModel
 from kgcore.calibration.bound import BoundCalibrator
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample
 from kgcore.calibration.support import Support
+from kgcore.combiners.scorer import CombinedModel
 from kgcore.config import TrainConfig
+from kgcore.ensembles.ensemble import Ensemble
+from kgcore.ensembles.pooled import PooledModel
 from kgcore.graph import KnowledgeGraph
 from kgcore.models.trained import TrainedModel
 from kgcore.registries import CALIBRATORS
@@ -46,3 +52,19 @@ def calibrated_and_sample(
 def calibrated(graph: KnowledgeGraph, calibrator: str = "isotonic", **settings: object) -> CalibratedModel:
     """Train a small model, and fit a calibrator to the labelled validation triples."""
     return calibrated_and_sample(graph, calibrator, **settings)[0]
+
+
+def write_calibrated(folder: Path, model: CalibratedModel) -> None:
+    """Write calibrator.json or ensemble.json, each embedding model to its folder, and the graph to graph/."""
+    scorer = model.trained
+    if isinstance(scorer, PooledModel):
+        storage.write_ensemble(folder, Ensemble(scorer.pooling, model.calibrator), [])
+        members = list(scorer.members)
+    else:
+        storage.write_calibrator(folder, model.calibrator)
+        members = [scorer.trained, *scorer.others] if isinstance(scorer, CombinedModel) else [scorer]
+    parts = storage.parts_of(len(members), isinstance(scorer, PooledModel))
+    for part, member in zip(parts, members, strict=True):
+        assert isinstance(member, TrainedModel)
+        storage.write_model(folder / part, member)
+    storage.write_graph(folder / storage.GRAPH_PART, model.graph)

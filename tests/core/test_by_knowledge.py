@@ -8,9 +8,9 @@ import pytest
 
 from kgcore.evaluation.by_knowledge import WITH_PREDICATE, KnowledgeGroup, reliability_by_knowledge
 from kgcore.evaluation.predictions import Predictions
-from kgcore.metrics.equal_mass import debiased_rmsce
 from tests.core.drawn import graph_of
 from tests.core.judged import predictions
+from tests.core.samples import figure
 
 # entity 0 has 4 facts, 1 has 3, 2 and 3 have 2, 4 has 1; entity 5 has none
 TRAIN = [(0, 0, 1), (0, 0, 2), (1, 0, 3), (0, 1, 4), (1, 1, 0), (2, 1, 3)]
@@ -58,4 +58,4 @@ def test_every_triple_is_in_a_group_of_each_kind(rng: np.random.Generator) -> No
     )
     rows = np.array([(s, p) in known[0] and (p, o) in known[1] for s, p, o in triples.tolist()])
     both = next(group for group in groups if group.name == WITH_PREDICATE[2])
-    assert both.calibrators["a"]["debiased_rmsce"] == pytest.approx(debiased_rmsce(q[rows], y[rows]))
+    assert both.calibrators["a"]["debiased_rmsce"] == pytest.approx(figure("debiased_rmsce")(q[rows], y[rows]))

@@ -91,7 +91,7 @@ def test_results_have_their_intervals() -> None:
 @pytest.mark.parametrize(
     ("calibrator", "words"),
     [
-        (bound(0.2), "0.2, **stated**."),
+        (replace(bound(0.2), base_rate_is=STATED), "0.2, **stated**."),
         (bound(0.5), "0.5, **assumed**: it is the default. State the share of true triples among your candidates."),
         (replace(bound(0.5), base_rate_is=STATED), "0.5, **stated**."),
         (replace(bound(0.5), base_rate_is=ASSUMED), "0.5, **assumed**: it is the default. State the share of true"),

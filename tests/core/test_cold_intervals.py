@@ -8,9 +8,10 @@ import pytest
 from kgcore.config import EvaluateConfig
 from kgcore.evaluation.evaluate import evaluate
 from kgcore.metrics.base import Sample
-from kgcore.metrics.equal_mass import _clustered, _starts, debiased_rmsce, debiased_rmsce_of_draw, debiased_square
+from kgcore.metrics.equal_mass import _clustered, _starts, debiased_rmsce_of, debiased_square
 from kgcore.metrics.tally import SortedRows
 from tests.core.judged import FAST, predictions
+from tests.core.samples import draw_of
 
 
 def test_cold_entities_are_resampled_whole(rng: np.random.Generator) -> None:
@@ -65,4 +66,4 @@ def test_the_debiased_error_of_calibrated_probabilities_is_zero_on_average_if_en
 def test_without_effects_of_clusters_nothing_changes(rng: np.random.Generator) -> None:
     q, y, w = rng.random(300), (rng.random(300) < 0.5).astype(float), rng.random(300) + 0.5
     single = Sample(SortedRows(q, y, w), 10, 0.5, rng.permutation(300))
-    assert debiased_rmsce_of_draw(single.draw()) == pytest.approx(debiased_rmsce(q, y, w))
+    assert debiased_rmsce_of(single.draw()) == pytest.approx(debiased_rmsce_of(draw_of(q, y, w)))

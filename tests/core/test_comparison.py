@@ -8,6 +8,7 @@ import pytest
 from scipy.stats import spearmanr
 
 from kgcore.config.presets import MODELS, PRESETS
+from kgcore.evaluation.by_relation import RelationReliability
 from kgcore.evaluation.decisions import RelationDecisions, ThresholdResult
 from kgcore.evaluation.predictions import UNCALIBRATED_RAW
 from kgcore.report.cells import cell_result
@@ -33,6 +34,7 @@ def summary(brier: float, mrr: float = 0.1) -> PipelineSummary:
         return Row(negatives, calibrator, metrics)
 
     rule = ThresholdResult(threshold=-1.5, accuracy=0.75)
+    reliable = RelationReliability(0, 9, 0.5, 0.3, 0.7, {})
     rows = [row("", "uncalibrated", 0.4), row("", "base_rate", 0.25)]
     for negatives, more in (("ground_truth", 0.0), ("synthetic", 0.001)):
         rows += [row(negatives, "platt", brier + 0.01 + more), row(negatives, "isotonic", brier + more)]
@@ -40,7 +42,7 @@ def summary(brier: float, mrr: float = 0.1) -> PipelineSummary:
         results=Results(tuple(rows)),
         accuracy_per_relation={"learned": 0.8, "median": 0.7},
         ranks={"mr": 100.0, "mrr": mrr, "hits_at_10": 0.2},
-        relations=(RelationSummary("_has_part", RelationDecisions(0, 9, rule, rule)),),
+        relations=(RelationSummary("_has_part", RelationDecisions(0, 9, rule, rule), reliable),),
         dataset="wn11",
         model="transe",
         loss="nll",

@@ -35,13 +35,14 @@ def checked(rng: np.random.Generator, scores: np.ndarray, labels: np.ndarray, nu
     return check(q, NewTriples(scores, labels), origin_of(rng, sample), CONFIG, number)
 
 
-def test_the_stability_index_by_hand() -> None:
+def test_the_stability_index_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kgcore.monitoring.stability.BINS", 2)
     reference, scores = np.arange(100.0), np.arange(50.0, 100.0)
-    found = stability(reference, scores, bins=2)  # the bin edge is 49: the counts are 50 and 50, against 0 and 50
+    found = stability(reference, scores)  # the bin edge is 49: the counts are 50 and 50, against 0 and 50
     e, a = np.array([50.5, 50.5]) / 101, np.array([0.5, 50.5]) / 51
     assert found.index == pytest.approx(((a - e) * np.log(a / e)).sum())
     assert found.p < 1e-9
-    assert stability(reference, reference, bins=2).index == pytest.approx(0)
+    assert stability(reference, reference).index == pytest.approx(0)
 
 
 def test_p_of_the_stability_index_is_uniform_without_drift(rng: np.random.Generator) -> None:

@@ -122,19 +122,8 @@ def test_an_ensemble_survives_json() -> None:
         members = ensemble.pooling.member_probabilities(scores, models)
         np.testing.assert_array_equal(again.pooling.member_probabilities(scores, models), members)
         np.testing.assert_array_equal(again.predict(members), ensemble.predict(members))
-        with pytest.raises(InputError, match="has format 9"):
+        with pytest.raises(InputError, match="reads ensembles of format 1, not 9"):
             Ensemble.from_json(ensemble.to_json() | {"format": 9})
-
-
-def test_an_ensemble_recalibrated_by_a_baseline_is_read() -> None:
-    """Earlier versions accepted the uncalibrated baseline for recalibration: q is then the probability of the pool."""
-    made, source = member_tables(*independent_members(400))
-    ensemble = ground_truth(fit_pools(made, source, pools=("linear",), recalibrator="platt"))
-    former = ensemble.pooling.to_json() | {"format": 1, "recalibrator": "uncalibrated", "recalibration": {}}
-    read = Ensemble.from_json(former)
-    assert (read.label, read.base_rate) == (ensemble.label, ensemble.base_rate)
-    members = np.array([[0.2, 0.5, 0.9], [0.6, 0.6, 0.6]])
-    np.testing.assert_allclose(read.predict(members), members @ ensemble.pooling.pool.weights)
 
 
 def test_an_ensemble_refuses_other_models_and_values_that_are_no_probabilities() -> None:

@@ -13,7 +13,7 @@ from kgcore.models.trained import TrainedModel
 from kgcore.registries import EVIDENCE
 
 ENTITIES, PREDICATES = 12, 3
-BY_MODEL = {name for name in EVIDENCE.names() if EVIDENCE.get(name).group == "model"}
+BY_MODEL = {"score", "other_scores", "cohorts", "fold"}
 MINED = {"paths"}  # their confidences keep the triple as a part of other facts' paths
 
 
@@ -93,11 +93,11 @@ def test_a_graph_with_one_fact_or_without_facts_has_evidence(name: str) -> None:
         assert group.values(every_triple()).shape == (432, len(group.names))
 
 
-def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table, "ROWS_AT_ONCE", 50)
+def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     features, triples = Features.of(source_of(random_facts(0)), EVIDENCE.names()), every_triple()
-    one, three = features.evidence(triples), features.evidence(triples, threads=3)
-    np.testing.assert_array_equal(one.values, three.values)
+    whole = features.evidence(triples)
+    monkeypatch.setattr(table, "ROWS_AT_ONCE", 50)
+    np.testing.assert_array_equal(features.evidence(triples).values, whole.values)
 
 
 def test_names_are_unique_and_features_are_columns_in_their_order() -> None:
@@ -108,7 +108,6 @@ def test_names_are_unique_and_features_are_columns_in_their_order() -> None:
     assert evidence.values.dtype == np.float32
     start = 0
     for group in features.groups.values():
-        assert group.group in {"model", "graph", "rules", "names"}
         columns = evidence.values[:, start : start + len(group.names)]
         np.testing.assert_array_equal(columns, group.values(triples).astype(np.float32))
         start += len(group.names)

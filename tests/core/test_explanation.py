@@ -52,7 +52,7 @@ def test_scores_and_probabilities_are_those_of_predict_to_the_bit(small_graph: K
 def test_ranks_are_the_filtered_ranks(small_graph: KnowledgeGraph, name: str) -> None:
     model, sample = calibrated_and_sample(small_graph, model=name)
     triples = small_graph.test.triples[::30]
-    ranks = filtered_ranks(model.trained, triples, small_graph.all_known, rows=1)
+    ranks = filtered_ranks(model.trained, triples, small_graph.all_known)
     explainer = Explainer(model, sample, SMALL)
     for triple, (subject_rank, object_rank) in zip(names_of(small_graph, triples), ranks, strict=True):
         made = explainer.explain(*triple)

@@ -8,17 +8,18 @@ from scipy.stats import norm, ttest_1samp
 from kgcore.arrays import Ints, Labels, Weights
 from kgcore.config import GateConfig
 from kgcore.metrics.bootstrap import bootstrap
-from kgcore.metrics.equal_mass import debiased_rmsce
+from kgcore.monitoring import paired
 from kgcore.monitoring.gate import gate
 from kgcore.monitoring.paired import Rows, brier_gain, calibration_excess
 from kgcore.monitoring.spending import level_of
 from tests.core.monitoring_samples import labelled_triples
+from tests.core.samples import figure
 
 
 def test_the_interval_of_a_mean_agrees_with_the_textbook(rng: np.random.Generator) -> None:
     values = rng.exponential(size=400)
-    found = bootstrap(lambda rows: float(values[rows].mean()), 400, rng, 0.9, 2000)
-    half = norm.ppf(0.95) * values.std(ddof=1) / 20
+    found = bootstrap(lambda rows: float(values[rows].mean()), 400, rng, 2000)
+    half = norm.ppf(0.975) * values.std(ddof=1) / 20
     assert found.value == pytest.approx(values.mean())
     assert found.high - found.value == pytest.approx(half, rel=0.06)
     assert found.value - found.low == pytest.approx(found.high - found.value)
@@ -98,14 +99,16 @@ def test_the_squared_calibration_errors_are_those_of_the_debiased_metric(rng: np
     half = np.r_[np.flatnonzero(y == 1)[:1000], np.flatnonzero(y == 0)[:1000]]
     q, y, w = q[half], y[half], np.ones(2000)
     found = calibration_excess(np.clip(q + 0.1, 0, 1), q, rows_of(y, w))
-    assert found.challenger == pytest.approx(debiased_rmsce(np.clip(q + 0.1, 0, 1), y, w, 5) ** 2, rel=1e-6)
-    assert max(found.champion, 0) == pytest.approx(debiased_rmsce(q, y, w, 5) ** 2, abs=1e-9)
+    rmsce = figure("debiased_rmsce")
+    assert found.challenger == pytest.approx(rmsce(np.clip(q + 0.1, 0, 1), y, w, bins=5) ** 2, rel=1e-6)
+    assert max(found.champion, 0) == pytest.approx(rmsce(q, y, w, bins=5) ** 2, abs=1e-9)
 
 
-def test_the_bins_have_equal_mass_if_both_labels_weigh_the_same() -> None:
+def test_the_bins_have_equal_mass_if_both_labels_weigh_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paired, "BINS", 2)
     q = np.r_[np.full(6, 0.1), np.full(2, 0.8), np.full(2, 0.1), np.full(4, 0.8)]
     y, w = np.r_[np.zeros(8), np.ones(6)], np.r_[np.full(8, 9.0), np.ones(6)]
-    found = calibration_excess(q, np.full(14, 0.5), rows_of(y, w, fixed=True), bins=2)
+    found = calibration_excess(q, np.full(14, 0.5), rows_of(y, w, fixed=True))
     low, high = 2 / 56, 4 / 22  # shares of positives in the bins of .1 and .8, which weigh 56 and 22 of 78
     variances = []
     for share, one in ((low, q == 0.1), (high, q == 0.8)):

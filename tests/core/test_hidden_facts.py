@@ -19,7 +19,6 @@ from kgcore.corruptions.hits import hits_of
 from kgcore.corruptions.sides import subject_shares
 from kgcore.evidence.base import Source
 from kgcore.graph import KnowledgeGraph, Split
-from kgcore.metrics.equal_mass import debiased_rmsce
 from kgcore.metrics.proper import brier
 from kgcore.registries import CALIBRATORS, STRATEGIES
 from kgcore.score_table import ScoreTable
@@ -27,6 +26,7 @@ from kgcore.storage.corruptions import read_corruptions, write_corruptions
 from kgcore.storage.scores import read_scores, write_scores
 from tests.core.dense_graphs import Dense, dense_graph
 from tests.core.drawn import drawing
+from tests.core.samples import figure
 
 USUAL = {"typed": 0.5, "similar": 0.5}
 
@@ -136,7 +136,7 @@ def measured(dense: Dense, table: ScoreTable, alpha: float, name: str) -> list[t
     found = []
     for sample in (every, synthetic_of(table, config, hidden, hidden.share.share), removed):
         q = CALIBRATORS.get(name)().fit_sample(sample).calibrate_of(table.scores[rows], predicates)
-        found.append((brier(q, labels, weights), debiased_rmsce(q, labels, weights)))
+        found.append((brier(q, labels, weights), figure("debiased_rmsce")(q, labels, weights)))
     return found
 
 

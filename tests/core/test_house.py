@@ -5,7 +5,7 @@ import-linter (pyproject.toml) checks layers and circular imports, ruff checks s
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -28,6 +28,10 @@ JSON_FILES = {
     "tasks/tracking/artifacts.py",
 }
 FLOW_RUN_FILE = "tasks/workspace/flow_run.py"  # the only file that asks Prefect for the current flow run
+
+# the command line imports the module of a command and calls its `add`: flows/cli/index.py
+COMMANDS = r"flows/cli/commands/\w+\.py: add"
+FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 Rule = Callable[[], Iterator[str]]
 RULES: dict[str, Rule] = {}
@@ -58,6 +62,56 @@ def imported(path: str) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             yield node.module
+
+
+def module_of(path: str) -> str:
+    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def uses(path: str, code: ast.Module) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
+    """Return module and name of what a file imports, and of what it uses: reads from an imported module, or itself.
+
+    A text that a call takes counts as the name of something in an imported module: see tasks/tracking/artifacts.py.
+    """
+    imported, used, modules = set[tuple[str, str]](), set[tuple[str, str]](), dict[str, str]()
+    for node in ast.walk(code):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            imported |= {(node.module, alias.name) for alias in node.names}
+            modules |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Import):
+            modules |= {alias.asname or alias.name: alias.name for alias in node.names}
+    for statement in code.body:
+        itself = statement.name if isinstance(statement, FUNCTION) else ""
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Name) and node.id != itself:
+                used.add((module_of(path), node.id))
+            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules:
+                used.add((modules[node.value.id], node.attr))
+            elif isinstance(node, ast.Call):
+                texts = {argument.value for argument in node.args if isinstance(argument, ast.Constant)}
+                used |= {(module, text) for module in modules.values() for text in texts if isinstance(text, str)}
+    return imported, used
+
+
+def unused(texts: Mapping[str, str], docs: str) -> Iterator[str]:
+    """Yield the public functions that nothing in these files uses, no decorator registers, and no page names in full.
+
+    An import is a use, because ruff finds the unused ones; but the export of an `__init__.py` must be used, too.
+    """
+    trees = {path: ast.parse(text) for path, text in texts.items()}
+    found, exports = set[tuple[str, str]](), dict[tuple[str, str], tuple[str, str]]()
+    for path, code in trees.items():
+        imported, used = uses(path, code)
+        own = module_of(path)
+        exported = {pair for pair in imported if path.endswith("__init__.py") and (own, pair[1]) not in used}
+        found |= used | (imported - exported)
+        exports |= {pair: (own, pair[1]) for pair in exported}
+    for path, code in trees.items():
+        for node in code.body:
+            if isinstance(node, FUNCTION) and not node.name.startswith("_") and not node.decorator_list:
+                pair = module_of(path), node.name
+                if found.isdisjoint({pair, exports.get(pair, pair)}) and ".".join(pair) not in docs:
+                    yield f"{path}: {node.name}"
 
 
 def untyped(path: str) -> list[int]:
@@ -148,6 +202,14 @@ def no_test_imports_another_test() -> Iterator[str]:
             yield path
 
 
+@rule
+def public_functions_are_used() -> Iterator[str]:
+    pages = (path.read_text(encoding="utf-8") for path in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+    for function in unused(sources(*CODE), "\n".join(pages)):
+        if not re.fullmatch(COMMANDS, function):
+            yield function
+
+
 @pytest.mark.parametrize("name", RULES)
 def test_the_rule_holds(name: str) -> None:
     assert list(RULES[name]()) == []
@@ -157,3 +219,14 @@ def test_the_rules_read_the_sources() -> None:
     assert len(sources(*CODE)) > 200
     assert "kgcore/errors.py" in sources(*CODE)
     assert "kgcore.errors" in set(imported("kgcore/graph.py")) | set(imported("kgcore/registry.py"))
+
+
+def test_a_function_without_a_caller_is_found() -> None:
+    texts = {
+        "kgcore/__init__.py": "from kgcore.a import exported, forgotten\n__all__ = ['exported', 'forgotten']\n",
+        "kgcore/a.py": "def exported(): ...\ndef forgotten(): ...\ndef named(): ...\ndef itself(): itself()\n",
+        "kgcore/b.py": "def called(): ...\ndef read(): ...\ndef lost(): ...\nx = called\n@add('b')\ndef added(): ...\n",
+        "tasks/c.py": "import kgcore\nfrom kgcore import b\nkgcore.exported()\nb.read()\ndef _private(): lost()\n",
+    }
+    found = list(unused(texts, "`kgcore.a.named` is for users"))
+    assert found == ["kgcore/a.py: forgotten", "kgcore/a.py: itself", "kgcore/b.py: lost"]

@@ -17,8 +17,7 @@ from kgcore.errors import InputError, MismatchError
 from kgcore.graph import KnowledgeGraph
 from kgcore.models.cohort import draw_cohort
 from kgcore.prediction.answers import ANSWERS, Answers
-from kgcore.storage import write_calibrated
-from tests.core.calibrated_models import trained_on, with_calibrator
+from tests.core.calibrated_models import trained_on, with_calibrator, write_calibrated
 from tests.core.populations import graph_with_labels
 
 NAMES = ["subject", "predicate", "object"]

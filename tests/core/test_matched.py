@@ -124,7 +124,6 @@ def test_a_calibrator_stores_its_candidates(data: MixtureData, estimated: Matche
     alpha, limits = estimated.fit.base_rate, (estimated.fit.estimated.low, estimated.fit.estimated.high)
     origin = {"base_rate_is": "estimated", "support": support, "limits": limits, "mixture": estimated}
     bound = BoundCalibrator("beta", "candidates", alpha, "m", "d", calibrator, **origin)
-    assert bound.to_json()["format"] == 5
     again = BoundCalibrator.from_json(json.loads(json.dumps(bound.to_json())))
     assert (again.label, again.mixture, again.limits) == ("candidates.beta", estimated, limits)
     scores = np.linspace(-2, 2, 9)

@@ -11,18 +11,23 @@ from sklearn.isotonic import IsotonicRegression
 from kgcore.errors import InputError
 from kgcore.metrics.bins import equal_mass_bins
 from kgcore.metrics.corp_metrics import brier_parts, log_loss_parts
-from kgcore.metrics.equal_mass import debiased_rmsce, debiased_square
+from kgcore.metrics.equal_mass import debiased_square
 from kgcore.metrics.proper import brier, log_loss
 from kgcore.metrics.reliability import ece
-from kgcore.metrics.smooth import smooth_ece, smoothed_error
-from kgcore.metrics.tally import SortedRows, tally
+from kgcore.metrics.smooth import smoothed_error
+from kgcore.metrics.tally import SortedRows, Tally
 from tests.core.samples import DISTORTIONS, calibrated, copies, draw_of, figure, pair_weights, samples
 
 ece_equal_mass, sharpness = figure("ece_equal_mass"), figure("sharpness")
 PARTS = [f"{score}_{part}" for score in ("brier", "log_loss") for part in ("miscalibration", "discrimination")]
 WEIGHTED = {name: figure(name) for name in ("ece_equal_mass", "smooth_ece", "sharpness", *PARTS)}  # 2 equals two rows
-FIGURES = WEIGHTED | {"debiased_rmsce": debiased_rmsce}
+FIGURES = WEIGHTED | {"debiased_rmsce": figure("debiased_rmsce")}
+debiased_rmsce, smooth_ece = FIGURES["debiased_rmsce"], FIGURES["smooth_ece"]
 ERRORS = ["ece_equal_mass", "smooth_ece", "debiased_rmsce", "brier_miscalibration", "log_loss_miscalibration"]
+
+
+def tally(q: np.ndarray, y: np.ndarray, w: np.ndarray | None = None) -> Tally:
+    return SortedRows(q, y, w).tally()
 
 
 @given(sample=copies)
@@ -174,7 +179,9 @@ def test_smooth_ece_of_right_and_of_wrong_certainty() -> None:
 def test_the_parts_add_up_and_are_not_negative(sample) -> None:
     draw = draw_of(*sample)
     for parts, score in ((brier_parts(draw), brier(*sample)), (log_loss_parts(draw), log_loss(*sample))):
-        assert parts.score == pytest.approx(score, abs=1e-12, rel=1e-12)
+        assert parts.miscalibration - parts.discrimination + parts.uncertainty == pytest.approx(
+            score, abs=1e-12, rel=1e-12
+        )
         assert min(parts.miscalibration, parts.discrimination, parts.uncertainty) >= 0
 
 

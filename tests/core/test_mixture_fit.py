@@ -15,7 +15,7 @@ from kgcore.errors import FitError, InputError
 from kgcore.mixture.bins import bin_edges, count
 from kgcore.mixture.em import solve
 from kgcore.mixture.fit import MixtureOptions, fit_mixture
-from kgcore.mixture.goodness import fitness, fitness_of, simulated, statistics
+from kgcore.mixture.goodness import fitness_of, simulated, statistics
 from kgcore.mixture.interval import Profile
 from kgcore.mixture.relations import fit_relations, shrink
 from kgcore.mixture.result import MixtureFit
@@ -68,7 +68,7 @@ def test_foreign_mistakes_are_found_and_others_are_not() -> None:
     for seed in range(60):
         data = normal_mixture(seed, candidates=500, positives=200)
         counts = count(data, bin_edges(data, 12))
-        level.append(fitness(counts, solve(counts), None, 60, np.random.default_rng(seed)).p_value)
+        level.append(fitness_of(simulated(counts, solve(counts), None, 60, np.random.default_rng(seed))).p_value)
     assert np.mean(np.array(level) <= 0.1) < 0.25
     assert 0.35 < np.mean(level) < 0.7
 
@@ -82,7 +82,7 @@ def test_the_level_is_right_if_all_positives_are_candidates() -> None:
         counts = count(shared, bin_edges(shared, 12))
         best = solve(counts, np.array([0.5]))
         p.append(fitness_of(simulated(counts, best, 0.5, 60, np.random.default_rng(seed), 1.0)).p_value)
-        apart.append(fitness(counts, best, 0.5, 60, np.random.default_rng(seed)).p_value)
+        apart.append(fitness_of(simulated(counts, best, 0.5, 60, np.random.default_rng(seed))).p_value)
     assert 0.35 < np.mean(p) < 0.65
     assert np.mean(np.array(p) <= 0.1) < 0.25
     assert np.mean(apart) > 0.8

@@ -25,8 +25,8 @@ from kgcore.graph import KnowledgeGraph
 from kgcore.models.trained import TrainedModel
 from kgcore.prediction.explanation import Explainer, Explanation
 from kgcore.registries import CALIBRATORS
-from kgcore.storage import missing_parts, read_calibrated, write_calibrated
-from tests.core.calibrated_models import trained_on
+from kgcore.storage import missing_parts, read_calibrated
+from tests.core.calibrated_models import trained_on, write_calibrated
 
 GROUPS = ("score", "degrees", "other_scores")
 MODELS = ("transe", "distmult", "complex")

@@ -22,8 +22,7 @@ from kgcore.graph import KnowledgeGraph, Split
 from kgcore.prediction.answers import Answers, table_of
 from kgcore.prediction.explanation import Explainer, Explanation
 from kgcore.prediction.unseen_explanation import UnseenExplanation
-from kgcore.storage import write_calibrated
-from tests.core.calibrated_models import calibrated_and_sample
+from tests.core.calibrated_models import calibrated_and_sample, write_calibrated
 from tests.core.deer import ENTITIES, UNSEEN
 
 GROUPS = ("score", "degrees", "neighbours", "name_roles", "name_pairs", "name_likeness", "name_embeddings")
@@ -142,20 +141,12 @@ def test_a_predicate_with_too_few_calibration_triples_has_no_answer(
     assert found["unseen"].isna().all()
 
 
-def test_formats(made: tuple[CalibratedModel, Found]) -> None:
+def test_the_answers_are_stored_with_their_calibrator(made: tuple[CalibratedModel, Found]) -> None:
     bound = made[0].calibrator
-    stored = json.loads(json.dumps(bound.to_json()))
-    assert stored["format"] == 7
-    read = BoundCalibrator.from_json(stored)
+    read = BoundCalibrator.from_json(json.loads(json.dumps(bound.to_json())))
     assert read.unseen is not None
     assert bound.unseen is not None
     assert read.unseen.to_json() == bound.unseen.to_json()
-    old = replace(bound, unseen=None).to_json()
-    assert old["format"] < 7
-    assert BoundCalibrator.from_json(old).unseen is None
-    unseen = bound.unseen.to_json()
-    del unseen["base_rate"]
-    assert UnseenAnswers.from_json(unseen | {"format": 1}).base_rate is None
 
 
 def test_the_explanation_adds_up_to_the_probability_of_predict(

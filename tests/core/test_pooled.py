@@ -26,8 +26,8 @@ from kgcore.prediction.question import Question
 from kgcore.prediction.ranked import best_answers_to
 from kgcore.registries import POOLS
 from kgcore.score_table import ScoreTable, score_table
-from kgcore.storage import write_calibrated
 from kgcore.training.loop import train
+from tests.core.calibrated_models import write_calibrated
 from tests.core.ensemble_samples import fit_pools
 
 

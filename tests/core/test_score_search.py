@@ -64,10 +64,12 @@ class Case:
         drawn = corrupt(graph.valid.positives, ETA, self.strategy, self.rng, self.sides, graph.known)
         self.table = score_table(graph, {"valid": drawn}, self.model)
 
-    def searched(self, looks: int = 10**9, most: int = MOST) -> ScoreTable:
+    def searched(self, looks: int = 10**9) -> ScoreTable:
         positives = self.graph.valid.positives
         further = Further(positives, ETA, looks, self.strategy, self.sides, self.graph.known, self.rng)
-        return searched_table(self.table, further, self.model, most)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("kgcore.score_search.MOST", MOST)
+            return searched_table(self.table, further, self.model)
 
     def all(self) -> Corruptions:
         made = every_corruption(self.graph.valid.positives, 10**9, self.strategy, self.sides, self.graph.known)

@@ -151,7 +151,6 @@ def test_hard_strategies_need_a_stated_base_rate() -> None:
         (0.12345, None, "stated", "0.12345, stated"),
         (0.022474487, (0.01, 0.05), "stated", "0.0225 [0.01, 0.05], stated"),
         (0.5, None, "assumed", "0.5, assumed"),
-        (0.3, None, "", "0.3"),
     ],
 )
 def test_a_base_rate_is_written_with_its_origin(

@@ -1,4 +1,4 @@
-"""The JSON of summaries: keys and nesting that users rely on, and files of earlier versions."""
+"""The JSON of summaries: keys and nesting that users rely on."""
 
 import json
 
@@ -74,21 +74,6 @@ def test_summaries_are_read_back_as_they_were_written(summary: PipelineSummary) 
     evaluated = Summary.from_json(plain(summary.to_json()))
     assert list(evaluated.to_json()) == EVALUATION
     assert evaluated.results == summary.results
-
-
-def test_summaries_of_early_versions_are_read(summary: PipelineSummary) -> None:
-    """Early summaries have no intervals, and only the thresholds of each relation."""
-    data = summary.to_json()
-    del data["intervals"]
-    data["relations"] = [{name: data["relations"][0][name] for name in ("name", "predicate", "triples", *RULES)}]
-    early = PipelineSummary.from_json(plain(data))
-    assert [row.intervals for row in early.results.rows] == [{}] * len(LABELS)
-    assert [row.metrics for row in early.results.rows] == [row.metrics for row in summary.results.rows]
-    [relation] = early.relations
-    assert relation.reliability is None
-    assert relation.to_json() == data["relations"][0]
-    del data["relations"]
-    assert PipelineSummary.from_json(plain(data)).relations == ()
 
 
 def test_markdown_has_a_row_for_each_calibrator_and_the_runs(summary: PipelineSummary) -> None:

@@ -128,12 +128,13 @@ def test_errors_of_tiles_do_not_change_ranks(
 
 
 @pytest.mark.parametrize("name", ["transe", "distmult"])
-def test_the_rank_of_a_triple_does_not_depend_on_the_others(name: str) -> None:
+def test_the_rank_of_a_triple_does_not_depend_on_the_others(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     trained, triples, facts = random_case(name, {}, 4)
     known = TripleIndex(np.array(sorted(facts)), 40, 3)
     alone = [filtered_ranks(trained, triple[None], known)[0] for triple in triples]
     np.testing.assert_array_equal(filtered_ranks(trained, triples, known), alone)
-    np.testing.assert_array_equal(filtered_ranks(trained, triples, known, rows=3), alone)
+    monkeypatch.setattr("kgcore.ranking.TILE_QUERIES", 3)
+    np.testing.assert_array_equal(filtered_ranks(trained, triples, known), alone)
 
 
 def test_tiles_are_counted_again_if_their_bits_differ(monkeypatch: pytest.MonkeyPatch) -> None:

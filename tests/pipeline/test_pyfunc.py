@@ -198,23 +198,6 @@ def test_the_description_of_a_version_is_its_model_card(promoted: Promoted) -> N
     assert promoted.runs["evaluate"] in version.description
 
 
-def test_a_version_of_an_earlier_kgcal_becomes_complete(promoted: Promoted, tmp_path: Path) -> None:
-    """Earlier versions logged calibrator.json alone."""
-    folder, whole = model_folder(promoted.kgcal, promoted.champion()), tmp_path / "whole"
-    shutil.copytree(folder, whole)
-    for path in folder.rglob("*"):
-        if path.is_file() and path.name != "calibrator.json":
-            path.unlink()
-    try:
-        with pytest.raises(MlflowException):
-            mlflow.pyfunc.load_model(CHAMPION)
-        assert promoted.kgcal("promote", "--dataset", "family").returncode == 0
-        assert_equal_answers(mlflow.pyfunc.load_model(CHAMPION).predict(promoted.candidates), promoted.predicted())
-    finally:
-        shutil.rmtree(folder)
-        shutil.copytree(whole, folder)  # MLmodel has the size that the calibrate run recorded
-
-
 @pytest.fixture(scope="module")
 def address(promoted: Promoted) -> Iterator[str]:
     """Start the server as the page says, on a free port, and return its address."""

@@ -83,21 +83,6 @@ def test_an_uncertain_base_rate_and_labels_that_were_used_are_counted(
     assert widths[1] > widths[0] + 0.3
 
 
-def test_a_look_of_an_earlier_version_is_counted_and_not_shown_again(champion: Champion) -> None:
-    client = champion.client
-    experiment = client.get_run(champion.results.pipeline).info.experiment_id
-    old = client.create_run(experiment, tags={"kgcal.stage": "watch", "kgcal.dataset": "family", "kgcal.look": "0af1"})
-    for name in ("look", "champion"):
-        client.log_metric(old.info.run_id, name, 1, step=1)
-    client.set_terminated(old.info.run_id)
-    assert tags_of(client.get_run(old.info.run_id)).check == "0af1"
-    champion.label(100)
-    seen = champion.check()
-    assert (seen.number, seen.run) == (2, old.info.run_id)
-    assert client.get_run(seen.run).data.metrics["check"] == 2
-    assert tags_of(client.get_run(seen.run)).check != "0af1"
-
-
 def test_a_map_that_moved_leads_to_one_refit_of_the_champion(champion: Champion) -> None:
     champion.label(200, slope=-1)
     seen, client = champion.check(RECALIBRATE), champion.client

@@ -152,9 +152,10 @@ def test_a_cell_wraps_at_spaces_only() -> None:
         assert {"long", "header", "value", "typed=0.9", "uniform=0.1", "uniform", "0.1234*", "0.5000"} <= set(words)
 
 
-def test_a_search_reads_every_page(runs: dict[str, str]) -> None:
+def test_a_search_reads_every_page(runs: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tasks.tracking.reading.PAGE", 2)
     store = open_store()
-    found = store.find_all(RunTags(stage="pipeline"), page=2)
+    found = store.find_all(RunTags(stage="pipeline"))
     assert {run.run_id for run in found} == set(runs.values()) - {runs["broken"]}
     assert len(found) == len(runs) - 1
 

@@ -1,13 +1,11 @@
 """The SQLite file of the MLflow store is complete or absent, whenever the process that creates it is killed."""
 
 import json
-import logging
 import os
 import shutil
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -17,12 +15,11 @@ import pytest
 
 from kgcore.errors import InputError
 from tasks.tracking import new_database
-from tasks.tracking.new_database import create_database, is_unfinished
+from tasks.tracking.new_database import create_database
 from tasks.tracking.store import Store
 
 pytestmark = pytest.mark.kills
 
-EARLIER_SCHEMA = "451aebb31d03"  # MLflow's first migration
 write_database = new_database._write_database
 
 
@@ -55,19 +52,8 @@ def created(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def changed(path: Path, *statements: str, minutes_ago: float = 1) -> None:
-    """Execute the statements on a database whose last change is some minutes ago."""
-    with closing(sqlite3.connect(path)) as database, database:
-        for statement in statements:
-            database.execute(statement)
-    written = time.time() - 60 * minutes_ago
-    os.utime(path, (written, written))
-
-
 def test_a_created_database_stands_alone_and_has_mlflows_latest_schema(created: Path) -> None:
     assert [path.name for path in created.parent.iterdir()] == ["mlflow.db"]
-    changed(created)
-    assert not is_unfinished(created)
     with closing(sqlite3.connect(created)) as database:
         tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     assert {"experiments", "runs", "logged_models", "registered_models"} <= tables
@@ -147,57 +133,17 @@ def test_two_threads_create_two_databases_at_the_same_time(tmp_path: Path) -> No
     assert all(path.is_file() for path in paths)
 
 
-def test_an_unfinished_database_is_renamed_with_a_warning(
-    home: Path, created: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_outdated_database_is_left_to_its_user(home: Path, created: Path) -> None:
     path = home / "mlflow.db"
     shutil.copy(created, path)
-    changed(path, f"UPDATE alembic_version SET version_num = '{EARLIER_SCHEMA}'", "CREATE TABLE _alembic_tmp_jobs (id)")
-    with caplog.at_level(logging.WARNING, "kgcal"):
-        store = Store(f"sqlite:///{path}")
-    assert store.client.create_run(store.experiment_id).info.status == "RUNNING"
-    assert (home / "mlflow.db.unfinished").is_file()
-    [warning] = [record.message for record in caplog.records]
-    assert warning == (
-        f"the creation of the MLflow database {path} was interrupted: it holds no runs, is renamed to "
-        "mlflow.db.unfinished, and a new database is created"
-    )
-
-
-def test_an_empty_file_becomes_a_store(home: Path) -> None:
-    path = home / "mlflow.db"
-    path.touch()
-    changed(path)
-    store = Store(f"sqlite:///{path}")
-    assert store.client.create_run(store.experiment_id).info.status == "RUNNING"
-
-
-EXPERIMENT = "INSERT INTO experiments (experiment_id, name, workspace) VALUES (0, 'Default', 'default')"
-MODEL = "INSERT INTO registered_models (name, workspace) VALUES ('kgcal', 'default')"
-
-
-@pytest.mark.parametrize("row", [EXPERIMENT, MODEL])
-def test_an_outdated_database_with_a_row_of_a_user_is_left_to_its_user(home: Path, created: Path, row: str) -> None:
-    path = home / "mlflow.db"
-    shutil.copy(created, path)
-    changed(path, row, f"UPDATE alembic_version SET version_num = '{EARLIER_SCHEMA}'")
-    assert not is_unfinished(path)
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("UPDATE alembic_version SET version_num = '451aebb31d03'")  # MLflow's first migration
     with pytest.raises(InputError, match="cannot be opened: Detected out-of-date database schema"):
         Store(f"sqlite:///{path}")
     assert [file.name for file in home.iterdir() if file.name.startswith("mlflow")] == ["mlflow.db"]
 
 
-def test_a_database_that_another_program_may_be_creating_is_left_alone(tmp_path: Path, created: Path) -> None:
-    path = tmp_path / "mlflow.db"
-    shutil.copy(created, path)
-    changed(path, f"UPDATE alembic_version SET version_num = '{EARLIER_SCHEMA}'", minutes_ago=0)
-    assert not is_unfinished(path)
-
-
-def test_a_file_that_is_no_database_and_the_database_of_another_program_are_left_alone(tmp_path: Path) -> None:
-    text, notes = tmp_path / "text.db", tmp_path / "notes.db"
-    text.write_text("no database")
-    os.utime(text, (1, 1))
-    changed(notes, "CREATE TABLE notes (text)")
-    assert not is_unfinished(text)
-    assert not is_unfinished(notes)
+def test_an_empty_file_becomes_a_store(home: Path) -> None:
+    (home / "mlflow.db").touch()
+    store = Store(f"sqlite:///{home}/mlflow.db")
+    assert store.client.create_run(store.experiment_id).info.status == "RUNNING"
