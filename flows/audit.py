@@ -1,9 +1,9 @@
 """The Prefect flow that audits the training facts, with planted errors and models that have not seen every fact."""
 
-from flows.deployment.flow import flow
 from flows.deployment.names import resolved_name
 from flows.deployment.parameters import Device, PresetWithoutRace
 from flows.deployment.publish import publish_audit
+from flows.flow import flow
 from kgcore.config import (
     AuditConfig,
     PipelineGiven,

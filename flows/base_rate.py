@@ -1,8 +1,8 @@
 """The Prefect flow that estimates the base rate of candidates."""
 
-from flows.deployment.flow import flow
 from flows.deployment.parameters import Device
 from flows.deployment.publish import publish_base_rate
+from flows.flow import flow
 from kgcore.config import BaseRateConfig
 from tasks.jobs.base_rate import estimate_base_rate
 from tasks.jobs.base_rate_result import BaseRateResult

@@ -1,7 +1,7 @@
 """The Prefect flow that calibrates the scores of any scorer."""
 
-from flows.deployment.flow import flow
 from flows.deployment.publish import publish_check, publish_scores
+from flows.flow import flow
 from kgcore.config import EvaluateConfig, ScoresConfig
 from tasks.jobs.calibrate_scores import calibrate_scores as run_calibration
 from tasks.jobs.scores_request import ScoresRequest

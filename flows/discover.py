@@ -1,8 +1,8 @@
 """The Prefect flow that discovers missing facts with a calibrated model."""
 
-from flows.deployment.flow import flow
 from flows.deployment.parameters import THREADS, Device, Runner
 from flows.deployment.publish import publish_discovery
+from flows.flow import flow
 from kgcore.config import DiscoverConfig
 from tasks.jobs.calibrated_model import Ask
 from tasks.jobs.discover import Discovered, Wanted, discover_facts

@@ -4,9 +4,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from flows.deployment.flow import flow
 from flows.deployment.parameters import RunId
 from flows.deployment.publish import publish_ensemble
+from flows.flow import flow
 from kgcore.config import EnsembleConfig
 from kgcore.report.ensemble_summary import EnsembleSummary
 from tasks.jobs.ensemble import ensemble_models, ensemble_summary

@@ -1,8 +1,8 @@
 """The Prefect flow that explains the probability of a triple."""
 
-from flows.deployment.flow import flow
 from flows.deployment.parameters import Device
 from flows.deployment.publish import publish_explanation
+from flows.flow import flow
 from kgcore.config import ExplainConfig
 from tasks.jobs.calibrated_model import Ask
 from tasks.jobs.explain import Explained, explain_triple

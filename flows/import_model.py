@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from flows.deployment.flow import flow
 from flows.deployment.publish import publish_stage
+from flows.flow import flow
 from kgcore.config import ImportConfig, PrepareConfig
 from tasks.jobs.import_model import (
     ImportResult,

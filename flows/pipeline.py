@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from flows.best_few import check_number, ensemble_of_best
-from flows.deployment.flow import flow
 from flows.deployment.names import resolved_name
 from flows.deployment.parameters import Device, Members, PresetOrNone
 from flows.deployment.publish import publish, publish_ensemble
+from flows.flow import flow
 from flows.other_models import Other, check_other_models, read_other_models, trained_others
 from kgcore.config import (
     CalibrateGiven,

@@ -1,8 +1,8 @@
 """The Prefect flow that predicts candidate triples with a calibrated model."""
 
-from flows.deployment.flow import flow
 from flows.deployment.parameters import THREADS, Device, Runner
 from flows.deployment.publish import publish_prediction
+from flows.flow import flow
 from kgcore.config import PairsConfig, PredictConfig
 from kgcore.errors import InputError
 from tasks.jobs.calibrated_model import Ask

@@ -1,8 +1,8 @@
 """The Prefect flow that decides whether the best calibrated model of a data set replaces the champion."""
 
 from flows.deployment.approval import ask, check_approval
-from flows.deployment.flow import flow
 from flows.deployment.publish import publish_decisions
+from flows.flow import flow
 from kgcore.config import GateConfig
 from kgcore.errors import InputError, KgcalError
 from tasks.jobs.promote import Decision, approve, datasets_with_results, promote_best

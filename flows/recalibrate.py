@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from flows.deployment.flow import flow
 from flows.deployment.parameters import Device, RunId
 from flows.deployment.publish import publish
+from flows.flow import flow
 from flows.pipeline import after_training
 from kgcore.config import EXAM_SHARE
 from kgcore.config.calibrate import read_base_rate

@@ -11,10 +11,10 @@ from typing import TypeAlias
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from flows.deployment.flow import flow
 from flows.deployment.parameters import THREADS, Device, PaperDataset, Preset, Runner, Table
 from flows.deployment.publish import publish_reproduction
 from flows.deployment.runners import task_runner, worker_count
+from flows.flow import flow
 from flows.pipeline import run_pipeline
 from kgcore.errors import InputError, KgcalError, first_line
 from kgcore.report.summary import PipelineSummary

@@ -8,9 +8,9 @@ import inspect
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from flows.deployment.flow import flow
 from flows.deployment.parameters import Device, RunId
 from flows.deployment.publish import publish_stage
+from flows.flow import flow
 from kgcore.config import MatchConfig
 from tasks.jobs.command import log_choice, log_train_command
 from tasks.jobs.manifest import LATEST, is_run, resolve
@@ -24,7 +24,7 @@ from tasks.stages.table import STAGES
 from tasks.stages.train import TRAIN
 
 if TYPE_CHECKING:
-    from flows.deployment.prefect_flow import HeartbeatFlow
+    from flows.prefect_flow import HeartbeatFlow
 
 FORCE = "run even if a finished run could be re-used"
 DEVICE = "auto, cpu, cuda or cuda:N"

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from flows.deployment.flow import flow
 from flows.deployment.names import resolved_name
 from flows.deployment.parameters import Device, PresetWithoutRace
 from flows.deployment.publish import publish_tuning
+from flows.flow import flow
 from kgcore.config import (
     CalibrateConfig,
     CalibrateGiven,

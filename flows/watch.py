@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from flows.deployment.flow import flow
 from flows.deployment.publish import publish_check
+from flows.flow import flow
 from flows.recalibrate import recalibrate
 from kgcore.config import WatchConfig
 from tasks.jobs.watch import WatchResult, enough_to_replace, mark_recalibrated, watch_champion

@@ -1,7 +1,6 @@
 """Turn flows into Prefect deployments. The flows are in flows/*.py.
 
 deployments.py  the list of deployments with their schedules; makes prefect.yaml. Stages come from tasks/stages/table.py
-flow.py         the decorator of every flow, with its heartbeat
 parameters.py   the types of the form fields
 names.py        names of flow runs
 runners.py      Prefect task runners by name

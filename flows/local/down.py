@@ -9,7 +9,7 @@ from flows.local.status import local_api
 from flows.local.up import services_lock
 from kgcore.errors import InputError
 from tasks.tracking.store import open_store
-from tasks.workspace.services import MLFLOW, PREFECT, WORKER, Service, recorded_services
+from tasks.workspace.services import MLFLOW, PREFECT, RECORDER, WORKER, Service, recorded_services
 from tasks.workspace.settings import home, tracking_uri
 
 log = logging.getLogger("kgcal")
@@ -29,7 +29,7 @@ def down(seconds: float = 30.0) -> list[str]:
                 _end_flow_runs(api, known.get(WORKER), seconds)
             except InputError as error:  # stop the services even if the server fails
                 log.warning("flow runs could not be cancelled: %s", error)
-        stopped = [name for name in (WORKER, PREFECT, MLFLOW) if name in known]
+        stopped = [name for name in (WORKER, PREFECT, RECORDER, MLFLOW) if name in known]
         for name in stopped:
             stop(known[name])
     _mark_dead_runs()

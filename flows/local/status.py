@@ -4,7 +4,7 @@ import logging
 from dataclasses import dataclass
 
 from flows.local.active import active_runs
-from tasks.workspace.services import MLFLOW, PREFECT, WORKER, Service, log_file, recorded_services
+from tasks.workspace.services import MLFLOW, PREFECT, RECORDER, WORKER, Service, log_file, recorded_services
 from tasks.workspace.settings import masked, mlflow_server
 
 log = logging.getLogger("kgcal")
@@ -14,7 +14,7 @@ log = logging.getLogger("kgcal")
 class StatusLine:
     """A line of `kgcal status`: a service or a flow run.
 
-    name   mlflow, prefect, worker or run
+    name   mlflow, prefect, worker, recorder or run
     state  of a service: up, dead, not started, elsewhere, does not answer; of a flow run: its state in Prefect
     place  of a service: address, process or log file; of a flow run: its name and id; '' if there is nothing to show
     """
@@ -31,6 +31,8 @@ def status() -> list[StatusLine]:
     """
     known = recorded_services()
     lines = [_service_line(name, known.get(name)) for name in (MLFLOW, PREFECT, WORKER)]
+    if RECORDER in known and known[RECORDER].alive():
+        lines.append(_service_line(RECORDER, known[RECORDER]))
     if api := local_api():
         lines += [StatusLine("run", run.state.lower(), f"{run.name} ({run.id})") for run in active_runs(api)]
     return lines

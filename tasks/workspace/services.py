@@ -1,4 +1,4 @@
-"""The record of the services that `kgcal up` has started from this home. flows/local starts and stops them.
+"""The record of the services that run in this home: those of `kgcal up`, and the recorder. flows/local starts them.
 
 A service is identified by its process id and by a token in its environment. The process id alone is not enough, because
 the operating system may give it to another program later.
@@ -15,15 +15,15 @@ from kgcore.errors import InputError, first_line
 from tasks.workspace.network import answers
 from tasks.workspace.settings import home
 
-MLFLOW, PREFECT, WORKER = "mlflow", "prefect", "worker"
+MLFLOW, PREFECT, WORKER, RECORDER = "mlflow", "prefect", "worker", "recorder"
 TOKEN_VARIABLE = "KGCAL_SERVICE"  # noqa: S105 (the name of a variable)
 
 
 @dataclass(frozen=True)
 class Service:
-    """A process that `kgcal up` has started.
+    """A process that keeps running after the command that started it.
 
-    name    mlflow, prefect or worker
+    name    mlflow, prefect, worker or recorder
     pid     its process id
     token   the value of TOKEN_VARIABLE in its environment
     url     the address of its web page; '' for a worker

@@ -49,6 +49,17 @@ def prefect_database() -> str:
     return next((value for name in names if (value := os.environ.get(name))), "")
 
 
+def uses_prefect() -> bool:
+    """Return whether work runs as Prefect flows: unless KGCAL_PREFECT is `off`, for scripts and tests.
+
+    Raises InputError for another value than on and off.
+    """
+    value = os.environ.get("KGCAL_PREFECT") or "on"
+    if value not in ("on", "off"):
+        raise InputError(f"KGCAL_PREFECT is {value!r}: it must be on or off")
+    return value == "on"
+
+
 def experiment_name() -> str:
     """Return MLFLOW_EXPERIMENT_NAME, by default kgcal."""
     return os.environ.get("MLFLOW_EXPERIMENT_NAME") or "kgcal"

@@ -86,6 +86,7 @@ class Shell:
             "PYTHONPATH": str(CHECKOUT),
             "COLUMNS": "100",
             "OMP_NUM_THREADS": "1",
+            "KGCAL_PREFECT": "off",  # each page has a home, in which Prefect would have to start
         }
         folder.mkdir(parents=True)
         home.mkdir(parents=True, exist_ok=True)

@@ -45,6 +45,7 @@ class Kgcal:
         self.environment = (
             kept
             | {"KGCAL_HOME": str(self.home), "PYTHONPATH": str(code), "COLUMNS": "200", "OMP_NUM_THREADS": "1"}
+            | {"KGCAL_PREFECT": "on" if any(name.startswith("PREFECT") for name in environment) else "off"}
             | environment
         )
 

@@ -27,13 +27,13 @@ from prefect.settings import (
 from prefect.utilities.importtools import import_object
 from prefect_dask.task_runners import DaskTaskRunner
 
+from flows import flow as runs
 from flows import reproduce, stages
-from flows.deployment import flow as runs
-from flows.deployment.flow import LaterFlow
-from flows.deployment.prefect_flow import HeartbeatFlow
 from flows.deployment.publish import publish
+from flows.flow import LaterFlow
 from flows.local.prefect_setup import SILENT_SECONDS
 from flows.pipeline import pipeline
+from flows.prefect_flow import HeartbeatFlow
 from flows.tune import tune
 from kgcore.config import (
     CalibrateConfig,

@@ -37,6 +37,7 @@ def loaded(folder: Path, *arguments: str, script: str = SCRIPT, **variables: str
     left_out = {"MLFLOW_TRACKING_URI", "PREFECT_API_URL"}
     environment = {name: value for name, value in os.environ.items() if name not in left_out}
     own = {"KGCAL_HOME": str(folder / "home"), "PREFECT_HOME": str(folder / "prefect"), "PYTHONPATH": str(CHECKOUT)}
+    own["KGCAL_PREFECT"] = "on" if any(name.startswith("PREFECT") for name in variables) else "off"
     done = subprocess.run(
         [sys.executable, "-c", script, *arguments],
         env=environment | own | variables,

@@ -11,8 +11,8 @@ import yaml
 from prefect.flows import load_flow_from_entrypoint
 
 from flows.deployment.deployments import DEPLOYMENTS, Deployment, prefect_yaml
-from flows.deployment.flow import LaterFlow, described
 from flows.deployment.parameters import Device, RunId
+from flows.flow import LaterFlow, described
 from flows.stages import STAGE_FLOWS
 from tasks.stages.base import Stage
 from tasks.stages.evidence import EVIDENCE_STAGE

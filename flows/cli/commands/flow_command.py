@@ -10,12 +10,13 @@ import typer
 
 from flows.cli.options import INTERVAL, Settings, command, component_options
 from flows.cli.terminal import App, guarded
-from flows.deployment.flow import described
+from flows.flow import described
 from flows.local.status import local_api
 from kgcore.config import Config, Given
 from kgcore.errors import InputError
 from tasks.workspace.network import answers
 from tasks.workspace.prefect_api import named_api
+from tasks.workspace.settings import uses_prefect
 
 if TYPE_CHECKING:  # Prefect takes more than a second to load: only a flow run on a server needs it
     from prefect import Flow
@@ -62,27 +63,22 @@ PLAIN: Mapping[str, Any] = {
 PRESET_NOTE = "The defaults below apply only where the preset sets no value."
 
 
-def start(function: "Flow[..., Any]", direct: bool = True, **arguments: Any) -> Any:
+def start(function: "Flow[..., Any]", question: bool = False, **arguments: Any) -> Any:
     """Call a flow, and return its result.
 
-    If PREFECT_API_URL is set, or a server of `kgcal up` runs, the call becomes a Prefect flow run on that server. The
-    parameters of this run are only the settings that the user gave. Without a server, the function is called directly;
-    if `direct` is false, Prefect starts a temporary server. Raises InputError if the server that PREFECT_API_URL names
-    does not answer.
-    """
-    named = named_api()
-    url = named or local_api()
-    if not url and direct:
-        return function.fn(**arguments)
-    arguments = {name: value.given() if isinstance(value, Given) else value for name, value in arguments.items()}
-    if not url:
-        return function(**arguments)
-    if named and not answers(f"{named.removesuffix('/')}/health"):
-        raise InputError(f"the Prefect server {url} does not answer: start it, or unset PREFECT_API_URL")
-    from prefect.settings import PREFECT_API_URL, temporary_settings
+    The call is a Prefect flow run: on the server that PREFECT_API_URL names, or on that of `kgcal up`, or recorded in
+    KGCAL_HOME. Its parameters are only the settings that the user gave. A question is a flow run only where a server
+    runs, because Prefect takes seconds. If KGCAL_PREFECT is off, nothing is.
 
-    with temporary_settings(updates={PREFECT_API_URL: url}):
-        return function(**arguments)
+    Raises InputError if the server that PREFECT_API_URL names does not answer.
+    """
+    named = named_api() if uses_prefect() else None
+    if not uses_prefect() or (question and not named and not local_api()):
+        return function.fn(**arguments)
+    if named and not answers(f"{named.removesuffix('/')}/health"):
+        raise InputError(f"the Prefect server {named} does not answer: start it, or unset PREFECT_API_URL")
+    arguments = {name: value.given() if isinstance(value, Given) else value for name, value in arguments.items()}
+    return function(**arguments)
 
 
 def extra_parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:

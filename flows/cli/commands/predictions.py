@@ -17,19 +17,19 @@ from flows.predict import predict
 def run_predict(**arguments: Any) -> None:
     """Predict the candidate triples, and print the answers or a summary of them."""
     check_output(arguments["output"])
-    show_prediction(console, start(predict, **arguments))
+    show_prediction(console, start(predict, question=True, **arguments))
 
 
 def run_discover(**arguments: Any) -> None:
     """Discover missing facts, and print the first of them."""
     check_output(arguments["output"])
-    show_discovery(console, start(discover, **arguments))
+    show_discovery(console, start(discover, question=True, **arguments))
 
 
 def run_explain(**arguments: Any) -> None:
     """Explain the probability of a triple, and print the explanation."""
     check_output(arguments["output"])
-    show_explanation(console, start(explain, **arguments))
+    show_explanation(console, start(explain, question=True, **arguments))
 
 
 def add(app: typer.Typer) -> None:

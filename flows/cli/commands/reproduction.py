@@ -34,10 +34,8 @@ def reproduce_paper(
         check_target(csv, "--csv")
     grid(tuple(tables), tuple(dataset), preset)
     task_runner(runner or THREADS)
-    # --runner needs a Prefect server: without one, `start` lets Prefect start a temporary server
     made: Reproduction = start(
         reproduce,
-        direct=runner is None,
         tables=tables,
         datasets=dataset,
         preset=preset,

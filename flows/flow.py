@@ -1,8 +1,8 @@
 """The decorator that makes a function a flow.
 
-A command calls the function of its flow directly if there is no Prefect server. It then needs no Prefect, whose import
-takes more than a second. So a flow that is declared before Prefect is loaded becomes a Prefect flow later: when it is
-called, or when a program reads an attribute that only Prefect's flows have.
+A question, such as `kgcal predict`, calls the function of its flow directly if there is no Prefect server. It then
+needs no Prefect, whose import takes more than a second. So a flow that is declared before Prefect is loaded becomes a
+Prefect flow later: when it is called, or when a program reads an attribute that only Prefect's flows have.
 """
 
 import inspect
@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 
 if TYPE_CHECKING:
-    from flows.deployment.prefect_flow import HeartbeatFlow
+    from flows.prefect_flow import HeartbeatFlow
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -42,7 +42,7 @@ class LaterFlow(Generic[P, R]):
 
     @cached_property
     def _flow(self) -> "HeartbeatFlow[P, R]":
-        from flows.deployment.prefect_flow import HeartbeatFlow  # loads Prefect
+        from flows.prefect_flow import HeartbeatFlow  # loads Prefect
 
         return HeartbeatFlow(self.fn, name=self.name, flow_run_name=self.flow_run_name)
 

@@ -1,0 +1,126 @@
+"""The recorder: a Prefect API that keeps the flow runs of commands in KGCAL_HOME where no Prefect server runs.
+
+The first command that works starts it, and it ends after IDLE_SECONDS without a request. It has no page and no
+schedules. Its database is that of `kgcal up`, whose page lists these flow runs.
+"""
+
+import logging
+import socket
+import sys
+import time
+from typing import Any
+
+from filelock import FileLock
+
+from flows.local.processes import start, wait
+from flows.local.status import local_api
+from tasks.workspace.services import RECORDER, recorded_services
+from tasks.workspace.settings import ensure_home
+
+log = logging.getLogger("kgcal")
+IDLE_SECONDS = 600.0
+
+
+def recording_api() -> str:
+    """Return the API URL of the Prefect server of this home: that of `kgcal up`, or the recorder, started if need be.
+
+    Raises InputError if its database cannot be created or it does not answer in time.
+    """
+    with FileLock(ensure_home() / "recorder.lock"):
+        if api := local_api():
+            return api
+        recorder = recorded_services().get(RECORDER)
+        if recorder is None or not recorder.ready():
+            _start_recorder()
+        return f"{recorded_services()[RECORDER].url}/api"
+
+
+def _start_recorder() -> None:
+    from flows.local.prefect_database import create_prefect_database
+    from flows.local.prefect_server import client_of, server_environment
+    from flows.local.prefect_setup import set_up_server
+
+    log.info("starting Prefect, which records the flow runs of this home")
+    create_prefect_database()
+    port = _free_port()
+    environment = server_environment() | {"PREFECT_UI_ENABLED": "false", "PREFECT__SERVER_EPHEMERAL": "1"}
+    command = [sys.executable, "-m", "flows.local.recorder", str(port), str(IDLE_SECONDS)]
+    with FileLock(ensure_home() / "services.lock"):  # that of `kgcal up`: both write the record of services
+        service = start(RECORDER, command, environment, port, "/api/health")
+    wait(service)
+    with client_of(f"{service.url}/api") as client:
+        set_up_server(client)
+        _end_dead_runs(client)
+
+
+def _end_dead_runs(client: Any) -> None:
+    """Mark as crashed the flow runs of commands that were killed: before the recorder started, none of them ran."""
+    from prefect.client.schemas.filters import (
+        FlowRunFilter,
+        FlowRunFilterDeploymentId,
+        FlowRunFilterState,
+        FlowRunFilterStateType,
+    )
+    from prefect.client.schemas.objects import StateType
+    from prefect.states import Crashed
+
+    begun = FlowRunFilterState(
+        type=FlowRunFilterStateType(any_=[StateType.PENDING, StateType.RUNNING, StateType.CANCELLING])
+    )
+    by_hand = FlowRunFilterDeploymentId(is_null_=True)
+    for run in client.read_flow_runs(flow_run_filter=FlowRunFilter(state=begun, deployment_id=by_hand)):
+        client.set_flow_run_state(run.id, Crashed(message="its process has ended"), force=True)
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+class Idle:
+    """An ASGI application that knows since when it has had no request.
+
+    app    the application that answers
+    open   number of requests and web sockets that are open
+    since  time of the last one's end, in seconds of a monotonic clock
+    """
+
+    def __init__(self, app: Any) -> None:
+        self.app, self.open, self.since = app, 0, time.monotonic()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer a request. The server's own life span is not one."""
+        request = scope["type"] != "lifespan"
+        self.open += request
+        try:
+            await self.app(scope, receive, send)
+        finally:
+            self.open, self.since = self.open - request, time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """How long there has been no request."""
+        return 0.0 if self.open else time.monotonic() - self.since
+
+
+async def serve(port: int, seconds: float) -> None:
+    """Answer requests on a port of 127.0.0.1, until there has been none for some seconds."""
+    import asyncio
+
+    import uvicorn
+    from prefect.server.api.server import create_app
+
+    idle = Idle(create_app(final=True))
+    server = uvicorn.Server(uvicorn.Config(idle, host="127.0.0.1", port=port, log_level="warning", lifespan="on"))
+    serving = asyncio.create_task(server.serve())
+    while not serving.done() and idle.seconds < seconds:
+        await asyncio.wait([serving], timeout=min(seconds, 1.0))
+    server.should_exit = True
+    await serving
+
+
+if __name__ == "__main__":
+    import asyncio
+
+    asyncio.run(serve(int(sys.argv[1]), float(sys.argv[2])))

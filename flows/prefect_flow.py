@@ -1,0 +1,57 @@
+"""The class of kgcal's Prefect flows. Its import loads Prefect."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, ParamSpec, TypeVar
+
+from prefect import Flow
+from prefect.logging.handlers import PrefectConsoleHandler
+from prefect.settings import PREFECT_API_URL, PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
+
+from flows.local.recorder import recording_api
+from tasks.workspace.flow_run import current_flow_run
+from tasks.workspace.settings import uses_prefect
+
+P = ParamSpec("P")
+R = TypeVar("R")
+HEARTBEAT = 30  # seconds; prefect.yaml sets the same interval for the runs of a worker
+
+
+class HeartbeatFlow(Flow[P, R]):
+    """A flow whose runs are recorded in KGCAL_HOME where the settings name no Prefect server.
+
+    It sends a heartbeat every HEARTBEAT seconds, also without a worker. Prefect's default interval is 180 seconds. The
+    automation of `kgcal up` marks a run as crashed after less silence.
+    """
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:  # type: ignore[override]
+        """Run the flow with Prefect; if KGCAL_PREFECT is off, call its function.
+
+        Raises InputError as `recording_api` and `uses_prefect` do.
+        """
+        if not uses_prefect():
+            return self.fn(*args, **kwargs)
+        beating = {PREFECT_FLOWS_HEARTBEAT_FREQUENCY: HEARTBEAT}
+        if PREFECT_API_URL.value() or current_flow_run() is not None:
+            with temporary_settings(updates=beating):
+                return super().__call__(*args, **kwargs)
+        with temporary_settings(updates=beating | {PREFECT_API_URL: recording_api()}), _own_lines_only():
+            return super().__call__(*args, **kwargs)
+
+
+@contextmanager
+def _own_lines_only() -> Iterator[None]:
+    """Keep what Prefect says of flow and task runs from the terminal: it is in the history, and kgcal says the same."""
+    consoles = [own for own in logging.getLogger().handlers if isinstance(own, PrefectConsoleHandler)]
+    for console in consoles:
+        console.addFilter(_of_no_run)
+    try:
+        yield
+    finally:
+        for console in consoles:
+            console.removeFilter(_of_no_run)
+
+
+def _of_no_run(record: logging.LogRecord) -> bool:
+    return not record.name.startswith(("prefect.flow_runs", "prefect.task_runs"))

@@ -1,0 +1,47 @@
+"""The recorder ends when nobody asks it, and not while somebody is connected."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from flows.local.recorder import Idle
+from kgcore.errors import InputError
+from tasks.workspace.settings import uses_prefect
+
+
+def test_a_connection_that_is_open_is_no_idle_time() -> None:
+    ended = asyncio.Event()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await ended.wait()
+
+    async def connected() -> tuple[float, float, float]:
+        idle = Idle(app)
+        await asyncio.sleep(0.02)
+        before = idle.seconds
+        socket = asyncio.create_task(idle({"type": "websocket"}, None, None))
+        span = asyncio.create_task(idle({"type": "lifespan"}, None, None))
+        await asyncio.sleep(0.02)
+        during = idle.seconds
+        ended.set()
+        await socket
+        await asyncio.sleep(0.02)
+        after = idle.seconds
+        await span
+        return before, during, after
+
+    before, during, after = asyncio.run(connected())
+    assert before >= 0.02
+    assert during == 0
+    assert after >= 0.02
+
+
+def test_the_switch_is_on_or_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KGCAL_PREFECT", raising=False)
+    assert uses_prefect()
+    monkeypatch.setenv("KGCAL_PREFECT", "off")
+    assert not uses_prefect()
+    monkeypatch.setenv("KGCAL_PREFECT", "no")
+    with pytest.raises(InputError, match="KGCAL_PREFECT is 'no': it must be on or off"):
+        uses_prefect()
