@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kgcore.config import CalibrateConfig, DiscoverConfig
+from kgcore.config import DiscoverConfig
 from kgcore.config.survey import SurveyConfig
 from kgcore.errors import InputError
 from kgcore.registries import COMBINERS, EVIDENCE
 from tasks.jobs.calibrated_model import FoundModel
 from tasks.jobs.request import Answering
+from tasks.stages.calibrate import completeness_of
 from tasks.stages.reference import Context, StageRef
-from tasks.stages.running import StageRun, config_of, run_stage
+from tasks.stages.running import StageRun, run_stage
 from tasks.tracking.artifacts import SURVEY
 from tasks.tracking.keys import digest
 from tasks.tracking.labels import ENSEMBLE_NAME
@@ -60,8 +61,7 @@ class Stated:
             return self
         store = open_store()
         run = sources_of(store, found.model_id).run
-        kept = None if run.tags.stage == ENSEMBLE_NAME else config_of(CalibrateConfig, run).completeness
-        return Stated("" if kept in (None, 1) else str(kept))
+        return Stated("" if run.tags.stage == ENSEMBLE_NAME else completeness_of(run))
 
 
 def calibrate_to(
