@@ -85,7 +85,8 @@ class Calibrator(ABC):
 
     def score(self, X: npt.ArrayLike, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> float:
         """Return the accuracy of `predict`, in [0, 1]. The arguments are those of `fit`."""
-        return float(np.average(self.predict(X) == np.asarray(y), weights=sample_weight))
+        weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        return float(np.average(self.predict(X) == np.asarray(y), weights=weights))
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the constructor arguments by name."""

@@ -56,11 +56,12 @@ class CombinedModel(PointwiseScorer):
         return (self.trained, *self.others)
 
     def score(self, triples: Triples) -> Scores:
-        keys, log_odds = self._judged
-        asked = self.graph.all_known.keys(triples)
-        places = np.searchsorted(keys, asked)
-        if len(asked) and places.max() < len(keys) and (keys[places] == asked).all():
-            return log_odds[places]
+        if self.judged is not None and len(triples):
+            keys, log_odds = self._judged
+            asked = self.graph.all_known.keys(triples)
+            places = np.searchsorted(keys, asked)
+            if places.max() < len(keys) and (keys[places] == asked).all():
+                return log_odds[places]
         return self.combined.scores(self.evidence(triples), triples[:, 1])
 
     def evidence(self, triples: Triples) -> Evidence:
@@ -111,7 +112,8 @@ class CombinedModel(PointwiseScorer):
     @cached_property
     def _judged(self) -> tuple[Ints, Floats]:
         """The sorted keys of the judged triples, and their log-odds."""
-        triples, log_odds = self.judged or (np.zeros((0, 3), dtype=np.int64), np.zeros(0))
+        assert self.judged is not None
+        triples, log_odds = self.judged
         keys = self.graph.all_known.keys(triples)
         order = np.argsort(keys, kind="stable")
         return keys[order], log_odds[order]
