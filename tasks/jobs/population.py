@@ -1,13 +1,14 @@
 """Calibrates a model to the missing facts that a question asks about. The survey of them is a stage, and is re-used."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kgcore.config import DiscoverConfig
+from kgcore.config.calibrate import BY_PREDICATE
 from kgcore.config.survey import SurveyConfig
 from kgcore.errors import InputError
 from kgcore.registries import COMBINERS, EVIDENCE
@@ -49,6 +50,10 @@ class Stated:
     def is_given(self) -> bool:
         """Return whether the user states something."""
         return bool(self.completeness) or self.base_rate not in (None, "")
+
+    def parameters(self) -> dict[str, object]:
+        """Return what is stated as MLflow parameters, which may not be as long as the lines of a file."""
+        return asdict(self) | {"completeness": BY_PREDICATE if "\t" in self.completeness else self.completeness}
 
     def check(self, above: float) -> None:
         """Raise InputError if a limit of probabilities is given, but nothing is stated from which there are some."""
