@@ -27,7 +27,7 @@ from kgcore.config import (
 from kgcore.config.entries import RaceConfig
 from kgcore.report.summary import PipelineSummary
 from tasks.jobs.pipeline import finish_pipeline, note_choice, pipeline_run
-from tasks.stages.calibrate import CALIBRATE, move_calibrators, settle, upstream_of
+from tasks.stages.calibrate import CALIBRATE, check_completeness, move_calibrators, settle, upstream_of
 from tasks.stages.choose import CHOOSE, chosen_settings
 from tasks.stages.classify import CLASSIFY
 from tasks.stages.corrupt import CORRUPT
@@ -121,6 +121,8 @@ def run_pipeline(
         data = PREPARE(config=configs.prepare, context=context)
         if configs.match.candidates:
             check_candidates(data, configs.match)
+        if configs.calibrate.has_shares:
+            check_completeness(data, configs.calibrate)
         check_other_models(others, data, configs)
         choice = None
         if isinstance(configs.choose, RaceConfig):

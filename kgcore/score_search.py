@@ -112,5 +112,5 @@ def _appended(
         confidences=None if table.confidences is None else np.r_[table.confidences, np.zeros(size)],
         weights=np.r_[table.weights, weights],
         concentrations=np.r_[table.concentrations, np.ones(size)],
-        hits=None if table.hits is None else np.r_[table.hits, np.zeros(size)],
+        hits=None if table.hits is None else np.concatenate([table.hits, np.zeros((size, 2))]),
     )

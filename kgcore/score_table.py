@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kgcore.arrays import Bools, Floats, Labels, Probabilities, Scores, Triples, Weights
+from kgcore.completeness import Completeness
 from kgcore.corruptions.base import Corruptions
 from kgcore.errors import MismatchError
 from kgcore.graph import KnowledgeGraph, Split
@@ -40,13 +41,17 @@ class ScoreTable:
     confidences
             (n,) in [0, 1]: the confidences of the triples, or their labels in a split without confidences; 0 for a
             corruption. None: no split has confidences
-    hits    (n,) for a validation positive, how often it would be among the corruptions: see `Corruptions`. 0 for other
-            rows. None: not counted, because known facts were not left out
+    hits    (n, 2) for a validation positive, how often it would be among the corruptions, by replaced side: see
+            `Corruptions`. 0 for other rows. None: not counted, because known facts were not left out
+    cold    column, 0 or 2, of the entities that valid and test do not share: see kgcore/config/split.py. None: there
+            are none
     hidden_log_odds
             (n,) for a validation positive with hits, and for a corruption of valid: log-odds of the evidence that it is
             a true triple, and not a false corruption: see kgcore/calibration/hidden_evidence.py. NaN for other rows.
             None: there are few hits
-    facts   number of distinct facts of the graph, those of test included; None: not known
+    completeness
+            what the user states about facts that no split has, for the estimate of hidden facts; not stored. None:
+            nothing
     """
 
     triples: Triples
@@ -62,8 +67,9 @@ class ScoreTable:
     weights: Weights | None = None
     concentrations: Floats | None = None
     hits: Floats | None = None
-    facts: int | None = None
+    cold: int | None = None
     hidden_log_odds: Floats | None = None
+    completeness: Completeness | None = None
 
     @property
     def truth(self) -> Probabilities:
@@ -129,7 +135,7 @@ class ScoreTable:
         if self.hits is None or not self.corruptions().any():
             return False
         hits = self.hits[self.rows("valid", LABELLED, 1)]
-        return float(hits.sum()) >= LEAST_HITS and int((hits > 0).sum()) >= FEWEST_HIT
+        return float(hits.sum()) >= LEAST_HITS and int(hits.any(axis=1).sum()) >= FEWEST_HIT
 
     def search_figures(self) -> dict[str, float]:
         """Return the number of corruptions that were looked at, and of those that were kept; empty without a search."""
@@ -163,8 +169,12 @@ class ScoreTable:
         return 0 if self.judged_alone(split) else int((self.rows(split, LABELLED) & ~self.measured(split)).sum())
 
 
-def score_table(graph: KnowledgeGraph, corruptions: dict[str, Corruptions], trained: "TrainedModel") -> ScoreTable:
+def score_table(
+    graph: KnowledgeGraph, corruptions: dict[str, Corruptions], trained: "TrainedModel", cold: int | None = None
+) -> ScoreTable:
     """Score the triples of valid and test, and their corruptions (split -> corruptions).
+
+    cold  as in `ScoreTable`
 
     Raises MismatchError if the model and the graph have different numbers of entities or predicates.
     """
@@ -197,12 +207,12 @@ def score_table(graph: KnowledgeGraph, corruptions: dict[str, Corruptions], trai
         confidences=np.concatenate([part.truth for part, _, _ in parts]) if uncertain else None,
         weights=None if all(some is None for some in own) else np.concatenate(counts),
         hits=None if hits is None else _of_positives(graph.valid, hits, sum(lengths)),
-        facts=len(graph.all_known),
+        cold=cold,
     )
 
 
 def _of_positives(valid: Split, hits: Floats, rows: int) -> Floats:
-    """Return the hits (n,) of the rows of a table that begins with the triples of valid."""
-    every = np.zeros(rows)
+    """Return the hits (n, 2) of the rows of a table that begins with the triples of valid."""
+    every = np.zeros((rows, 2))
     every[np.flatnonzero(valid.labels == 1)] = hits
     return every

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from scipy.stats import beta
+from scipy.special import betaincinv
 
 from kgcore.arrays import Floats, Ints, Labels, Probabilities, Scores, Weights
 from kgcore.calibration.sample import CalibrationSample
@@ -129,5 +129,5 @@ def _points(scores: Scores, labels: Labels, most: int) -> Floats:
 
 def lower_limits(successes: Floats, trials: Floats, level: float) -> Floats:
     """Return the lower Clopper-Pearson limits (m,) of a share. Each exceeds the true share with probability `level`."""
-    limits = beta.ppf(level, np.where(successes > 0, successes, 1.0), trials - successes + 1)
+    limits = betaincinv(np.where(successes > 0, successes, 1.0), trials - successes + 1, level)
     return np.where(successes > 0, limits, 0.0)

@@ -61,7 +61,7 @@ def fit_combiners(
     """
     negatives = GROUND_TRUTH if corrupt is None else SYNTHETIC
     seen = replace(evidence_sample(table, evidence, sample, config, negatives), groups=groups)
-    hidden = None if corrupt is None else hidden_facts(table, config.completeness)
+    hidden = None if corrupt is None else hidden_facts(table)
     ends = ends_of(table, config, hidden)
     fitted = []
     for name in config.combiners:

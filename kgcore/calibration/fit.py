@@ -27,14 +27,14 @@ def calibration_samples(table: ScoreTable, config: CalibrateConfig) -> dict[str,
     """Return the validation rows as calibration samples, by kind of negatives.
 
     `synthetic` holds the positives and the corruptions, which count as far as they are estimated to be false: see
-    `hidden_facts`. It is weighted to the base rate of the configuration, unless `config.weighted` is False.
-    `ground_truth` holds the labelled triples, and exists only if some negatives are labelled. It is weighted to
-    `table.labelled_base_rate`, if the table has one.
+    `hidden_facts`, which reads the completeness of the table, not that of the configuration. It is weighted to the base
+    rate of the configuration, unless `config.weighted` is False. `ground_truth` holds the labelled triples, and exists
+    only if some negatives are labelled. It is weighted to `table.labelled_base_rate`, if the table has one.
 
     If the rows have confidences, `ground_truth` holds every stored triple with its confidence as a soft label, and in
     `synthetic` a positive counts with its confidence.
     """
-    hidden = hidden_facts(table, config.completeness)
+    hidden = hidden_facts(table)
     samples = {SYNTHETIC: synthetic_of(table, config, hidden, hidden.share.share if hidden else 0.0)}
     if table.soft("valid"):
         stored = table.rows("valid", LABELLED)
@@ -151,7 +151,7 @@ def fit_calibrators(
             mixture=candidates.matched if candidates and negatives == CANDIDATES else None,
         )
 
-    alpha, hidden = config.alpha, hidden_facts(table, config.completeness)
+    alpha, hidden = config.alpha, hidden_facts(table)
     bound = [
         bind("uncalibrated", "none", alpha, Uncalibrated().set_fitted()),
         bind("base_rate", "none", alpha, BaseRate().set_fitted(alpha=alpha)),

@@ -6,13 +6,13 @@ from dataclasses import replace
 import numpy as np
 
 from kgcore.arrays import Bools, Floats, Probabilities, Triples, Weights
-from kgcore.calibration.hidden import MOST, chances_of, hidden_for_each
+from kgcore.calibration.hidden import MOST, chances_of, hidden_hits
 from kgcore.combiners.base import EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.evidence.base import Source
 from kgcore.evidence.fold import FOLDS, fold_of
 from kgcore.evidence.table import Evidence, Features
-from kgcore.score_table import LABELLED, ScoreTable
+from kgcore.score_table import ScoreTable
 
 MOST_ROWS = 20_000  # distinct corruptions that the trees of a fold are fitted to
 
@@ -20,7 +20,7 @@ MOST_ROWS = 20_000  # distinct corruptions that the trees of a fold are fitted t
 def with_hidden_log_odds(
     table: ScoreTable, source: Source, groups: Sequence[str], rng: np.random.Generator
 ) -> ScoreTable:
-    """Return the score table with `hidden_log_odds`; unchanged if it has few hits.
+    """Return the score table with `hidden_log_odds`; unchanged if it has few hits, or if no fact is hidden.
 
     source  the model and the graph. Training facts are the evidence
     groups  registered names of the groups of evidence
@@ -35,14 +35,16 @@ def with_hidden_log_odds(
     """
     if table.hits is None or not table.many_hits:
         return table
-    facts = table.rows("valid", LABELLED, 1) & (table.hits * table.truth > 0)
+    share, hits = min(float(hidden_hits(table)[0].sum()), MOST), table.hits.sum(axis=1) * table.truth
+    if not share:
+        return table
+    facts = hits > 0
     rows = np.flatnonzero(facts | table.corruptions())
-    weights = np.where(facts, table.hits * table.truth, 1.0 if table.weights is None else table.weights)[rows]
+    weights = np.where(facts, hits, 1.0 if table.weights is None else table.weights)[rows]
     distinct, place = np.unique(np.column_stack([table.triples[rows], facts[rows]]), axis=0, return_inverse=True)
     place, true, triples = place.reshape(-1), distinct[:, 3] == 1, distinct[:, :3]
     sums = np.bincount(place, weights).astype(np.float64)
     evidence = Features.of(source, groups).evidence(triples)
-    share = min(hidden_for_each(table, None) * float(sums[true].sum()), MOST)
     first = _cross_fit(evidence, triples, true, sums, np.zeros(len(true)), rng)
     mean = float(np.average(first[true], weights=sums[true]))
     chances = np.zeros(len(true))

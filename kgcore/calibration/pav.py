@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.isotonic import isotonic_regression
 
 from kgcore.arrays import Floats, Ints, Labels, Probabilities, Scores, Weights
 
@@ -91,6 +90,8 @@ def block_starts(means: Probabilities, weights: Weights) -> Ints:
     Isotonic regression is the non-decreasing curve that minimises sum_i weights_i (curve_i - means_i)^2. A block is a
     run of scores on which the curve is flat. Neighbouring blocks are merged if their levels differ by 1e-12 or less.
     """
+    from sklearn.isotonic import isotonic_regression
+
     curve = isotonic_regression(means, sample_weight=weights, y_min=0.0, y_max=1.0)
     starts: Ints = np.r_[0, np.flatnonzero(np.diff(curve) > LEVEL_TOLERANCE) + 1]
     return starts

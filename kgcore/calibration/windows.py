@@ -4,14 +4,14 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from kgcore.arrays import Floats
 from kgcore.calibration.band import CONFIDENCE, MOST_POINTS, Band
 from kgcore.calibration.sample import CalibrationSample
 
 _TAIL = (1 - CONFIDENCE) / 2
-ADDED = float(norm.isf(_TAIL)) ** 2 / 2  # number of rows that are added for a limit, z^2 / 2
+ADDED = float(ndtri(_TAIL)) ** 2 / 2  # number of rows that are added for a limit, z^2 / 2
 
 
 @dataclass(frozen=True)

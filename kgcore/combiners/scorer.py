@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
+import numpy as np
+
 from kgcore.arrays import Floats, Ints, Scores, Triples
 from kgcore.combiners.combined import Combined
 from kgcore.evidence.base import Source
@@ -29,18 +31,21 @@ FEWEST = 8  # subjects, and objects, from which tiles save time
 class CombinedModel(PointwiseScorer):
     """The score of a triple is the log-odds that a combiner gives its evidence.
 
-    The first score takes longer, because it prepares the tables of the evidence, which are kept.
+    The first score of a triple that is not in `judged` takes longer: it prepares the tables of the evidence, which are
+    kept.
 
     combined  the fitted combiner
     trained   the model whose scores are among the evidence
     graph     the graph whose training facts are the evidence
     others    the further models whose scores are among the evidence, in the order of `combined.others`
+    judged    triples (m, 3) and the log-odds (m,) that the combiner has given them before; None: none are stored
     """
 
     combined: Combined
     trained: "TrainedModel"
     graph: KnowledgeGraph
     others: "tuple[TrainedModel, ...]" = ()
+    judged: tuple[Triples, Floats] | None = None
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -51,6 +56,12 @@ class CombinedModel(PointwiseScorer):
         return (self.trained, *self.others)
 
     def score(self, triples: Triples) -> Scores:
+        if self.judged is not None and len(triples):
+            keys, log_odds = self._judged
+            asked = self.graph.all_known.keys(triples)
+            places = np.searchsorted(keys, asked)
+            if places.max() < len(keys) and (keys[places] == asked).all():
+                return log_odds[places]
         return self.combined.scores(self.evidence(triples), triples[:, 1])
 
     def evidence(self, triples: Triples) -> Evidence:
@@ -97,6 +108,15 @@ class CombinedModel(PointwiseScorer):
     @cached_property
     def _source(self) -> Source:
         return Source(self.graph, self.trained, self.others)
+
+    @cached_property
+    def _judged(self) -> tuple[Ints, Floats]:
+        """The sorted keys of the judged triples, and their log-odds."""
+        assert self.judged is not None
+        triples, log_odds = self.judged
+        keys = self.graph.all_known.keys(triples)
+        order = np.argsort(keys, kind="stable")
+        return keys[order], log_odds[order]
 
     @cached_property
     def _features(self) -> Features:

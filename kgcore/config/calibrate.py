@@ -11,8 +11,33 @@ from kgcore.registries import ALL_CALIBRATORS, CALIBRATORS, STRATEGIES
 
 ASSUMED, STATED, ESTIMATED = "assumed", "stated", "estimated"  # where a base rate comes from
 ASSUMED_BASE_RATE = 0.5
+COMPLETENESS = (
+    "share of the true facts that the graph knows, an interval LOW:HIGH, or a file with a line for each predicate "
+    "(predicate, tab, share): it says how many candidates or corruptions are true; if empty, it is not stated"
+)
+BY_PREDICATE = "by predicate"  # stands for a file of shares in the settings of a run
 SCORE_CALIBRATORS = ("per_relation", "smoothed_isotonic", "beta")
 STRATEGY_CHOICES = STRATEGIES.without(TRAINING_ONLY)
+
+
+def share_of(text: str) -> tuple[float, float, float] | None:
+    """Return value, lower and upper end of a completeness; None if the text is no number and no interval LOW:HIGH.
+
+    Raises InputError for numbers out of range.
+    """
+    try:
+        ends = [float(part) for part in text.split(":")]
+    except ValueError:
+        return None
+    if len(ends) > 2 or not all(0 < end < 1 for end in ends) or ends != sorted(ends):
+        raise InputError(f"completeness is {text!r}: it must be above 0 and below 1, or LOW:HIGH, such as 0.7:0.9")
+    return sum(ends) / len(ends), ends[0], ends[-1]
+
+
+def check_completeness(name: str, text: str | None) -> None:
+    """Raise InputError if a setting is a number out of range. Another text is a file, which is read later."""
+    if text:
+        share_of(str(text))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,13 +125,7 @@ class CalibrateConfig(Config):
         lt=1,
     )
     base_rate_from: str = setting(STATED, "where the base rate that you give comes from", choices=(STATED, ESTIMATED))
-    completeness: float | None = setting(
-        None,
-        "share of the true facts that the graph knows. Then more corruptions are estimated to be true. If you do not "
-        "state it, only facts of test are hidden from the fit",
-        gt=0,
-        le=1,
-    )
+    completeness: str = setting("", COMPLETENESS, check=check_completeness)
     weighted: bool = setting(
         True, "weight the synthetic negatives to match the base rate; turn off for experiments only"
     )
@@ -145,6 +164,16 @@ class CalibrateConfig(Config):
         return tuple(name for name in self.calibrators if name not in CALIBRATORS.names())
 
     @property
+    def has_shares(self) -> bool:
+        """Whether the completeness is a file with a share for each predicate."""
+        return bool(self.completeness) and share_of(str(self.completeness)) is None
+
+    @property
+    def recorded(self) -> Self:
+        """The settings without the path of this file, whose content is stored beside them."""
+        return replace(self, completeness=BY_PREDICATE) if self.has_shares else self
+
+    @property
     def alpha(self) -> float:
         """The base rate that the probabilities assume: the given one, or ASSUMED_BASE_RATE."""
         return ASSUMED_BASE_RATE if self.base_rate is None else self.base_rate
@@ -172,7 +201,8 @@ class CalibrateConfig(Config):
 
     def parameters(self) -> dict[str, object]:
         """Return the settings as MLflow parameters, with the base rate that is used, and where it comes from."""
-        return super().parameters() | {"base_rate": self.alpha, "base_rate_is": self.base_rate_is}
+        settings = super(CalibrateConfig, self.recorded).parameters()
+        return settings | {"base_rate": self.alpha, "base_rate_is": self.base_rate_is}
 
 
 def read_base_rate(value: float | str | None) -> tuple[float | None, tuple[float, float] | None]:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from kgcore.config.base import Config, setting
+from kgcore.config.calibrate import COMPLETENESS, check_completeness
 from kgcore.config.choices import (
     EXAM_SHARE,
     FEWEST_EPOCHS,
@@ -18,11 +19,6 @@ from kgcore.config.choices import (
 )
 from kgcore.errors import InputError
 from kgcore.registries import CALIBRATORS, POOLS, STRATEGIES
-
-COMPLETENESS = (
-    "share of the true facts that the graph knows, an interval LOW:HIGH, or a file with a line for each predicate "
-    "(predicate, tab, share): it says how many candidates are true; if empty, it is not stated"
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +121,7 @@ class PairsConfig(Config):
     top: int = setting(0, "number of pairs with the highest probabilities to keep; 0 = all pairs", ge=0)
     per: str = setting("all", "count `top` over all pairs, or for each subject or object", choices=PER)
     above: float = setting(0.0, "keep pairs with a probability above this; 0 = all pairs", ge=0, lt=1)
-    completeness: str = setting("", COMPLETENESS)
+    completeness: str = setting("", COMPLETENESS, check=check_completeness)
     known_facts: str = setting("leave_out", "what to do with pairs that are known facts", choices=("leave_out", "mark"))
 
 
@@ -180,7 +176,7 @@ class BaseRateConfig(Config):
 class ExplainConfig(Config):
     """What the explanation of a probability shows, and what the probability is about."""
 
-    completeness: str = setting("", COMPLETENESS)
+    completeness: str = setting("", COMPLETENESS, check=check_completeness)
     missing: bool = setting(
         False,
         "explain the probability that `discover` gives, about the missing facts of the predicate; `completeness` does "
@@ -202,7 +198,7 @@ class ExplainConfig(Config):
 class DiscoverConfig(Config):
     """The choice of missing facts."""
 
-    completeness: str = setting("", COMPLETENESS)
+    completeness: str = setting("", COMPLETENESS, check=check_completeness)
 
     top: int = setting(100, "largest number of missing facts; not used with `fdr` or `coverage`", ge=1)
     above: float = setting(0.0, "list only facts with a probability above this value", ge=0, lt=1)

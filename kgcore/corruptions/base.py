@@ -94,8 +94,9 @@ class Corruptions:
     redrawn    number of corruptions whose first draw was a known fact, and that were drawn again
     weights    (m,) above 0, with mean 1, if these are all corruptions of each positive: see `every_corruption`. None:
                they were drawn, and each of them counts the same
-    hits       (n,) at least 0: how often each of the n positives would be among the corruptions if it were a hidden
-               fact, for each corruption: see kgcore/corruptions/hits.py. None: they were not counted
+    hits       (n, 2) at least 0: how often each of the n positives would be among the corruptions if it were a hidden
+               fact, for each corruption, by replaced subject and by replaced object: see kgcore/corruptions/hits.py.
+               None: they were not counted
     """
 
     triples: Triples
@@ -151,7 +152,7 @@ def corrupt(
         raise InputError(
             f"all {len(triples):,} corruptions are known facts: use another strategy, or do not drop known facts"
         )
-    hits = None if counted is None else counted.for_each(keep)
+    hits = None if counted is None else counted.for_each(keep, source)
     return Corruptions(triples[keep], source[keep], int((~keep).sum()), strategy.fallbacks - before, redrawn, hits=hits)
 
 

@@ -71,7 +71,7 @@ def every_corruption(
 
 
 def _hits(blocks: list["CorruptionBlock"], totals: Floats, positives: Triples, seen: TripleIndex) -> Floats:
-    """Return the hits (n,) of `Corruptions`: what infinitely many draws would count.
+    """Return the hits (n, 2) of `Corruptions`: what infinitely many draws would count.
 
     totals  (n,) the probability that a draw for each positive is no known fact
     """
@@ -80,7 +80,7 @@ def _hits(blocks: list["CorruptionBlock"], totals: Floats, positives: Triples, s
     )
     outside = ~seen.contains(facts)
     facts, source, chances = facts[outside], source[outside], chances[outside]
-    hits = hits_of(facts, chances / (totals[source] + chances), positives, seen)
+    hits = hits_of(facts, chances / (totals[source] + chances), source, positives, seen)
     return hits / float((totals > 0).sum())
 
 

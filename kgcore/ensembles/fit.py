@@ -57,7 +57,7 @@ def fit_ensembles(
     """
     check_same_rows(tables)
     samples = [calibration_samples(table, calibrate) for table in tables]
-    hidden = hidden_facts(tables[0], calibrate.completeness)
+    hidden = hidden_facts(tables[0])
     groups = row_groups(tables[0], source, calibrate.weighted)
     made = []
     for negatives in sorted(samples[0]):

@@ -16,20 +16,19 @@ def miscalibrated(
     bounds: Mapping[str, BoundCalibrator],
     predictions: Predictions,
     measured: Mapping[str, Measured],
-    completeness: float | None = None,
+    incomplete: bool = False,
 ) -> dict[str, str]:
     """Return label -> a sentence with its debiased RMSCE, for each calibrator whose lower interval end is too high.
 
     bounds        label -> calibrator, without baselines
     predictions   of the test rows
     measured      label -> its metrics and their intervals
-    completeness  the stated share of the true facts that the graph knows; None: not stated
+    incomplete    whether the graph is stated to be incomplete
 
     A calibrator is judged on its own test alone. The base rate of the test rows is near its base rate. If their
     negatives are corruptions, it is fitted to corruptions, and the graph is not stated to be incomplete: some
     corruptions of test would be true, and count as false.
     """
-    incomplete = completeness is not None and completeness < 1
     found = {}
     for label, bound in bounds.items():
         same = abs(predictions.base_rate - bound.base_rate) <= SAME_BASE_RATE

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import beta
+from scipy.special import betaincinv
 
 from kgcore.arrays import Ints, Labels, as_labels
 from kgcore.errors import FitError, InputError
@@ -61,8 +61,8 @@ def labelled_rates(labels: Labels, predicates: Ints) -> dict[int, Rate]:
 def exact_limits(true: float, labels: float, confidence: float = CONFIDENCE) -> tuple[float, float]:
     """Return the Clopper-Pearson limits of a share, from `true` of `labels` rows; either may be a fraction."""
     tail = (1 - confidence) / 2
-    low = float(beta.ppf(tail, true, labels - true + 1)) if true > 0 else 0.0
-    high = float(beta.ppf(1 - tail, true + 1, labels - true)) if true < labels else 1.0
+    low = float(betaincinv(true, labels - true + 1, tail)) if true > 0 else 0.0
+    high = float(betaincinv(true + 1, labels - true, 1 - tail)) if true < labels else 1.0
     return low, high
 
 

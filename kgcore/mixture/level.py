@@ -1,7 +1,7 @@
 """The level that the p-value of a base rate must reach, so that the interval covers as often as it states."""
 
 import numpy as np
-from scipy.stats import chi2
+from scipy.special import chdtrc, chdtri
 
 from kgcore.arrays import Floats, Ints
 from kgcore.mixture.bins import Counts
@@ -35,10 +35,10 @@ def interval_level(
     start = solved.repeat(replicates)
     at, free = solve(drawn, alphas, start=start), solve(drawn, start=start)
     p = p_values(drawn, at, free.likelihood, flat_likelihood(drawn))
-    ratios = np.sort(chi2.isf(np.clip(p, 1e-250, 1.0), 1))[-max(1, round(_TAIL * replicates)) :]
-    expected = chi2.sf(chi2.isf(_TAIL, 1), 3) / _TAIL  # E[X | X > x] of chi-square with one degree of freedom
+    ratios = np.sort(chdtri(1, np.clip(p, 1e-250, 1.0)))[-max(1, round(_TAIL * replicates)) :]
+    expected = chdtrc(3, chdtri(1, _TAIL)) / _TAIL  # E[X | X > x] of chi-square with one degree of freedom
     factor = max(1.0, float(ratios.mean()) / float(expected))
-    return float(chi2.sf(factor * chi2.isf(1 - confidence, 1), 1))
+    return float(chdtrc(1, factor * chdtri(1, 1 - confidence)))
 
 
 def p_values(counts: Counts, at: Solution, greatest: Floats, flat: Floats) -> Floats:

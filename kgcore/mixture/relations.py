@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import expit, logit
-from scipy.stats import chi2
+from scipy.special import chdtri, expit, logit
 
 from kgcore.arrays import Floats
 from kgcore.errors import InputError
@@ -150,7 +149,7 @@ def shrink(profiles: Sequence[Profile]) -> list[float]:
 def _on_grid(profile: Profile) -> Floats:
     """Return the corrected log-likelihood on the grid of log-odds, interpolated, at most 0."""
     inner = (profile.alphas > 0) & (profile.alphas < 1)
-    value = -0.5 * chi2.isf(np.clip(profile.p_values[inner], 1e-250, 1.0), 1)
+    value = -0.5 * chdtri(1, np.clip(profile.p_values[inner], 1e-250, 1.0))
     interpolated = np.interp(_GRID, logit(profile.alphas[inner]), value)
     below_top: Floats = interpolated - interpolated.max()
     return below_top

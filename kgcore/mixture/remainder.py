@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import brentq
-from sklearn.isotonic import isotonic_regression
 
 from kgcore.arrays import Floats, Probabilities, Scores, Weights
 from kgcore.mixture.bins import Counts
@@ -81,6 +80,8 @@ def true_shares(
     This is the case-control likelihood of Ward et al. (Biometrics 65, 2009) under monotonicity. The mean cannot be
     larger than with q = 1 at every score with odds above 0. If alpha is larger, the result has this largest mean.
     """
+    from sklearn.isotonic import isotonic_regression
+
     scores, place = np.unique(np.r_[positives, candidates], return_inverse=True)
     at_positives, at_candidates = np.split(place, [len(positives)])
     found = np.bincount(at_positives, times_positive, len(scores))
@@ -123,6 +124,8 @@ def remainder_share(simulation: Simulation, base_rate: float) -> float:
 
 def _distances(counts: Counts, solved: Solution, base_rate: float) -> Floats:
     """Return D^2 (S,) of each problem."""
+    from sklearn.isotonic import isotonic_regression
+
     bins = np.arange(counts.candidates.shape[-1], dtype=np.float64)
     found = []
     for candidates, positives, weights, densities in zip(

@@ -6,8 +6,7 @@ from functools import partial
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import expit, logit
-from scipy.stats import beta
+from scipy.special import betaincinv, expit, logit
 
 from kgcore.arrays import Bools, Floats, Ints, Probabilities, Triples
 from kgcore.calibration.band import CONFIDENCE, Band
@@ -128,7 +127,8 @@ def fit_population(
     curve = fit_curve(binning.cells(weights, drawn[in_map]), number, knots)
     replicates = []
     for _ in range(REPLICATES):
-        again = np.where(kept, weights, weights * rng.poisson(1.0, len(weights)))
+        again = weights.copy()
+        again[~kept] *= rng.poisson(1.0, int((~kept).sum()))
         drawn = rng.multinomial(len(drawn), np.full(len(drawn), 1 / len(drawn))).astype(np.float64)
         numbers = true.drawn(np.bincount(of_every, drawn, len(number)).astype(float), rng) * shares(drawn)
         replicates.append(fit_curve(binning.cells(again, drawn[in_map]), numbers, knots, start=curve))
@@ -254,7 +254,7 @@ def lost_share(likely: Bools, weighed: Bools) -> Lost:
     weighed  whether its score is so high that its evidence would be weighed
     """
     total, outside = int(likely.sum()), int((likely & ~weighed).sum())
-    limit = float(beta.ppf(CONFIDENCE, outside + 1, total - outside)) if outside < total else 1.0
+    limit = float(betaincinv(outside + 1, total - outside, CONFIDENCE)) if outside < total else 1.0
     return Lost(total, outside, limit)
 
 

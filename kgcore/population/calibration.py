@@ -67,7 +67,9 @@ class Calibration:
         pooled = population.rows is not None and not count.by_predicate
         fit = fit_population(survey, count, sizes, graph.fingerprint(), rng, pooled)
         survey = fit.survey
-        scorer = CombinedModel(survey.combined, models[0], graph, tuple(models[1:]))
+        top = survey.drawn.in_top
+        judged = survey.drawn.triples[top], survey.log_odds[top]
+        scorer = CombinedModel(survey.combined, models[0], graph, tuple(models[1:]), judged)
         bound = fit.bound
         if true is not None and asked is not None:  # what is stated is about the predicate that is asked about
             [place] = [n for n, block in enumerate(population.blocks) if block.predicate == asked]

@@ -1,17 +1,15 @@
 """How many candidates of a population are true: from the completeness of the graph, or from a stated base rate."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from kgcore.arrays import Floats
+from kgcore.completeness import Completeness, read_completeness
 from kgcore.config.calibrate import rate_text, read_base_rate
 from kgcore.errors import InputError
-from kgcore.graph import KnowledgeGraph
 from kgcore.population.population import Population
 
-ENDS = 3  # the value of a share, its lower and its upper end
 LEAST = 1e-9  # true candidates of a block: one without any would have no map
 
 
@@ -58,45 +56,28 @@ class UnknownFacts:
         return divided
 
 
-@dataclass(frozen=True)
-class Completeness:
-    """The share of the true facts that the graph knows.
+def of_completeness(population: Population, completeness: Completeness, asked: int | None = None) -> UnknownFacts:
+    """Return the number of true candidates of each block: K (1 - c) / c for K known facts (`Population.known`).
 
-    shares        (R, ENDS) of each predicate: value, lower end, upper end, in (0, 1); NaN: not stated
-    stated        the text that the user gave
-    by_predicate  whether each predicate has a share of its own
+    If one completeness is stated for all predicates, the sum over the blocks has this value, and is divided among them
+    as `by_validation` says.
+
+    asked  the predicate that is asked about: the blocks of others, which help it, may lack a completeness
+
+    Raises InputError if a block has no completeness, if no block has a known fact, and if there are more unknown facts
+    than candidates.
     """
-
-    shares: Floats
-    stated: str
-    by_predicate: bool
-
-    def of(self, population: Population, asked: int | None = None) -> UnknownFacts:
-        """Return the number of true candidates of each block: K (1 - c) / c for K known facts (`Population.known`).
-
-        If one completeness is stated for all predicates, the sum over the blocks has this value, and is divided among
-        them as `by_validation` says.
-
-        asked  the predicate that is asked about: the blocks of others, which help it, may lack a completeness
-
-        Raises InputError if a block has no completeness, if no block has a known fact, and if there are more unknown
-        facts than candidates.
-        """
-        names, predicates = population.graph.predicates, [block.predicate for block in population.blocks]
-        shares = self.shares[predicates]
-        if asked is not None:
-            shares = np.where(np.isnan(shares), self.shares[asked], shares)
-        if missing := [names[p] for p, share in zip(predicates, shares, strict=True) if np.isnan(share).any()]:
-            raise InputError(f"{self.stated} has no completeness of {', '.join(missing[:5])}: add a line for each")
-        if not population.known.any():
-            raise InputError(
-                "validation has no fact among these pairs, so completeness says nothing about them: state --base-rate"
-            )
-        counts = [population.known * (1 - share) / share for share in (shares[:, 0], shares[:, 2], shares[:, 1])]
-        if not self.by_predicate:
-            counts = [by_validation(population, float(count.sum())) for count in counts]
-        value, low, high = (_within(population, count, f"completeness {self.stated}") for count in counts)
-        return UnknownFacts(value, low, high, f"completeness {self.stated}", self.by_predicate)
+    missing = completeness.missing([block.predicate for block in population.blocks], asked)
+    if not population.known.any():
+        raise InputError(
+            "validation has no fact among these pairs, so completeness says nothing about them: state --base-rate"
+        )
+    counts = list(missing * population.known)
+    if not completeness.by_predicate:
+        counts = [by_validation(population, float(count.sum())) for count in counts]
+    stated = f"completeness {completeness.stated}"
+    value, low, high = (_within(population, count, stated) for count in counts)
+    return UnknownFacts(value, low, high, stated, completeness.by_predicate)
 
 
 def _within(population: Population, counts: Floats, stated: str) -> Floats:
@@ -134,7 +115,7 @@ def stated_facts(
     base_rate     share of true ones among the candidates, as `read_base_rate` takes it; None or '': not stated
     asked         the predicate that is asked about; None: all. What is stated is about its candidates
 
-    Raises InputError if both are stated, and as `read_completeness`, `Completeness.of` and `of_base_rate` do.
+    Raises InputError if both are stated, and as `read_completeness`, `of_completeness` and `of_base_rate` do.
     """
     rate, limits = read_base_rate(base_rate)
     if completeness and rate is not None:
@@ -143,7 +124,7 @@ def stated_facts(
             "true, so state one of them"
         )
     if completeness:
-        return read_completeness(completeness, population.graph).of(population, asked)
+        return of_completeness(population, read_completeness(completeness, population.graph), asked)
     return None if rate is None else of_base_rate(population, rate, asked, limits)
 
 
@@ -166,59 +147,3 @@ def of_base_rate(
         each = population.sizes.astype(np.float64)
     value, low, high = (np.clip(rate * each, LEAST, most) for rate in (base_rate, *(limits or (base_rate, base_rate))))
     return UnknownFacts(value, low, high, f"base rate {rate_text(base_rate, limits)}", by_predicate=False)
-
-
-def read_completeness(text: str, graph: KnowledgeGraph) -> Completeness:
-    """Read the completeness of a graph: a share, an interval LOW:HIGH, or a file with a line for each predicate.
-
-    text  `0.8`, `0.7:0.9`, or the path of a text file whose lines have a predicate, a tab, and a share or an interval
-
-    The value of an interval is its middle. Raises InputError for a share outside (0, 1), for a file that cannot be
-    read, and for a line that is wrong; the message has the file and the line.
-    """
-    if (share := share_of(text)) is not None:
-        return Completeness(np.tile(share, (len(graph.predicates), 1)), text, by_predicate=False)
-    path = Path(text)
-    if not path.is_file():
-        raise InputError(
-            f"completeness is {text!r}: it must be a share above 0 and below 1, an interval LOW:HIGH, or a file with a "
-            "line for each predicate"
-        )
-    shares = np.full((len(graph.predicates), ENDS), np.nan)
-    places = {name: place for place, name in enumerate(graph.predicates)}
-    for number, line in enumerate(_lines(path), start=1):
-        if not line.strip():
-            continue
-        name, tab, value = line.rpartition("\t")
-        share = share_of(value.strip())
-        if not tab or share is None:
-            raise InputError(
-                f"{path}, line {number}: it must be a predicate, a tab, and a share above 0 and below 1 or LOW:HIGH"
-            )
-        if name not in places:
-            raise InputError(f"{path}, line {number}: the graph {graph.name} has no predicate {name!r}")
-        shares[places[name]] = share
-    return Completeness(shares, path.name, by_predicate=True)
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        return path.read_text(encoding="utf-8-sig").splitlines()
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8: save the file as UTF-8 text") from error
-
-
-def share_of(text: str) -> tuple[float, float, float] | None:
-    """Return value, lower and upper end of a share; None if the text is no share.
-
-    Raises InputError for numbers out of range.
-    """
-    try:
-        ends = [float(part) for part in text.split(":")]
-    except ValueError:
-        return None
-    if len(ends) > 2 or not all(0 < end < 1 for end in ends) or ends != sorted(ends):
-        raise InputError(f"completeness is {text!r}: it must be above 0 and below 1, or LOW:HIGH, such as 0.7:0.9")
-    return sum(ends) / len(ends), ends[0], ends[-1]

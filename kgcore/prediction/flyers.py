@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import poisson
+from scipy.special import pdtrc
 
 from kgcore.arrays import Ints, Triples
 from kgcore.graph import KnowledgeGraph
@@ -49,7 +49,7 @@ def frequent_flyers(graph: KnowledgeGraph, triples: Triples, columns: Sequence[i
         for predicate, count in zip(*np.unique(triples[:, 1], return_counts=True), strict=True):
             facts = _facts(graph, int(predicate), column)
             expected += count * (facts[entities] + 1) / (facts.sum() + (facts > 0).sum() + 1)
-        rare = poisson.sf(answers - 1, expected) < ERROR / max(len(entities), 1)
+        rare = pdtrc(answers - 1, expected) < ERROR / max(len(entities), 1)
         found += [
             Flyer(int(entities[i]), column, int(answers[i]), float(expected[i]))
             for i in np.flatnonzero(rare & (answers >= FEWEST_ANSWERS))

@@ -127,17 +127,18 @@ def hidden_fact_notes(share: float, figures: Mapping[str, float]) -> list[str]:
     ]
 
 
-def completeness_notes(completeness: float | None, corrupted: bool) -> list[str]:
+def completeness_notes(completeness: str, corrupted: bool) -> list[str]:
     """Return what a stated completeness means for the results; nothing if they are measured on labelled negatives.
 
-    completeness  share of the true facts that the graph knows; None: not stated
+    completeness  share of the true facts that the graph knows, or `by predicate`; '': not stated
     corrupted     whether the negatives of test are corruptions
     """
-    if not corrupted or completeness in (None, 1):
+    if not corrupted or not completeness:
         return []
     return [
-        f"The graph is stated to know {completeness:.4g} of the true facts. So some corruptions of test are true, but "
-        "they count as false here: probabilities that are right look too high. Labelled triples show how good they are."
+        f"The graph is stated to be incomplete (completeness {completeness}). So some corruptions of test are true, "
+        "but they count as false here: probabilities that are right look too high. Labelled triples show how good they "
+        "are."
     ]
 
 

@@ -15,7 +15,7 @@ def write_corruptions(path: Path, made: dict[str, Corruptions]) -> None:
     """Write the corruptions of all splits as one table with the columns s, p, o, source, split, and perhaps weight.
 
     The column weight exists if the corruptions of a split have weights. It is NaN for the others. The metadata has the
-    hits above 0 of a split: the rows of the positives, and the hits.
+    hits above 0 of a split: the number of both sides' hits, their positions, and the hits.
 
     made  split -> its corruptions
     """
@@ -27,29 +27,30 @@ def write_corruptions(path: Path, made: dict[str, Corruptions]) -> None:
         columns["weight"] = np.concatenate(weights)
     counts = {name: {split: getattr(c, name) for split, c in made.items()} for name in _COUNTS}
     hits = {split: c.hits for split, c in made.items() if c.hits is not None}
-    write_table(path, columns, counts | {"hits": {split: _sparse(values) for split, values in hits.items()}})
+    write_table(path, columns, counts | {"hits_by_side": {split: _sparse(values) for split, values in hits.items()}})
 
 
 def read_corruptions(path: Path) -> dict[str, Corruptions]:
     """Read the output of `write_corruptions`: split -> corruptions."""
     table, metadata = read_table(path)
-    triples, made = triples_of(table), {}
+    triples, made, stored = triples_of(table), {}, metadata["hits_by_side"]
     for split, dropped in metadata["dropped"].items():
         own = table["split"] == split
         fallbacks, redrawn = metadata["fallbacks"][split], metadata["redrawn"][split]
         weights = table["weight"][own] if "weight" in table else None
         weights = None if weights is None or np.isnan(weights).any() else weights
-        hits = _dense(*metadata["hits"][split]) if split in metadata["hits"] else None
+        hits = _dense(*stored[split]) if split in stored else None
         made[split] = Corruptions(triples[own], table["source"][own], dropped, fallbacks, redrawn, weights, hits)
     return made
 
 
 def _sparse(values: Floats) -> tuple[int, list[int], list[float]]:
-    rows = np.flatnonzero(values)
-    return len(values), rows.tolist(), values[rows].tolist()
+    flat = values.reshape(-1)
+    rows = np.flatnonzero(flat)
+    return len(flat), rows.tolist(), flat[rows].tolist()
 
 
 def _dense(size: int, rows: list[int], hits: list[float]) -> Floats:
     values = np.zeros(size)
     values[rows] = hits
-    return values
+    return values.reshape(-1, 2)

@@ -7,13 +7,15 @@ import numpy as np
 from kgcore.score_table import ScoreTable
 from kgcore.storage.tables import read_table, spo_columns, triples_of, write_table
 
+_HITS = ("hits_of_subjects", "hits_of_objects")
+
 
 def write_scores(path: Path, table: ScoreTable) -> None:
     """Write the columns s, p, o, label, score, split and origin.
 
-    The column raw exists if the scores are normalised, the columns weight, concentration, hits and hidden_log_odds if
-    the table has them, and the column confidence if a split has confidences. The metadata identifies the model and the
-    data set.
+    The column raw exists if the scores are normalised, the columns weight, concentration, hidden_log_odds and hits of
+    both sides if the table has them, and the column confidence if a split has confidences. The metadata identifies the
+    model and the data set.
     """
     columns = spo_columns(table.triples) | {"label": table.labels.astype(np.int8), "score": table.scores}
     columns |= {"split": table.split, "origin": table.origin}
@@ -21,9 +23,9 @@ def write_scores(path: Path, table: ScoreTable) -> None:
     columns |= {} if table.confidences is None else {"confidence": table.confidences}
     columns |= {} if table.weights is None else {"weight": table.weights}
     columns |= {} if table.concentrations is None else {"concentration": table.concentrations}
-    columns |= {} if table.hits is None else {"hits": table.hits}
+    columns |= {} if table.hits is None else dict(zip(_HITS, table.hits.T, strict=True))
     columns |= {} if table.hidden_log_odds is None else {"hidden_log_odds": table.hidden_log_odds}
-    numbers = {"labelled_base_rate": table.labelled_base_rate, "facts": table.facts}
+    numbers = {"labelled_base_rate": table.labelled_base_rate, "cold": table.cold}
     known = {name: value for name, value in numbers.items() if value is not None}
     write_table(path, columns, {"model": table.model, "dataset": table.dataset} | known)
 
@@ -34,6 +36,8 @@ def read_scores(path: Path) -> ScoreTable:
     labels = table["label"].astype(np.float64)
     rows = (triples_of(table), labels, table["score"], table["split"], table["origin"])
     names = {"raw": "raw", "weights": "weight", "confidences": "confidence", "concentrations": "concentration"}
-    names |= {name: name for name in ("hits", "hidden_log_odds")}
+    names |= {"hidden_log_odds": "hidden_log_odds"}
     further = {name: table.get(column) for name, column in names.items()}
-    return ScoreTable(*rows, **{**further, **metadata})
+    hits = np.column_stack([table[name] for name in _HITS]) if _HITS[0] in table else None
+    metadata.pop("facts", None)  # of an earlier version
+    return ScoreTable(*rows, hits=hits, **{**further, **metadata})

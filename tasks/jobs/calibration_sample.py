@@ -12,8 +12,9 @@ from kgcore.calibration.matched import candidate_sample
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.config import CalibrateConfig
 from kgcore.ensembles.pooled import PooledModel, pooled_table
+from tasks.stages.calibrate import completeness_of, scores_of
 from tasks.stages.running import config_of
-from tasks.tracking.artifacts import COMBINED_MIXTURE, HELD_OUT_LOG_ODDS, MIXTURE, SCORES
+from tasks.tracking.artifacts import COMBINED_MIXTURE, HELD_OUT_LOG_ODDS, MIXTURE
 from tasks.tracking.registry import sources_of
 from tasks.tracking.store import open_store
 
@@ -55,7 +56,7 @@ def calibration_triples(model_id: str, model: CalibratedModel) -> tuple[Calibrat
         if not isinstance(scorer, PooledModel)
         else [store.known(run.tags.inputs[f"calibrate.{number}"]) for number in range(1, len(scorer.members) + 1)]
     )
-    tables = [store.load(calibrated.tags.inputs["score"], SCORES) for calibrated in made_by]
+    tables = [scores_of(calibrated.tags.inputs, completeness_of(calibrated)) for calibrated in made_by]
     table = tables[0]
     if isinstance(scorer, PooledModel):
         table = pooled_table(scorer, [own.without_search() for own in tables])

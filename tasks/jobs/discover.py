@@ -89,7 +89,8 @@ def discover_facts(
     question = Question.of(graph, wanted.subject, wanted.predicate, wanted.object)
     store = open_store()
     with store.open_run(f"discover {found.dataset}", RunTags(stage="discover", dataset=found.dataset)) as run_id:
-        store.log_params(run_id, {**asdict(config), **asdict(wanted), **by.params, **asdict(stated), "runner": runner})
+        asked = asdict(config) | asdict(wanted) | by.params | stated.parameters()
+        store.log_params(run_id, asked | {"runner": runner})
         calibration, about = _calibrated(by, discovery, question, stated, config, runner, run_id)
         by = asked_of(by, calibration)
         listed = list_of(discovery, calibration, question, config, runner)

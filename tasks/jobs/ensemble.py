@@ -80,7 +80,7 @@ def ensemble_models(runs: Sequence[StageRef], config: EnsembleConfig, context: C
             ensembles={ensemble.label: _pooled(ensemble, judged, names) for ensemble in ensembles},
             notes=tuple(judged.predictions.notes(calibrate.alpha, calibrate.base_rate_is)),
             results=Results.of(measured),
-            miscalibrated=miscalibrated(pooled, judged.predictions, measured, calibrate.completeness),
+            miscalibrated=miscalibrated(pooled, judged.predictions, measured, bool(calibrate.completeness)),
         )
         _write(run, judged, measured, summary)
         models = _log_models(run, ensembles, members, names)

@@ -1,6 +1,7 @@
 """The members of an ensemble: calibrated models, their names, and a check that they can form an ensemble."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -9,9 +10,10 @@ from kgcore.config import CalibrateConfig, TrainConfig
 from kgcore.errors import InputError, MismatchError
 from kgcore.graph import KnowledgeGraph
 from kgcore.score_table import ScoreTable
+from tasks.stages.calibrate import completeness_of, scores_of
 from tasks.stages.reference import StageRef
 from tasks.stages.running import config_of, loss_of
-from tasks.tracking.artifacts import CORRUPTIONS, GRAPH, SCORES
+from tasks.tracking.artifacts import CORRUPTIONS, GRAPH
 from tasks.tracking.record import DatasetId
 from tasks.tracking.store import Store
 
@@ -34,7 +36,7 @@ class Member:
         self.inputs = self.run.tags.inputs
         trained = store.known(self.inputs["train"])
         self.train, self.loss = config_of(TrainConfig, trained), loss_of(trained)
-        self.calibrate = config_of(CalibrateConfig, self.run)
+        self.calibrate = replace(config_of(CalibrateConfig, self.run), completeness=completeness_of(self.run))
         self.order = (self.train.model, self.train.loss, self.train.seed, ref.run_id)
 
     @cached_property
@@ -57,7 +59,7 @@ class Member:
 
         The rows of a search (kgcore/score_search.py) are not the same for two models: without them, all have the draws.
         """
-        return self.store.load(self.inputs["score"], SCORES).without_search()
+        return scores_of(self.inputs, self.calibrate.completeness).without_search()
 
     def graph(self) -> KnowledgeGraph:
         """Load the graph that it was trained on."""
@@ -72,7 +74,7 @@ def check_members(members: Sequence[Member]) -> None:
     """Check that members can form an ensemble.
 
     Raises InputError if there are fewer than two members or a model occurs twice. Raises MismatchError if members
-    differ in data set, triples, corruptions, base rate or weighting.
+    differ in data set, triples, corruptions, base rate, completeness or weighting.
     """
     if len(members) < 2:
         raise InputError(
@@ -110,6 +112,8 @@ def _difference(first: Member, other: Member) -> str:
         values = [getattr(member.calibrate, name) for member in (first, other)]
         if values[0] != values[1]:
             return f"were calibrated with {title} {values[0]} and {values[1]}"
+    if first.calibrate.completeness != other.calibrate.completeness:
+        return "were calibrated with different completeness"
     return "" if _same_corruptions(first, other) else "were calibrated on different corruptions"
 
 

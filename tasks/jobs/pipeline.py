@@ -16,6 +16,7 @@ from kgcore.errors import InputError
 from kgcore.report.columns import overview
 from kgcore.report.markdown import markdown
 from kgcore.report.summary import PipelineSummary
+from tasks.stages.calibrate import CALIBRATE
 from tasks.stages.match import check_file, identity
 from tasks.stages.reference import Context, StageRef
 from tasks.stages.running import config_of, loss_of
@@ -189,5 +190,7 @@ def _key(configs: PipelineConfigs, others: str = "") -> str:
     spec = find_dataset(configs.prepare.dataset)
     candidates = identity(configs.match) if configs.match.candidates else ""
     settings["match"] |= {"candidates": Path(configs.match.candidates).name}
+    settings["calibrate"] = asdict(configs.calibrate.recorded)
+    stated = CALIBRATE.identity(configs.calibrate)
     settings |= {"other_models": {"names": others}} if others else {}
-    return digest([settings, spec.identity(), candidates, storage.FORMAT, whole_code_fingerprint()])
+    return digest([settings, spec.identity(), candidates, stated, storage.FORMAT, whole_code_fingerprint()])

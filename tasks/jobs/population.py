@@ -1,20 +1,22 @@
 """Calibrates a model to the missing facts that a question asks about. The survey of them is a stage, and is re-used."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kgcore.config import CalibrateConfig, DiscoverConfig
+from kgcore.config import DiscoverConfig
+from kgcore.config.calibrate import BY_PREDICATE
 from kgcore.config.survey import SurveyConfig
 from kgcore.errors import InputError
 from kgcore.registries import COMBINERS, EVIDENCE
 from tasks.jobs.calibrated_model import FoundModel
 from tasks.jobs.request import Answering
+from tasks.stages.calibrate import completeness_of
 from tasks.stages.reference import Context, StageRef
-from tasks.stages.running import StageRun, config_of, run_stage
+from tasks.stages.running import StageRun, run_stage
 from tasks.tracking.artifacts import SURVEY
 from tasks.tracking.keys import digest
 from tasks.tracking.labels import ENSEMBLE_NAME
@@ -49,6 +51,10 @@ class Stated:
         """Return whether the user states something."""
         return bool(self.completeness) or self.base_rate not in (None, "")
 
+    def parameters(self) -> dict[str, object]:
+        """Return what is stated as MLflow parameters, which may not be as long as the lines of a file."""
+        return asdict(self) | {"completeness": BY_PREDICATE if "\t" in self.completeness else self.completeness}
+
     def check(self, above: float) -> None:
         """Raise InputError if a limit of probabilities is given, but nothing is stated from which there are some."""
         if above and not self.is_given:
@@ -60,8 +66,7 @@ class Stated:
             return self
         store = open_store()
         run = sources_of(store, found.model_id).run
-        kept = None if run.tags.stage == ENSEMBLE_NAME else config_of(CalibrateConfig, run).completeness
-        return Stated("" if kept in (None, 1) else str(kept))
+        return Stated("" if run.tags.stage == ENSEMBLE_NAME else completeness_of(run))
 
 
 def calibrate_to(

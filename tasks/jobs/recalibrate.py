@@ -27,6 +27,7 @@ from kgcore.config.imports import ImportedModel
 from kgcore.errors import InputError
 from tasks.jobs.manifest import resolve
 from tasks.jobs.pipeline import base_rate_of, open_pipeline, pipeline_settings
+from tasks.stages.calibrate import completeness_of
 from tasks.stages.evidence import other_models
 from tasks.stages.match import check_file
 from tasks.stages.reference import StageRef
@@ -108,7 +109,9 @@ def _settings(store: Store, evaluation: RunRecord) -> PipelineConfigs:
     match = config_of(MatchConfig, runs["match"]) if "match" in runs else MatchConfig()
     return PipelineConfigs(
         corrupt=config_of(CorruptConfig, runs["corrupt"]),
-        calibrate=config_of(CalibrateConfig, runs["calibrate"]),
+        calibrate=replace(
+            config_of(CalibrateConfig, runs["calibrate"]), completeness=completeness_of(runs["calibrate"])
+        ),
         classify=config_of(ClassifyConfig, runs["classify"]),
         evaluate=config_of(EvaluateConfig, evaluation),
         match=replace(match, candidates=""),

@@ -8,8 +8,8 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from kgcore.config import PredictConfig
+from kgcore.config.calibrate import share_of
 from kgcore.errors import InputError
-from kgcore.population.unknown_facts import share_of
 
 MOST_TRIPLES = 100_000  # of a request to /predict
 MOST_ANSWERS = 1_000  # of a request to /answers

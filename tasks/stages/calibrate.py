@@ -4,6 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
+import numpy as np
+
+from kgcore.completeness import completeness_lines, read_completeness
 from kgcore.config import CalibrateConfig, CorruptConfig, MatchConfig
 from kgcore.registries import ALL_CALIBRATORS
 from kgcore.score_table import LABELLED, ScoreTable
@@ -21,7 +24,9 @@ from tasks.tracking.artifacts import (
     CALIBRATION_AUDIT,
     CALIBRATOR,
     COMBINED_MIXTURE,
+    COMPLETENESS,
     ENTITIES,
+    GRAPH,
     HELD_OUT_LOG_ODDS,
     MATCHED,
     MIXTURE,
@@ -63,7 +68,7 @@ def _body(run: StageRun, config: CalibrateConfig) -> None:
     from kgcore.calibration.audit import score_audit
     from kgcore.calibration.fit import GROUND_TRUTH, fit_calibrators
 
-    table, candidates = run.load(SCORES), _candidates(run)
+    table, candidates = scores_of(run.inputs, config.completeness), _candidates(run)
     examples, fitted = _examples(run, table), fit_calibrators(table, config, run.config(CorruptConfig), candidates)
     samples = _samples(table, config, candidates)
     combined = combine(run, table, config, samples, candidates)
@@ -81,6 +86,8 @@ def _body(run: StageRun, config: CalibrateConfig) -> None:
     rows = ((short_label(f"{name}.{row[0]}"), row[1]) for name, figures in audits.items() for row in figures.items())
     run.log_metrics(dict(rows))
     _save_audit(run, audits, fitted, samples)
+    if config.has_shares:
+        run.save(COMPLETENESS, completeness_lines(config.completeness))
     run.tag(RunTags(base_rate=config.base_rate_text))
 
 
@@ -147,6 +154,43 @@ def settle(config: CalibrateConfig, upstream: Sequence[StageRef]) -> CalibrateCo
     return open_store().load(matched[0].run_id, MATCHED).settle(config) if matched else config
 
 
+def scores_of(inputs: Mapping[str, str], completeness: str) -> ScoreTable:
+    """Load the scores that calibrators are fitted to.
+
+    inputs        stage -> run id of the upstream stages of a calibrate run
+    completeness  of the graph, as `read_completeness` takes it; '': not stated
+    """
+    store = open_store()
+    table = store.load(inputs["score"], SCORES)
+    if not completeness:
+        return table
+    return replace(table, completeness=read_completeness(completeness, store.load(inputs["prepare"], GRAPH)))
+
+
+@as_task("check_completeness")
+def check_completeness(data: StageRef, config: CalibrateConfig) -> None:
+    """Check a file of shares before a model is trained.
+
+    data  a prepare run
+
+    Raises InputError if it cannot be read, if a line is wrong, or if it lacks a predicate that valid has.
+    """
+    graph = open_store().load(data.run_id, GRAPH)
+    read_completeness(config.completeness, graph).missing(np.unique(graph.valid.positives[:, 1]))
+
+
+def completeness_of(run: RunRecord) -> str:
+    """Return the completeness that was stated to a calibrate run: a share, or the lines of its file; '': none."""
+    if COMPLETENESS.path in (run.tags.artifacts or {}):
+        return open_store().load(run.run_id, COMPLETENESS)
+    return str(config_of(CalibrateConfig, run).completeness or "")
+
+
+def _identity(config: CalibrateConfig) -> str:
+    """Return the lines of a file of shares; '' without one."""
+    return completeness_lines(config.completeness) if config.has_shares else ""
+
+
 CALIBRATE = Stage(
     name="calibrate",
     summary="Fit calibrators on the scores of a score run.",
@@ -156,6 +200,8 @@ CALIBRATE = Stage(
     code=_code,
     inputs={"scores": SCORE, "candidates": MATCH, "evidence": EVIDENCE_STAGE},
     optional=("candidates", "evidence"),
+    normalise=lambda config: config.recorded,
+    identity=_identity,
     settle=settle,
 )
 
@@ -188,7 +234,7 @@ def move_calibrators(calibrators: StageRef, to: CalibrateConfig, context: Contex
     inputs = [upstream[name] for name in ("score", MATCH.name, EVIDENCE_STAGE.name) if name in upstream]
 
     def body(run: StageRun) -> None:
-        table = run.load(SCORES)
+        table = scores_of(run.inputs, completeness_of(before))
         examples = _examples(run, table)
         fitted = [store.load_model(model_id, CALIBRATOR) for model_id in before.model_ids]
         moved = [bound.at(config.alpha, config.limits) for bound in fitted]
@@ -199,6 +245,7 @@ def move_calibrators(calibrators: StageRef, to: CalibrateConfig, context: Contex
         _copy(run, before, HELD_OUT_LOG_ODDS)
         _copy(run, before, COMBINED_MIXTURE)
         _copy(run, before, ABLATION)
+        _copy(run, before, COMPLETENESS)
         run.tag(RunTags(moved=before.run_id, base_rate=config.base_rate_text))
 
     identity = f"moved {before.tags.key}"

@@ -65,7 +65,7 @@ def _body(run: StageRun, config: EvaluateConfig) -> None:
     calibrate = run.config(CalibrateConfig)
     fitted = [bound for bound in run.load_models(CALIBRATOR) if bound.negatives != "none"]
     bounds = {bound.label: bound for bound in fitted}
-    answers, wrong = answering(fitted), miscalibrated(bounds, predictions, measured, calibrate.completeness)
+    answers, wrong = answering(fitted), miscalibrated(bounds, predictions, measured, bool(calibrate.completeness))
     said = (calibrate.alpha, calibrate.base_rate_is, counts["valid_negatives"], answers not in wrong)
     notes = predictions.notes(*said)
     audits = run.load(CALIBRATION_AUDIT)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kgcore.config import CorruptConfig, EvidenceConfig, ScoreConfig
+from kgcore.config import CorruptConfig, EvidenceConfig, PrepareConfig, ScoreConfig
 from kgcore.corruptions.base import Corruptions
 from kgcore.corruptions.further import Further
 from kgcore.corruptions.mixture import Mixture
@@ -32,7 +32,7 @@ def _body(run: StageRun, config: ScoreConfig) -> None:
     further = _further(run, graph, made["valid"])
     with gpu_slot(find_device(run.context.device)) as device:
         trained = trained.to(device)
-        table = score_table(graph, made, trained)
+        table = score_table(graph, made, trained, run.config(PrepareConfig).split_rule.cold_column)
         if further is not None:
             table = _search(run, table, further, trained)
         if table.many_hits:

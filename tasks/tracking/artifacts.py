@@ -157,6 +157,7 @@ HELD_OUT_LOG_ODDS: "Artifact[Mapping[str, Scores]]" = Artifact(
     "calibrate", "held_out_log_odds.parquet", _later("read_log_odds"), _later("write_log_odds")
 )
 ABLATION: Artifact[Ablation] = _typed_json("calibrate", "ablation.json", Ablation)
+COMPLETENESS: Artifact[str] = Artifact("calibrate", "completeness.tsv", _read_text, _write_text)
 CALIBRATION_AUDIT: Artifact[dict[str, dict[str, float]]] = _json("calibrate", "audit.json")
 PREDICTIONS: "Artifact[Predictions]" = Artifact(
     "classify", "predictions.parquet", _later("read_predictions"), _later("write_predictions")

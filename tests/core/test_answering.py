@@ -172,7 +172,7 @@ def test_the_answer_says_why() -> None:
     assert said.startswith("The probabilities of boosted trees are off by about 0.05 because validation has so few")
 
 
-def judged(dense: Dense, distort: float, base_rate: float, completeness: float | None = None) -> dict[str, str]:
+def judged(dense: Dense, distort: float, base_rate: float, incomplete: bool = False) -> dict[str, str]:
     """Return what is said about calibrators whose probabilities are for a base rate that is `distort` too high."""
     table, _ = scored(dense)
     config = replace(CONFIG, base_rate=base_rate)
@@ -180,7 +180,7 @@ def judged(dense: Dense, distort: float, base_rate: float, completeness: float |
     moved = [replace(b.at(b.base_rate + distort), base_rate=b.base_rate + distort) for b in fitted]
     predictions: Predictions = classify(table, moved, len(dense.graph.predicates), base_rate, ClassifyConfig())
     measured = evaluate(predictions, EvaluateConfig(bootstrap_replicates=50))
-    return miscalibrated({b.label: b for b in moved}, predictions, measured, completeness)
+    return miscalibrated({b.label: b for b in moved}, predictions, measured, incomplete)
 
 
 def test_an_error_that_is_significantly_above_the_tolerance_is_told_in_a_sentence(dense: Dense) -> None:
@@ -195,5 +195,5 @@ def test_an_error_that_is_significantly_above_the_tolerance_is_told_in_a_sentenc
 def test_a_calibrator_is_judged_on_its_own_test_alone(dense: Dense) -> None:
     """Not at another base rate, and not by corruptions if the graph is stated to be incomplete."""
     assert judged(dense, 0.3, 0.1) == {}
-    assert judged(dense, 0.049, 0.02, completeness=0.5) == {}
-    assert judged(dense, 0.049, 0.02, completeness=1.0)
+    assert judged(dense, 0.049, 0.02, incomplete=True) == {}
+    assert judged(dense, 0.049, 0.02)

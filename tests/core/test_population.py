@@ -5,10 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kgcore.completeness import read_completeness
 from kgcore.errors import InputError
 from kgcore.population.draw import DrawSize, draw
 from kgcore.population.population import PairBlock, Population
-from kgcore.population.unknown_facts import read_completeness, stated_facts
+from kgcore.population.unknown_facts import stated_facts
 from kgcore.prediction.domains import Domains
 from tests.core.calibrated_models import trained_on
 from tests.core.populations import graph_with_types
@@ -100,7 +101,8 @@ def test_completeness_says_how_many_candidates_are_true() -> None:
 def test_a_file_has_the_completeness_of_each_predicate(tmp_path: Path) -> None:
     file = tmp_path / "shares.tsv"
     file.write_text("p0\t0.5\n\np1\t0.8\np2\t0.6:0.9\n")
-    true = read_completeness(str(file), GRAPH).of(WHOLE)
+    true = stated_facts(WHOLE, str(file), None)
+    assert true is not None
     known = WHOLE.known
     np.testing.assert_allclose(true.values, [known[0], known[1] / 4, known[2] / 3])
     np.testing.assert_allclose(true.high, [known[0], known[1] / 4, known[2] * 2 / 3])
@@ -127,14 +129,14 @@ def test_a_wrong_completeness_is_reported(text: str, message: str) -> None:
         ("p0\t0.5\nlikes\t0.5\n", "line 2: the graph circle has no predicate 'likes'"),
         ("p0 0.5\n", "line 1: it must be a predicate, a tab, and a share above 0 and below 1 or LOW:HIGH"),
         ("p0\t2\n", "completeness is '2': it must be above 0 and below 1"),
-        ("p0\t0.5\n", "has no completeness of p1, p2: add a line for each"),
+        ("p0\t0.5\n", "completeness shares.tsv lacks p1, p2: add a line for each"),
     ],
 )
 def test_a_fault_in_a_file_of_completeness_is_reported(tmp_path: Path, content: str, message: str) -> None:
     file = tmp_path / "shares.tsv"
     file.write_text(content)
     with pytest.raises(InputError, match=message):
-        read_completeness(str(file), GRAPH).of(WHOLE)
+        stated_facts(WHOLE, str(file), None)
 
 
 def test_only_one_of_completeness_and_base_rate_is_stated() -> None:

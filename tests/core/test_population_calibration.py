@@ -217,7 +217,9 @@ def test_the_log_odds_of_a_survey_are_those_of_its_combiners(
 ) -> None:
     _, made, calibration = surveyed
     top, lowered, score = made.drawn.in_top, calibration.survey, calibration.model.trained.score
-    np.testing.assert_array_equal(score(made.drawn.triples[top]), made.log_odds[top])
+    without_stored = replace(calibration.model.trained, judged=None).score
+    for own in (score, without_stored):
+        np.testing.assert_array_equal(own(made.drawn.triples[top]), made.log_odds[top])
     np.testing.assert_array_equal(score(made.facts[made.facts_in_top]), made.of_facts[made.facts_in_top])
     np.testing.assert_allclose(score(made.drawn.triples), lowered.log_odds, rtol=1e-12)
     np.testing.assert_allclose(score(made.facts), lowered.of_facts, rtol=1e-12)

@@ -117,3 +117,33 @@ def test_the_share_of_true_corruptions_is_estimated_stored_and_logged(unlabelled
     assert metrics["syn.hidden_share"] == hidden.share
     true = client.get_run(runs["corrupt"]).data.metrics["valid.true_in_test"]
     assert hidden.low < true < hidden.high
+
+
+def test_a_run_takes_a_file_of_shares_whose_content_is_part_of_its_key(unlabelled: Unlabelled) -> None:
+    kgcal, folder = unlabelled.kgcal, unlabelled.kgcal.home.parent
+    data = ("--dataset", str(folder / "mine"), *OPTIONS, "--completeness")
+    rows = [line.split("\t")[1] for line in (folder / "mine" / "valid.txt").read_text().splitlines()]
+    first, *rest = sorted(set(rows))
+    shares, twin, fewer = (folder / f"{name}.tsv" for name in ("shares", "twin", "fewer"))
+    lines = [f"{first}\t0.2", *(f"{name}\t0.7:0.9" for name in rest)]
+    for path in (shares, twin):
+        path.write_text("\n".join(lines))
+    fewer.write_text("\n".join(lines[1:]))
+    found = kgcal.results(*data, str(shares))
+    client, runs = client_of(kgcal), [own["runs"]["calibrate"] for own in (unlabelled.before, found)]
+    low, high = (client.get_run(run).data.metrics["syn.hidden_share"] for run in runs)
+    assert low < high
+    assert found["runs"]["score"] == unlabelled.before["runs"]["score"]
+    assert client.get_run(found["pipeline"]).data.params["completeness"] == "by predicate"
+    assert any("The graph is stated to be incomplete (completeness by predicate)" in note for note in found["notes"])
+    assert kgcal.results(*data, str(twin))["runs"] == found["runs"]
+    moved = kgcal("recalibrate", "--model", found["runs"]["calibrate"], "--base-rate", "0.2")
+    assert moved.returncode == 0, moved.stderr
+    for wrong, message in (
+        (str(fewer), f"completeness fewer.tsv lacks {first}: add a line for each"),
+        ("nothing.tsv", "completeness is 'nothing.tsv': it must be a share above 0 and below 1"),
+        ("1", "completeness is '1': it must be above 0 and below 1, or LOW:HIGH"),
+    ):
+        refused = kgcal("run", *data, wrong)
+        assert refused.returncode != 0
+        assert message in " ".join(refused.stderr.split())

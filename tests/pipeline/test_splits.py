@@ -35,6 +35,7 @@ def test_a_pipeline_on_cold_entities(kgcal: Kgcal, tmp_path: Path) -> None:
     path = client.download_artifacts(runs["corrupt"], "corruptions.parquet", str(tmp_path))
     for split, made in storage.read_corruptions(Path(path)).items():
         assert set(made.triples[:, 2].tolist()) <= cold[split]  # corruptions keep the cold entity
+    assert client.get_run(runs["calibrate"]).data.metrics["syn.hidden_share"] == 0  # test is about other entities
     [note] = [note for note in found["notes"] if note.startswith("The data set has no splits")]
     assert "by `cold:object:in`" in note
     assert {group["name"].partition(" has ")[0] for group in found["knowledge"]} == {"train", "the rarer entity"}

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from flows.cli.terminal import guarded, port_option
-from kgcore.config.jobs import COMPLETENESS
+from kgcore.config.calibrate import COMPLETENESS
 
 PORT = 8080
 
