@@ -10,6 +10,7 @@ from kgcore.arrays import Triples
 from kgcore.calibrated import CalibratedModel
 from kgcore.calibration.fit import CANDIDATES
 from kgcore.config.survey import SurveyConfig
+from kgcore.graph import KnowledgeGraph
 from kgcore.population.calibration import Calibration
 from kgcore.population.likeness import SampleDifference
 from kgcore.population.population import FEWEST_ROWS, Population, unstored
@@ -33,7 +34,6 @@ class FileAnswer:
     counts       whether the sum of the probabilities is a number of true rows
     stated       whether there are probabilities
     calibration  the calibration to the rows; None: the stored calibrator answers, or there are no probabilities
-    difference   how far the rows are from the calibration triples; None: they are not compared
     """
 
     model: CalibratedModel
@@ -41,7 +41,6 @@ class FileAnswer:
     counts: bool = False
     stated: bool = True
     calibration: Calibration | None = None
-    difference: SampleDifference | None = None
 
     def table(self, answers: Answers, names: pa.Table) -> pa.Table:
         """Return the rows of `names` with their answers, as `Answers.table` does.
@@ -72,39 +71,48 @@ def answer_of_file(
     difference    compares unknown triples with the calibration triples: see `CalibrationTriples`
     survey        weighs the evidence about the triples
 
-    Triples that the graph stores are not counted: they are like those that the run has measured. If the others look
-    like the calibration triples of their predicates, the stored model answers. If they do not, a stated base rate or
-    completeness calibrates a survey to them; without one, there are no probabilities. If there are too few to compare,
-    the stored model answers, and nothing is counted.
+    If the triples look like the calibration triples of their predicates, the stored model answers. If they do not, a
+    stated base rate or completeness calibrates a survey to them; without one, there are no probabilities. If there are
+    too few to compare, the stored model answers, and nothing is counted.
 
     Raises InputError if what is stated is wrong, FitError if a fit does not converge.
     """
-    graph, bound, found = model.graph, model.calibrator, None
-    stored, unknown = FileAnswer(model, model.about, model.knows_base_rate), unstored(graph, triples)
-    rows = unknown[np.isin(unknown[:, 1], graph.valid.triples[:, 1])]  # others get no answer
+    graph, bound = model.graph, model.calibrator
+    stored = FileAnswer(model, model.about, model.knows_base_rate)
     if bound.negatives in (CANDIDATES, "none") and not completeness:
         return stored
-    if len(rows) < FEWEST_ROWS or 2 * len(unknown) < len(triples):
+    rows = comparable(graph, triples)
+    if len(rows) < FEWEST_ROWS:
         few = (
-            f"{len(rows):,} of the {len(triples):,} triples are not in the graph: too few to compare them with "
-            f"calibration triples or to calibrate to them (at least {FEWEST_ROWS}, and half of the file)"
+            f"{len(rows):,} of the {len(triples):,} triples can be compared with calibration triples, or be calibrated "
+            f"to. These need {FEWEST_ROWS} that are not in the graph, and half of all"
         )
         return replace(stored, about=f"{stored.about}; {few}", counts=False) if len(triples) > 1 else stored
     if not completeness:
         found = difference(rows)
         if found.alike:
-            return replace(stored, about=f"{stored.about}; the triples look like these ({found})", difference=found)
+            return replace(stored, about=f"{stored.about}; the triples look like these ({found})")
         if base_rate is None:
-            return _refused(stored, f"the triples are unlike the calibration triples ({found}). {STATE}", found)
+            return _refused(stored, f"the triples are unlike the calibration triples ({found}). {STATE}")
     population = Population.of_rows(Domains(graph), triples, at_least)
     if population is None:
-        return _refused(stored, f"validation has too few facts of the predicates of the triples. {STATE}", found)
+        return _refused(stored, f"validation has too few facts of the predicates of the triples. {STATE}")
     true, rng = stated_facts(population, completeness, base_rate), np.random.default_rng(SurveyConfig.survey_seed)
     calibration = Calibration.of(population, survey(population), model.trained.embedding_models, true, rng)
     unseen = bound.unseen  # answers about new entities come from their names, as before
     fitted = replace(calibration.model, calibrator=replace(calibration.model.calibrator, unseen=unseen))
-    return FileAnswer(fitted, calibration.about, counts=True, calibration=calibration, difference=found)
+    return FileAnswer(fitted, calibration.about, counts=True, calibration=calibration)
 
 
-def _refused(stored: FileAnswer, why: str, found: SampleDifference | None) -> FileAnswer:
-    return replace(stored, about=f"no probabilities: {why}", counts=False, stated=False, difference=found)
+def comparable(graph: KnowledgeGraph, triples: Triples) -> Triples:
+    """Return the triples (n, 3) of a file that the graph does not store, with a predicate of validation.
+
+    None of a file of which the graph stores most triples: its rows are like those that the run has measured.
+    """
+    unknown = unstored(graph, triples)
+    rows: Triples = unknown[np.isin(unknown[:, 1], graph.valid.triples[:, 1])]
+    return rows if 2 * len(unknown) >= len(triples) else rows[:0]
+
+
+def _refused(stored: FileAnswer, why: str) -> FileAnswer:
+    return replace(stored, about=f"no probabilities: {why}", counts=False, stated=False)

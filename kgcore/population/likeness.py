@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from kgcore.arrays import Bools, Floats, Ints, Scores, Triples, Weights
+from kgcore.arrays import Bools, Floats, Ints, Probabilities, Scores, Triples, Weights
 from kgcore.calibrated import CalibratedModel
 from kgcore.combiners.base import EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
@@ -34,6 +34,7 @@ ALIKE = 0.52  # an AUROC that is not above it is no difference
 MOST_ROWS = 4_000  # rows of the file, and calibration triples, that are compared
 FEWEST, FOR_A_ROW = 1_000, 10  # calibration triples that are compared; more make the error hardly smaller
 FEWEST_OF_A_PREDICATE = 5  # of these, on average
+LEAST = 0.001  # share of true triples, and of false ones
 
 
 @dataclass(frozen=True)
@@ -66,37 +67,41 @@ class CalibrationTriples:
 
     model: CalibratedModel
 
-    def difference(self, rows: Triples, base_rate: float) -> SampleDifference:
+    def difference(self, rows: Triples, base_rate: float | None) -> SampleDifference:
         """Compare the unknown triples (n, 3) of a file with calibration triples of their predicates.
 
-        base_rate  share of true ones among both, in (0, 1)
+        base_rate  share of true ones among both, in (0, 1); None: the share by which they differ least, by `true_share`
 
         Raises InputError if all corruptions of the validation facts are known facts.
         """
         rng = np.random.default_rng(SEED)
         rows = rng.permutation(rows)[:MOST_ROWS]
-        triples, weights = self.drawn(rows, base_rate, rng)
+        triples, truth = self.drawn(rows[:, 1], rng)
+        if base_rate is None:
+            model = self.model.trained.embedding_models[0]
+            base_rate = true_share((rows, model.score(rows)), (triples, model.score(triples)), truth)
+        labelled = self.model.graph.valid.truth if self.model.calibrator.corruptions is None else truth
+        rate = float(np.clip(labelled.sum() / max(1, len(labelled)), LEAST, 1 - LEAST))
+        weights = truth * base_rate / rate + (1 - truth) * (1 - base_rate) / (1 - rate)
+        triples, weights = _thinned(triples, weights, rows, rng)
         return difference((rows, self._evidence(rows)), (triples, self._evidence(triples)), weights, rng)
 
-    def drawn(self, rows: Triples, base_rate: float, rng: np.random.Generator) -> tuple[Triples, Weights]:
-        """Draw calibration triples (m, 3) of the predicates of some rows, with weights (m,) for the base rate.
+    def drawn(self, predicates: Ints, rng: np.random.Generator) -> tuple[Triples, Probabilities]:
+        """Draw calibration triples (m, 3) of some predicates, with their truth (m,): 1, 0, or a confidence.
 
         The negatives are the labelled ones, or corruptions of the strategy that the calibrator was fitted to. Facts of
         test are none of these: a row of a file is no stored fact.
         """
         graph, bound = self.model.graph, self.model.calibrator
-        held = graph.valid.part(np.isin(graph.valid.triples[:, 1], rows[:, 1]))
-        triples, truth, rate = held.triples, held.truth, graph.valid.truth.mean()
-        if bound.corruptions is not None:
-            chosen = rng.permutation(np.flatnonzero(truth > 0))[:MOST_ROWS]
-            facts, sides = triples[chosen], subject_shares(graph, bound.corruptions.sides)
-            eta = -(-MOST_ROWS // max(1, len(facts)))
-            made = corrupt(facts, eta, self._strategy, rng, sides, graph.all_known).triples
-            triples, truth = np.concatenate([facts, made]), np.r_[truth[chosen], np.zeros(len(made))]
-            rate = truth.mean()
-        shares = max(rate, 1e-12), max(1 - rate, 1e-12)
-        weights = truth * base_rate / shares[0] + (1 - truth) * (1 - base_rate) / shares[1]
-        return _thinned(triples, weights, rows, rng)
+        held = graph.valid.part(np.isin(graph.valid.triples[:, 1], predicates))
+        triples, truth = held.triples, held.truth
+        if bound.corruptions is None:
+            return triples, truth
+        chosen = rng.permutation(np.flatnonzero(truth > 0))[:MOST_ROWS]
+        facts, sides = triples[chosen], subject_shares(graph, bound.corruptions.sides)
+        eta = -(-MOST_ROWS // max(1, len(facts)))
+        false = corrupt(facts, eta, self._strategy, rng, sides, graph.all_known).triples
+        return np.concatenate([facts, false]), np.r_[truth[chosen], np.zeros(len(false))]
 
     def _evidence(self, triples: Triples) -> Evidence:
         trained = self.model.trained
@@ -114,6 +119,28 @@ class CalibrationTriples:
         if strategy.by_model:
             strategy.see(self.model.trained.embedding_models[0])
         return strategy
+
+
+def true_share(rows: tuple[Triples, Scores], calibration: tuple[Triples, Scores], truth: Probabilities) -> float:
+    """Estimate the share of true ones among the rows of a file, if true and false ones score as those of calibration.
+
+    rows, calibration  (n, 3) and (m, 3) triples, and their scores; truth (m,) of the second ones
+
+    Let t be the share of the false calibration triples of the same predicate that score less. The mean of t over the
+    rows lies between that of false and that of true calibration triples as the share lies between 0 and 1 (Forman 2008,
+    adjusted count).
+    """
+    true, excess, most = truth >= 0.5, 0.0, 0.0
+    for predicate in np.unique(rows[0][:, 1]).tolist():
+        own, of = rows[1][rows[0][:, 1] == predicate], calibration[0][:, 1] == predicate
+        facts, false = calibration[1][of & true], np.sort(calibration[1][of & ~true])
+        if not len(facts) or not len(false):
+            continue
+        t = [sum(np.searchsorted(false, z, side).mean() for side in ("left", "right")) for z in (own, facts)]
+        excess, most = (
+            total + len(own) * (z / (2 * len(false)) - 0.5) for total, z in zip((excess, most), t, strict=True)
+        )
+    return float(np.clip(excess / most, LEAST, 1 - LEAST)) if most > 0 else 0.5
 
 
 def _thinned(triples: Triples, weights: Weights, rows: Triples, rng: np.random.Generator) -> tuple[Triples, Weights]:

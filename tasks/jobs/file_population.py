@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgcore.arrays import Triples
+from kgcore.calibration.fit import GROUND_TRUTH, SYNTHETIC
 from kgcore.config import Config, EvidenceConfig
 from kgcore.config.survey import SurveyConfig
 from kgcore.errors import InputError
@@ -29,9 +30,8 @@ if TYPE_CHECKING:
     from kgcore.population.survey import Survey
 
 UNLIKE = (
-    "fdr is {fdr:g}, but the triples are unlike the calibration triples ({found}), so that nothing limits the share of "
-    "false ones among the selected. If only the share of true ones differs, state it (--base-rate). Otherwise, label "
-    "some of the triples (kgcal recalibrate --labels FILE)"
+    "fdr is {fdr:g}, but nothing limits the share of false ones among the selected: for no share of true ones, the "
+    "triples are like the calibration triples ({found}). Label some of them (kgcal recalibrate --labels FILE)"
 )
 
 
@@ -46,17 +46,19 @@ def for_file(by: Predictor, blocks: Iterator[Block], stated: Stated) -> Predicto
     """
     from kgcore.population.files import answer_of_file
 
+    triples, model = _triples(by, blocks), by.by.model
+    if by.config.fdr:
+        _check_negatives(by, triples)
+        return replace(by, counts=False, about=model.about)
+
     def difference(rows: Triples) -> "SampleDifference":
-        found = _difference(by.by, rows)
-        if by.config.fdr and not found.alike:
-            raise InputError(UNLIKE.format(fdr=by.config.fdr, found=found))
-        return found
+        return _difference(by.by, rows, model.calibrator.base_rate)
 
     def survey(population: "Population") -> "Survey":
         return survey_of(by.by, population, SurveyConfig())
 
-    says, triples = (stated.completeness, stated.base_rate), _triples(by, blocks)
-    answer = answer_of_file(by.by.model, triples, *says, by.config.at_least, difference, survey)
+    says = stated.completeness, stated.base_rate
+    answer = answer_of_file(model, triples, *says, by.config.at_least, difference, survey)
     return replace(
         by,
         by=replace(by.by, model=answer.model, stated=answer.stated),
@@ -67,8 +69,20 @@ def for_file(by: Predictor, blocks: Iterator[Block], stated: Stated) -> Predicto
     )
 
 
-def _difference(by: Answering, rows: Triples) -> "SampleDifference":
-    """Compare triples (n, 3) with the calibration triples at the stated base rate, or find a finished run."""
+def _check_negatives(by: Predictor, triples: Triples) -> None:
+    """Raise InputError if the triples of a file are unlike the calibration triples at every share of true ones."""
+    from kgcore.population.files import comparable
+    from kgcore.population.population import FEWEST_ROWS
+
+    rows = comparable(by.by.model.graph, triples)
+    if by.by.model.calibrator.negatives in (GROUND_TRUTH, SYNTHETIC) and len(rows) >= FEWEST_ROWS:
+        found = _difference(by.by, rows, None)
+        if not found.alike:
+            raise InputError(UNLIKE.format(fdr=by.config.fdr, found=found))
+
+
+def _difference(by: Answering, rows: Triples, base_rate: float | None) -> "SampleDifference":
+    """Compare triples (n, 3) with the calibration triples at a base rate, or read the comparison of a finished run."""
     from kgcore.population.likeness import CalibrationTriples, SampleDifference
 
     store, bound = open_store(), by.model.calibrator
@@ -76,10 +90,10 @@ def _difference(by: Answering, rows: Triples) -> "SampleDifference":
     groups = bound.combined.groups if bound.combined else EvidenceConfig().evidence
     strategies = bound.corruptions.strategy if bound.corruptions else {}
     modules = [EVIDENCE.module(name) for name in groups] + [STRATEGIES.module(name) for name in strategies]
-    identity = digest([sha256(rows.tobytes()).hexdigest(), by.found.label, bound.base_rate])
+    identity = digest([sha256(rows.tobytes()).hexdigest(), by.found.label, base_rate])
 
     def body(run: StageRun) -> None:
-        found = CalibrationTriples(by.model).difference(rows, bound.base_rate)
+        found = CalibrationTriples(by.model).difference(rows, base_rate)
         run.save(DIFFERENCE, asdict(found))
         run.log_metrics(asdict(found))
 

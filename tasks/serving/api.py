@@ -39,7 +39,11 @@ def create_app(served: Served) -> FastAPI:
 
     @app.post("/predict", openapi_extra=_predict_schema())
     async def predict(query: Annotated[NoQuery, Query()], request: Request) -> Response:
-        """Give each triple a score, a probability with an interval, and a decision."""
+        """Give each triple a score, a probability with an interval, and a decision.
+
+        `about` says what the probabilities are about. 50 unknown triples or more are first compared with calibration
+        triples, which takes seconds.
+        """
         now, body = served.current, await request.body()
         if len(body) <= AT_ONCE and len((asked := read_body(body, PredictRequest)).triples) < FEWEST_ROWS:
             return _predicted(now, asked)
@@ -73,7 +77,10 @@ def create_app(served: Served) -> FastAPI:
 
     @app.post("/file")
     async def file(query: Annotated[FileQuery, Query()], request: Request) -> Response:
-        """Answer the candidates of a file, which is the body of the request, with a file of the same format."""
+        """Answer the candidates of a file, which is the body of the request, with a file of the same format.
+
+        The header `about` says what the probabilities are about.
+        """
         now, body = served.current, await request.body()
         return await run_in_threadpool(_answer_file, now, query, body)
 
@@ -95,17 +102,21 @@ def _predict_schema() -> dict[str, Any]:
 
 def _answer_file(now: Answerer, query: FileQuery, body: bytes) -> Response:
     answers = now.answers.under(query.base_rate, query.threshold, query.at_least)
+    about: list[str] = []
 
     def answer(source: Path, target: Path) -> None:
         named = [block.names.select(COLUMNS) for block in read_candidates(source)]
         if not sum(map(len, named)):
             raise InputError(f"{source} has no rows: it must have at least one triple")
         found = now.file_answer(answers, pa.concat_tables(named), query.base_rate)
+        about.append(as_sentence(found.about))
         with sink(target) as write:
             for block in read_candidates(source):
                 write(found.table(answers, block.names))
 
-    return answer_file(body, "candidates", query.format, answer)
+    response = answer_file(body, "candidates", query.format, answer)
+    response.headers["about"] = about[0]
+    return response
 
 
 def _ranked(now: Answerer, query: AnswersQuery) -> Response:

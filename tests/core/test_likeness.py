@@ -10,7 +10,7 @@ from kgcore.arrays import Floats, Triples
 from kgcore.calibration.bound import CorruptionSettings
 from kgcore.errors import InputError
 from kgcore.evidence.table import Evidence
-from kgcore.population.likeness import CalibrationTriples, SampleDifference, difference, separation
+from kgcore.population.likeness import CalibrationTriples, SampleDifference, difference, separation, true_share
 from tests.core.calibrated_models import calibrated
 from tests.core.populations import graph_with_labels
 
@@ -76,16 +76,15 @@ def test_samples_without_a_common_predicate_cannot_be_compared() -> None:
 @pytest.mark.parametrize("kind", ["ground_truth", "synthetic"])
 def test_calibration_triples_are_those_of_validation_at_the_base_rate(kind: str) -> None:
     """Corruptions are drawn anew, by the strategy of the calibrator; known facts of all splits are none of them."""
-    graph, rate = graph_with_labels(), 0.1
+    graph = graph_with_labels()
     settings = CorruptionSettings({"uniform": 1.0}, "object", True) if kind == "synthetic" else None
     model = calibrated(graph)
     model = replace(model, calibrator=replace(model.calibrator, negatives=kind, corruptions=settings))
     rows = graph.test.triples[graph.test.triples[:, 1] == 1]
-    triples, weights = CalibrationTriples(model).drawn(rows, rate, np.random.default_rng(0))
+    triples, truth = CalibrationTriples(model).drawn(rows[:, 1], np.random.default_rng(0))
     assert set(triples[:, 1]) == {1}
-    positive = graph.index(graph.valid.positives).contains(triples)
-    assert np.average(positive, weights=weights) == pytest.approx(rate, abs=0.03)
-    false = triples[~positive]
+    assert graph.index(graph.valid.positives).contains(triples).tolist() == (truth == 1).tolist()
+    false = triples[truth == 0]
     assert not graph.all_known.contains(false).any()
     assert graph.index(graph.valid.negatives).contains(false).all() == (kind == "ground_truth")
 
@@ -106,3 +105,19 @@ def test_the_auroc_and_its_error_are_those_of_other_formulas() -> None:
     assert error == pytest.approx(np.std(again), rel=0.15)
     doubled = separation(np.r_[z, z], np.r_[is_row, is_row], np.r_[weights, weights], np.r_[triples, triples])
     assert doubled == pytest.approx((auroc, error))  # a copy of each row, with its subject, says nothing new
+
+
+@pytest.mark.parametrize("share", [0.05, 0.5])
+def test_the_share_of_true_rows_is_found_if_both_kinds_score_as_in_calibration(share: float) -> None:
+    """Predicates have other scores, and another part of the rows than of the calibration triples."""
+    rng = np.random.default_rng(5)
+
+    def scored(true: int, false: int, predicate: int) -> tuple[Triples, Floats]:
+        triples, values = drawn(rng, true + false, 10.0 * predicate, predicate)
+        return triples, values[:, 0] + 1.5 * (np.arange(true + false) < true)
+
+    truth = np.tile(np.r_[np.ones(500), np.zeros(500)], 2)
+    calibration = joined(scored(500, 500, 0), scored(500, 500, 1))
+    rows = joined(scored(int(3_000 * share), int(3_000 * (1 - share)), 0), scored(10, 10, 1))
+    assert true_share(rows, calibration, truth) == pytest.approx(share, abs=0.05)
+    assert true_share((rows[0], rows[1] - 99), calibration, truth) == 0.001
