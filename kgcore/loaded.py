@@ -1,7 +1,7 @@
 """A calibrated model that was loaded from files, and answers questions about triples: `kgcore.load`."""
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from kgcore.arrays import Triples
 from kgcore.calibrated import CalibratedModel
 from kgcore.config import DiscoverConfig, PredictConfig
 from kgcore.config.survey import SurveyConfig
@@ -24,7 +23,7 @@ from kgcore.storage import missing_parts, read_calibrated
 if TYPE_CHECKING:
     from kgcore.population.calibration import Calibration
     from kgcore.population.files import FileAnswer
-    from kgcore.population.likeness import CalibrationTriples, SampleDifference
+    from kgcore.population.likeness import CalibrationTriples
     from kgcore.population.population import Population
     from kgcore.population.survey import Survey
 
@@ -107,12 +106,9 @@ class LoadedModel:
         from kgcore.population.files import answer_of_file  # loads torch
 
         triples, known = answers.numbers(names)
-        distinct = answers.model.graph.index(triples[known]).triples
-
-        def difference(rows: Triples) -> "SampleDifference":
-            return self._reference.difference(rows, answers.model.calibrator.base_rate)
-
-        return answer_of_file(answers.model, distinct, "", base_rate, answers.at_least, difference, self._survey)
+        model, distinct = answers.model, answers.model.graph.index(triples[known]).triples
+        difference = partial(self._reference.difference, base_rate=model.calibrator.base_rate)
+        return answer_of_file(model, distinct, "", base_rate, answers.at_least, difference, self._survey)
 
     def answers(
         self,

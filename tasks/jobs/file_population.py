@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict, replace
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -26,8 +27,6 @@ from tasks.tracking.store import open_store
 
 if TYPE_CHECKING:
     from kgcore.population.likeness import SampleDifference
-    from kgcore.population.population import Population
-    from kgcore.population.survey import Survey
 
 UNLIKE = (
     "fdr is {fdr:g}, but nothing limits the share of false ones among the selected: for no share of true ones, the "
@@ -47,16 +46,10 @@ def for_file(by: Predictor, blocks: Iterator[Block], stated: Stated) -> Predicto
     from kgcore.population.files import answer_of_file
 
     triples, model = _triples(by, blocks), by.by.model
-    if by.config.fdr:
-        _check_negatives(by, triples)
+    if by.config.fdr and _compared(by, triples):
         return replace(by, counts=False, about=model.about)
-
-    def difference(rows: Triples) -> "SampleDifference":
-        return _difference(by.by, rows, model.calibrator.base_rate)
-
-    def survey(population: "Population") -> "Survey":
-        return survey_of(by.by, population, SurveyConfig())
-
+    difference = partial(_difference, by.by, base_rate=model.calibrator.base_rate)
+    survey = partial(survey_of, by.by, config=SurveyConfig())
     says = stated.completeness, stated.base_rate
     answer = answer_of_file(model, triples, *says, by.config.at_least, difference, survey)
     return replace(
@@ -69,16 +62,21 @@ def for_file(by: Predictor, blocks: Iterator[Block], stated: Stated) -> Predicto
     )
 
 
-def _check_negatives(by: Predictor, triples: Triples) -> None:
-    """Raise InputError if the triples of a file are unlike the calibration triples at every share of true ones."""
+def _compared(by: Predictor, triples: Triples) -> bool:
+    """Compare the triples of a file with the calibration triples, for `fdr`. Return False if they cannot be compared.
+
+    Raises InputError if they are unlike these for every share of true ones.
+    """
     from kgcore.population.files import comparable
     from kgcore.population.population import FEWEST_ROWS
 
     rows = comparable(by.by.model.graph, triples)
-    if by.by.model.calibrator.negatives in (GROUND_TRUTH, SYNTHETIC) and len(rows) >= FEWEST_ROWS:
-        found = _difference(by.by, rows, None)
-        if not found.alike:
-            raise InputError(UNLIKE.format(fdr=by.config.fdr, found=found))
+    if by.by.model.calibrator.negatives not in (GROUND_TRUTH, SYNTHETIC) or len(rows) < FEWEST_ROWS:
+        return False
+    found = _difference(by.by, rows, None)
+    if not found.alike:
+        raise InputError(UNLIKE.format(fdr=by.config.fdr, found=found))
+    return True
 
 
 def _difference(by: Answering, rows: Triples, base_rate: float | None) -> "SampleDifference":
