@@ -84,8 +84,8 @@ def answer_of_file(
     rows = comparable(graph, triples)
     if len(rows) < FEWEST_ROWS:
         few = (
-            f"{len(rows):,} of the {len(triples):,} triples can be compared with calibration triples, or be calibrated "
-            f"to. These need {FEWEST_ROWS} that are not in the graph, and half of all"
+            f"{len(rows):,} of the {len(triples):,} triples are new to the graph: too few to compare them with these "
+            f"or to calibrate to them (at least {FEWEST_ROWS}, and half of all)"
         )
         return replace(stored, about=f"{stored.about}; {few}", counts=False) if len(triples) > 1 else stored
     if not completeness:
