@@ -10,9 +10,10 @@ import pandas as pd
 
 from kgcore.arrays import Bools, Probabilities, Scores, Triples
 from kgcore.calibration.bound import BoundCalibrator
-from kgcore.calibration.fit import GROUND_TRUTH
+from kgcore.calibration.fit import CANDIDATES, GROUND_TRUTH
 from kgcore.calibration.unseen_answers import Answers
 from kgcore.combiners.scorer import CombinedModel
+from kgcore.config import STATED
 from kgcore.evidence.base import Source
 from kgcore.evidence.named import NamedEvidence
 from kgcore.evidence.table import Evidence
@@ -41,6 +42,21 @@ class CalibratedModel:
     def label(self) -> str:
         """Return its name in tables and metrics: `synthetic.isotonic`, or `synthetic.linear` for an ensemble."""
         return f"{self.calibrator.negatives}.{self.trained.pool}" if self.trained.pool else self.calibrator.label
+
+    @property
+    def about(self) -> str:
+        """Return what the probabilities of the stored calibrator are about."""
+        return f"the probabilities are about {self.calibrator.about}, at the base rate {self.calibrator.base_rate_text}"
+
+    @property
+    def knows_base_rate(self) -> bool:
+        """Return whether the base rate is that of triples like the calibration triples.
+
+        It is if the user states it, if it comes from newly labelled triples, or from the candidates of the fit.
+        """
+        bound = self.calibrator
+        labelled = bound.negatives == GROUND_TRUTH and self.graph.labelled_base_rate is not None
+        return labelled or bound.base_rate_is == STATED or bound.negatives == CANDIDATES
 
     def at(self, base_rate: float) -> "CalibratedModel":
         """Return the same model with its calibrator at another base rate in (0, 1): see `BoundCalibrator.at`."""

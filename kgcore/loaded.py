@@ -1,7 +1,7 @@
 """A calibrated model that was loaded from files, and answers questions about triples: `kgcore.load`."""
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +22,9 @@ from kgcore.storage import missing_parts, read_calibrated
 
 if TYPE_CHECKING:
     from kgcore.population.calibration import Calibration
+    from kgcore.population.files import FileAnswer
+    from kgcore.population.likeness import CalibrationTriples
+    from kgcore.population.population import Population
     from kgcore.population.survey import Survey
 
 _BOOLEANS = ("decision", "known")
@@ -63,9 +66,13 @@ class LoadedModel:
         """Answer candidate triples. Return the frame with the columns of ANSWERS added.
 
         frame      n rows, the columns subject, predicate and object as text; it may have further columns
-        base_rate  share of true triples that the probabilities assume, in (0, 1); None: that of the calibrator
+        base_rate  share of true ones among the triples, in (0, 1); None: that of the calibrator
         threshold  a triple with a probability above it counts as true, in [0, 1]
         at_least   fewest calibration triples of a predicate, true and false each, for which its triples are answered
+
+        50 unknown triples or more are compared with the calibration triples, which takes seconds. If they differ, the
+        probabilities are calibrated to them, or missing if no base rate is stated: see `answer_of_file`.
+        `attrs["about"]` says what the probabilities are about.
 
         score, probability, low, high  float64, NaN if there is no value
         decision, known                boolean, NA if there is no value
@@ -75,14 +82,33 @@ class LoadedModel:
         `Answers.table` explains the columns. Raises InputError for a column that is missing, for a value that is
         missing or not text, for a column of ANSWERS, and for an argument out of range.
         """
+        from kgcore.population.answers import as_sentence  # loads torch
+
         check_free(list(frame.columns))
         settings = PredictConfig(threshold=threshold, at_least=at_least)
         answers = self._answers.under(base_rate, settings.threshold, settings.at_least)
-        table = answers.table(names_of(frame))
+        names = names_of(frame)
+        found = self.answer_of(answers, names, base_rate)
+        table = found.table(answers, names)
         columns = {name: table[name].to_pandas() for name in ANSWERS}
         columns |= {name: columns[name].astype("boolean") for name in _BOOLEANS}
         columns |= {name: columns[name].astype("str") for name in ("unseen", "reason")}
-        return frame.assign(**{name: column.set_axis(frame.index) for name, column in columns.items()})
+        answered = frame.assign(**{name: column.set_axis(frame.index) for name, column in columns.items()})
+        answered.attrs["about"] = as_sentence(found.about)
+        return answered
+
+    def answer_of(self, answers: Answers, names: pa.Table, base_rate: float | None) -> "FileAnswer":
+        """Return who answers triples of names, and what the probabilities are about.
+
+        answers    the model at the base rate, and the decisions
+        base_rate  share of true ones among the triples, in (0, 1); None: not stated
+        """
+        from kgcore.population.files import answer_of_file  # loads torch
+
+        triples, known = answers.numbers(names)
+        model, distinct = answers.model, answers.model.graph.index(triples[known]).triples
+        difference = partial(self._reference.difference, base_rate=model.calibrator.base_rate)
+        return answer_of_file(model, distinct, "", base_rate, answers.at_least, difference, self._survey)
 
     def answers(
         self,
@@ -162,9 +188,7 @@ class LoadedModel:
         Raises InputError if validation has too few facts of the predicate, or if what is stated is out of range.
         """
         from kgcore.population.calibration import Calibration
-        from kgcore.population.draw import DrawSize
         from kgcore.population.population import TOO_FEW, Population
-        from kgcore.population.survey import survey
         from kgcore.population.unknown_facts import stated_facts
         from kgcore.prediction.domains import Domains
 
@@ -176,14 +200,26 @@ class LoadedModel:
         config = SurveyConfig().for_list(top)
         key = (tuple(block.predicate for block in population.blocks), config.survey_top)
         if key not in self._surveys:
-            size, rng = DrawSize(config.survey_top, config.survey_rest), np.random.default_rng(config.survey_seed)
-            self._surveys[key] = survey(population, models, size, rng)
+            self._surveys[key] = self._survey(population, config)
         rng = np.random.default_rng(config.survey_seed)
         return Calibration.of(population, self._surveys[key], models, true, rng, predicate)
+
+    def _survey(self, population: "Population", config: SurveyConfig = SurveyConfig()) -> "Survey":
+        from kgcore.population.draw import DrawSize
+        from kgcore.population.survey import survey
+
+        size, rng = DrawSize(config.survey_top, config.survey_rest), np.random.default_rng(config.survey_seed)
+        return survey(population, self.calibrated.trained.embedding_models, size, rng)
 
     @cached_property
     def _surveys(self) -> "dict[object, Survey]":
         return {}
+
+    @cached_property
+    def _reference(self) -> "CalibrationTriples":
+        from kgcore.population.likeness import CalibrationTriples
+
+        return CalibrationTriples(self.calibrated)
 
     def explain(
         self,

@@ -118,11 +118,7 @@ def publish_prediction(made: "Prediction") -> None:
     text = [
         f"{made.rows:,} candidates of {made.dataset}: {made.answered:,} answered, {made.accepted:,} with a probability "
         f"above {made.threshold:g}, {made.known:,} known facts.",
-        *(
-            []
-            if made.expected is None
-            else [f"Expected number of true triples: {made.expected:,.1f}, for the base rate {made.base_rate_text}."]
-        ),
+        *([f"{made.expected_text}, for the base rate {made.base_rate_text}."] if made.expected_text else []),
         *([made.about] if made.about else []),
         *([f"From names: {made.unseen:,} answers about entities that training has not seen."] if made.unseen else []),
         *(f"* no answer: {reason} ({number:,})" for reason, number in made.reasons.items()),
@@ -168,7 +164,7 @@ def publish_discovery(found: "Discovered") -> None:
     """Publish what was asked and the notes about the list. The table has its first rows."""
     text = [f"The answer sets of {found.rows:,} kinds of queries `{found.asked}`."]
     if found.has_facts:
-        expected = "" if found.expected is None else f", {found.expected:,.1f} expected to be true"
+        expected = f", {found.expected_text}" if found.expected_text else ""
         text = [f"{found.rows:,} missing facts `{found.asked}`{expected}."]
     text += [f"* {note}" for note in found.notes]
     text += [f"* frequent flyer: {flyer['entity']}, {flyer['answers']} answers" for flyer in found.flyers]

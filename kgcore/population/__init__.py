@@ -13,7 +13,7 @@ calibrator that is fitted to the missing facts, not to corruptions.
 * answers.py       tables of missing facts and of the answers to a query, with flags; what explains them
 * survey_file.py   stores a survey
 * likeness.py      whether the rows of a file are like the calibration triples
-* weighted.py      a calibrator that is fitted to labelled calibration triples, weighted to be like a file
+* files.py         who answers a file: the stored calibrator, one that is fitted to its rows, or nobody
 
 docs/explanation/population.md explains the method.
 """

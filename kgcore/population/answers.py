@@ -97,11 +97,10 @@ def as_sentence(text: str) -> str:
 
 
 def _about(answers: Answers) -> str:
-    bound = answers.model.calibrator
-    return (
-        f"The probabilities are about {bound.about}, at the base rate {bound.base_rate_text}, not about all answers to "
-        "the query: their sum is no number of true answers. For probabilities of missing facts, state which share of "
-        "the true facts the graph knows (completeness), or which share of the missing facts is true (base_rate)."
+    return as_sentence(
+        f"{answers.model.about}, not about all answers to the query: their sum is no number of true answers. For "
+        "probabilities of missing facts, state which share of the true facts the graph knows (completeness), or which "
+        "share of the missing facts is true (base_rate)"
     )
 
 

@@ -1,71 +1,164 @@
 """How like the triples of a file are to the triples that a calibrator was fitted to: a two-sample test on evidence.
 
 Boosted trees learn to tell the rows of a file from calibration triples of the same predicates (Lopez-Paz & Oquab, ICLR
-2017: classifier two-sample tests). If they cannot, the calibrator is right for the file as it is. If they can, their
-odds are the density ratio w = f_file / f_calibration of the evidence, up to a constant. Calibration triples that count
-w times are distributed like the file (Shimodaira 2000), as long as the file has no triples of a kind that calibration
-lacks. This mends covariate shift only: triples with the same evidence must be as often true in the file.
+2017: classifier two-sample tests). If they cannot, the calibrator is right for the file as it is.
+
+If they can, no weights of labelled calibration triples are right for the file without a further assumption. If true
+rows are like true calibration triples, the file has the density f = alpha f+ + (1 - alpha) g. For any smaller share
+alpha' there is such a g, too: that of false rows that are more like true ones. So a file shows an upper limit of the
+share of its true rows, and no lower one (Blanchard, Lee & Scott, JMLR 2010).
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
-from kgcore.arrays import Bools, Floats, Ints, Scores, Triples, Weights
-from kgcore.calibration.platt import Platt
-from kgcore.calibration.sample import CalibrationSample
+from kgcore.arrays import Bools, Floats, Ints, Probabilities, Scores, Triples, Weights
+from kgcore.calibrated import CalibratedModel
 from kgcore.combiners.base import EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
-from kgcore.corruptions.base import OBJECT, SUBJECT
-from kgcore.evidence.table import Evidence
+from kgcore.combiners.scorer import CombinedModel
+from kgcore.config import EvidenceConfig
+from kgcore.corruptions.base import OBJECT, SUBJECT, corrupt
+from kgcore.corruptions.mixture import Mixture
+from kgcore.corruptions.sides import subject_shares
+from kgcore.errors import InputError
+from kgcore.evidence.base import Source
+from kgcore.evidence.table import Evidence, Features
 
-FOLDS, RATIO_FOLDS = 3, 5  # of subjects, and of objects, for the test; of rows, for density ratios
+SEED = 0  # of the comparison, which is the same for the same file
+FOLDS = 3  # of subjects, and of objects
 Z = 2.576  # standard errors of the limits: 99 %
 ALIKE = 0.52  # an AUROC that is not above it is no difference
-LARGEST = 20.0  # density ratio above which a row is outside the calibration triples
-FEWEST_EFFECTIVE = 100.0  # calibration triples
-MOST_OUTSIDE = 0.1  # share of the rows of a file
+MOST_ROWS = 4_000  # rows of the file, and calibration triples, that are compared
+FEWEST, FOR_A_ROW = 1_000, 10  # calibration triples that are compared; more make the error hardly smaller
+FEWEST_OF_A_PREDICATE = 5  # of these, on average
+LEAST = 0.001  # share of true triples, and of false ones
 
 
 @dataclass(frozen=True)
-class Likeness:
-    """How like a file is to calibration triples.
+class SampleDifference:
+    """How far a file is from calibration triples.
 
     auroc      AUROC of trees that tell the file from the calibration triples; 0.5: they are alike
     low, high  its 99 % limits; rows with a common subject or object are dependent
-    weights    (m,) weights with which the calibration triples are distributed like the file: density ratios, at most
-               LARGEST; 0 if the file lacks the predicate
-    effective  (sum w)^2 / sum w^2 of these weights (Kish 1965): the number of triples that they are worth
-    outside    share of the rows of the file whose ratio is above LARGEST, or whose predicate calibration lacks
     """
 
     auroc: float
     low: float
     high: float
-    weights: Weights
-    effective: float
-    outside: float
 
     @property
     def alike(self) -> bool:
         """Whether the file is not shown to differ from the calibration triples."""
-        return self.low <= ALIKE and self.outside <= MOST_OUTSIDE
-
-    @property
-    def overlaps(self) -> bool:
-        """Whether weighted calibration triples can stand for the file."""
-        return self.effective >= FEWEST_EFFECTIVE and self.outside <= MOST_OUTSIDE
+        return self.low <= ALIKE
 
     def __str__(self) -> str:
-        return (
-            f"AUROC {self.auroc:.2f} [{self.low:.2f}, {self.high:.2f}] of trees that tell them apart, effective number "
-            f"{self.effective:,.0f} of {len(self.weights):,}, {self.outside:.0%} of the rows are outside"
+        return f"AUROC {self.auroc:.2f} [{self.low:.2f}, {self.high:.2f}] of trees that tell them apart"
+
+
+@dataclass(frozen=True)
+class CalibrationTriples:
+    """Triples like those that a calibrator was fitted to, drawn anew: facts of validation, and negatives.
+
+    model  the calibrated model, fitted to labelled negatives or to corruptions
+    """
+
+    model: CalibratedModel
+
+    def difference(self, rows: Triples, base_rate: float | None) -> SampleDifference:
+        """Compare the unknown triples (n, 3) of a file with calibration triples of their predicates.
+
+        base_rate  share of true ones among both, in (0, 1); None: the share by which they differ least, by `true_share`
+
+        Raises InputError if all corruptions of the validation facts are known facts.
+        """
+        rng = np.random.default_rng(SEED)
+        rows = rng.permutation(rows)[:MOST_ROWS]
+        triples, truth = self.drawn(rows[:, 1], rng)
+        if base_rate is None:
+            model = self.model.trained.embedding_models[0]
+            base_rate = true_share((rows, model.score(rows)), (triples, model.score(triples)), truth)
+        labelled = self.model.graph.valid.truth if self.model.calibrator.corruptions is None else truth
+        rate = float(np.clip(labelled.sum() / max(1, len(labelled)), LEAST, 1 - LEAST))
+        weights = truth * base_rate / rate + (1 - truth) * (1 - base_rate) / (1 - rate)
+        triples, weights = _thinned(triples, weights, rows, rng)
+        return difference((rows, self._evidence(rows)), (triples, self._evidence(triples)), weights, rng)
+
+    def drawn(self, predicates: Ints, rng: np.random.Generator) -> tuple[Triples, Probabilities]:
+        """Draw calibration triples (m, 3) of some predicates, with their truth (m,): 1, 0, or a confidence.
+
+        The negatives are the labelled ones, or corruptions of the strategy that the calibrator was fitted to. Facts of
+        test are none of these: a row of a file is no stored fact.
+        """
+        graph, bound = self.model.graph, self.model.calibrator
+        held = graph.valid.part(np.isin(graph.valid.triples[:, 1], predicates))
+        triples, truth = held.triples, held.truth
+        if bound.corruptions is None:
+            return triples, truth
+        chosen = rng.permutation(np.flatnonzero(truth > 0))[:MOST_ROWS]
+        facts, sides = triples[chosen], subject_shares(graph, bound.corruptions.sides)
+        eta = -(-MOST_ROWS // max(1, len(facts)))
+        false = corrupt(facts, eta, self._strategy, rng, sides, graph.all_known).triples
+        return np.concatenate([facts, false]), np.r_[truth[chosen], np.zeros(len(false))]
+
+    def _evidence(self, triples: Triples) -> Evidence:
+        trained = self.model.trained
+        return trained.evidence(triples) if isinstance(trained, CombinedModel) else self._features.evidence(triples)
+
+    @cached_property
+    def _features(self) -> Features:
+        first, *others = self.model.trained.embedding_models
+        return Features.of(Source(self.model.graph, first, tuple(others)), EvidenceConfig().evidence)
+
+    @cached_property
+    def _strategy(self) -> Mixture:
+        assert self.model.calibrator.corruptions is not None
+        strategy = Mixture(self.model.graph, self.model.calibrator.corruptions.strategy)
+        if strategy.by_model:
+            strategy.see(self.model.trained.embedding_models[0])
+        return strategy
+
+
+def true_share(rows: tuple[Triples, Scores], calibration: tuple[Triples, Scores], truth: Probabilities) -> float:
+    """Estimate the share of true ones among the rows of a file, if true and false ones score as those of calibration.
+
+    rows, calibration  (n, 3) and (m, 3) triples, and their scores; truth (m,) of the second ones
+
+    Let t be the share of the false calibration triples of the same predicate that score less. The mean of t over the
+    rows lies between that of false and that of true calibration triples as the share lies between 0 and 1 (Forman 2008,
+    adjusted count).
+    """
+    true, excess, most = truth >= 0.5, 0.0, 0.0
+    for predicate in np.unique(rows[0][:, 1]).tolist():
+        own, of = rows[1][rows[0][:, 1] == predicate], calibration[0][:, 1] == predicate
+        facts, false = calibration[1][of & true], np.sort(calibration[1][of & ~true])
+        if not len(facts) or not len(false):
+            continue
+        t = [sum(np.searchsorted(false, z, side).mean() for side in ("left", "right")) for z in (own, facts)]
+        excess, most = (
+            total + len(own) * (z / (2 * len(false)) - 0.5) for total, z in zip((excess, most), t, strict=True)
         )
+    return float(np.clip(excess / most, LEAST, 1 - LEAST)) if most > 0 else 0.5
 
 
-def likeness(
+def _thinned(triples: Triples, weights: Weights, rows: Triples, rng: np.random.Generator) -> tuple[Triples, Weights]:
+    """Draw some of triples (n, 3) with weights (n,): more of the predicates that the rows have more often."""
+    most = min(MOST_ROWS, max(FEWEST, FOR_A_ROW * len(rows)))
+    size = int(max(triples[:, 1].max(initial=0), rows[:, 1].max())) + 1
+    number, mass = np.bincount(triples[:, 1], minlength=size), np.bincount(triples[:, 1], weights, size)
+    share = np.bincount(rows[:, 1], minlength=size) / np.maximum(mass, 1e-300)
+    weights = weights * share[triples[:, 1]]
+    few = FEWEST_OF_A_PREDICATE / np.maximum(number, 1)[triples[:, 1]]
+    chances = np.minimum(1.0, np.maximum(most * weights / max(weights.sum(), 1e-300), few))
+    chosen = (rng.random(len(weights)) < chances) & (weights > 0)
+    return triples[chosen], weights[chosen] / chances[chosen]
+
+
+def difference(
     rows: tuple[Triples, Evidence], calibration: tuple[Triples, Evidence], weights: Weights, rng: np.random.Generator
-) -> Likeness:
+) -> SampleDifference:
     """Compare the rows of a file with calibration triples.
 
     rows         (n, 3) triples of the file, and their evidence
@@ -74,7 +167,7 @@ def likeness(
 
     Each predicate of the calibration triples is weighted to its share of the file. A triple is judged by trees that
     have seen neither its subject nor its object: an entity that both samples or one of them often have is no
-    difference.
+    difference. Raises InputError if they have no common predicate.
     """
     n, m = len(rows[0]), len(calibration[0])
     triples = np.concatenate([rows[0], calibration[0]])
@@ -87,20 +180,11 @@ def likeness(
     )
     used = _common(sample)
     if not len(used):
-        return Likeness(1.0, 1.0, 1.0, np.zeros(m), 0.0, 1.0)
-    sample, w = _matched(sample.part(used)), np.zeros(n + m)
-    is_row = sample.labels == 1
-    auroc, error = separation(
-        _judged(sample, _entity_folds(sample, triples[used], rng), rng), is_row, sample.weights, triples[used]
-    )
-    ratio = np.ones(len(used))
-    if auroc - Z * error > ALIKE:
-        z = _judged(sample, rng.integers(RATIO_FOLDS, size=(1, len(used))), rng)
-        q = Platt().fit_sample(CalibrationSample(z, sample.labels, sample.weights)).calibrate(z)
-        ratio = q / np.maximum(1 - q, 1e-12)
-    w[used] = np.where(is_row, 0.0, sample.weights * np.minimum(ratio, LARGEST))
-    effective, outside = float(w.sum() ** 2 / (w**2).sum()), 1 - float((ratio[is_row] <= LARGEST).sum()) / n
-    return Likeness(auroc, auroc - Z * error, auroc + Z * error, w[n:], effective, outside)
+        raise InputError("the file and the calibration triples have no common predicate")
+    sample = _matched(sample.part(used))
+    z = _judged(sample, _entity_folds(sample, triples[used], rng), rng)
+    auroc, error = separation(z, sample.labels == 1, sample.weights, triples[used])
+    return SampleDifference(auroc, auroc - Z * error, auroc + Z * error)
 
 
 def _common(sample: EvidenceSample) -> Ints:

@@ -242,6 +242,5 @@ class Population:
 
 def unstored(graph: KnowledgeGraph, triples: Triples) -> Triples:
     """Return the triples (n, 3) whose truth the graph does not know: neither facts nor labelled false in a split."""
-    splits = (graph.train, graph.valid, graph.test)
-    stored = graph.index(graph.all_known.triples, *(split.negatives for split in splits))
-    return triples[~stored.contains(triples)]
+    false = graph.index(*(split.negatives for split in (graph.train, graph.valid, graph.test)))
+    return triples[~(graph.all_known.contains(triples) | false.contains(triples))]

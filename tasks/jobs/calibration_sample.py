@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from kgcore.arrays import Triples
 from kgcore.calibrated import CalibratedModel
 from kgcore.calibration.even import drawn_sample, even_sample
 from kgcore.calibration.fit import calibration_samples
@@ -39,18 +38,12 @@ def calibration_sample(model_id: str, model: CalibratedModel) -> CalibrationSamp
 
     Raises InputError if a score run or a calibrate run upstream of the calibrator no longer exists.
     """
-    run = sources_of(open_store(), model_id).run
+    store, scorer = open_store(), model.trained
+    run = sources_of(store, model_id).run
     if (found := model.calibrator.mixture) is not None:
         combined = model.calibrator.combined is not None
         place = (run.run_id, COMBINED_MIXTURE) if combined else (run.tags.inputs["match"], MIXTURE)
-        return candidate_sample(open_store().load(*place), found, model.calibrator.calibrator.by_predicate)
-    return calibration_triples(model_id, model)[0]
-
-
-def calibration_triples(model_id: str, model: CalibratedModel) -> tuple[CalibrationSample, Triples]:
-    """Return the sample of `calibration_sample`, of a calibrator that is not fitted to candidates, and its triples."""
-    store, scorer = open_store(), model.trained
-    run = sources_of(store, model_id).run
+        return candidate_sample(store.load(*place), found, model.calibrator.calibrator.by_predicate)
     made_by = (
         [run]
         if not isinstance(scorer, PooledModel)
@@ -61,13 +54,9 @@ def calibration_triples(model_id: str, model: CalibratedModel) -> tuple[Calibrat
     if isinstance(scorer, PooledModel):
         table = pooled_table(scorer, [own.without_search() for own in tables])
     config, kind = config_of(CalibrateConfig, made_by[0]), model.calibrator.negatives
-    samples, places = (
-        calibration_samples(own, config)
-        for own in (table, replace(table, scores=np.array(range(len(table)), dtype=np.float64), hits=None))
-    )
+    samples = calibration_samples(table, config)
     kind = kind if kind in samples else min(samples)  # a baseline: labelled triples, or corruptions without labels
-    sample, triples = samples[kind], table.triples[places[kind].scores.astype(np.int64)]
     if model.calibrator.combined is not None:
         log_odds = store.load(run.run_id, HELD_OUT_LOG_ODDS)[model.calibrator.label]
-        sample = replace(sample, scores=log_odds)
-    return sample, triples
+        return replace(samples[kind], scores=log_odds)
+    return samples[kind]

@@ -44,7 +44,6 @@ class Discovered(AnsweredTable):
     """The summary of a discovery. Its rows are missing facts or, if the answer sets were measured, predicates.
 
     asked    what was asked, such as `(person_2, parent_of, ?)`
-    interval 95 % interval of the number of true facts in the list; None: it is not known
     figures  figures of the list, by name: of `fdr`, level, queries, skipped; of `coverage`, coverage, calibration,
              test_queries, test_coverage, test_size
     notes    sentences about the list
@@ -52,7 +51,6 @@ class Discovered(AnsweredTable):
     """
 
     asked: str
-    interval: tuple[float, float] | None
     figures: Mapping[str, float]
     notes: Sequence[str]
     flyers: Sequence[Mapping[str, object]]

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from kgcore.population.calibrate import Lost
     from kgcore.population.calibration import Calibration
     from kgcore.population.population import Population
+    from kgcore.population.survey import Survey
 
 _CODE = ("kgcore.population.survey", COMBINERS.module("boosted_trees"), COMBINERS.module("folded"))
 
@@ -93,8 +94,7 @@ def calibrate_to(
     from kgcore.population.unknown_facts import stated_facts
 
     true = stated_facts(population, stated.completeness, stated.base_rate, asked)
-    ref = _survey_run(by, population, config, runner, parent)
-    survey, rng = open_store().load(ref.run_id, SURVEY), np.random.default_rng(config.survey_seed)
+    survey, rng = survey_of(by, population, config, runner, parent), np.random.default_rng(config.survey_seed)
     return Calibration.of(population, survey, by.model.trained.embedding_models, true, rng, asked)
 
 
@@ -119,10 +119,10 @@ def calibrate_to_missing(
     return calibration
 
 
-def _survey_run(
-    by: Answering, population: "Population", config: SurveyConfig, runner: str, parent: str | None
-) -> StageRef:
-    """Run the survey, or find a finished run of it."""
+def survey_of(
+    by: Answering, population: "Population", config: SurveyConfig, runner: str = THREADS, parent: str | None = None
+) -> "Survey":
+    """Survey a population, or read the survey of a finished run. The arguments are those of `calibrate_to`."""
     from kgcore.population.survey import groups_of
 
     store, models = open_store(), by.model.trained.embedding_models
@@ -134,7 +134,9 @@ def _survey_run(
     code = (*_CODE, *map(EVIDENCE.module, groups))
     body = partial(_body, population=population, models=models, config=config, runner=runner)
     upstream, context = [StageRef("prepare", sources.graph), trains[0]], Context(parent=parent, device=by.device)
-    return run_stage("survey", config, upstream, code, body, context, digest([blocks, list(groups)]), trains[1:])
+    identity = digest([blocks, list(groups)])
+    ref = run_stage("survey", config, upstream, code, body, context, identity, trains[1:])
+    return store.load(ref.run_id, SURVEY)
 
 
 def _body(

@@ -31,7 +31,7 @@ def predict_candidates(
     candidates    a file (see `read_candidates`), or subject, predicate and object
     completeness  as in `Stated`: about the triples of the file, or about the missing facts of the triple's predicate
 
-    The answers about a file are calibrated to its triples: see `for_file`. With `fdr`, the stored model answers.
+    The answers about a file are calibrated to its triples: see `for_file`.
 
     Raises InputError if the file cannot be read, if candidates of no file should be selected, if completeness is stated
     with fdr, and as `predictor`, `for_file`, `calibrate_to_missing` and `run_prediction` do.
@@ -43,7 +43,7 @@ def predict_candidates(
         raise InputError("completeness is about probabilities, and fdr about scores: leave out one of them")
     by = predictor(request, config)
     stated = Stated(completeness, request.base_rate)
-    if len(candidates) == 1 and not config.fdr:
+    if len(candidates) == 1:
         by = for_file(by, _blocks(candidates), stated)
     elif completeness:
         calibration = calibrate_to_missing(by.by, candidates[1], stated, by.config.at_least)

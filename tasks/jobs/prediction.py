@@ -6,19 +6,23 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgcore.calibration.fit import CANDIDATES, GROUND_TRUTH, SYNTHETIC
-from kgcore.config import STATED, PredictConfig
+from kgcore.arrays import Ints, Scores
+from kgcore.config import PredictConfig
 from kgcore.prediction.answers import UNKNOWN_ENTITIES, Answers
 from kgcore.prediction.few_false import P_VALUE, SELECTED
 from kgcore.prediction.sink import sink
 from tasks.jobs.request import MOST_EXAMPLES, AnsweredTable, Answering, Request, answering
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
+
+if TYPE_CHECKING:
+    from kgcore.population.calibration import Calibration
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +69,8 @@ class Predictor:
     figures  further figures of them, as metrics
     unknown_only
              whether only candidates that are no known facts count as expected to be true
+    calibration
+             the calibration to the candidates of a file; None: there is none
     """
 
     by: Answering
@@ -74,6 +80,7 @@ class Predictor:
     notes: Sequence[str] = ()
     figures: Mapping[str, float] = field(default_factory=dict)
     unknown_only: bool = False
+    calibration: "Calibration | None" = None
 
     @cached_property
     def answers(self) -> Answers:
@@ -92,17 +99,11 @@ def predictor(request: Request, config: PredictConfig) -> Predictor:
     """
     request.check_table()
     by = answering(request)
-    bound = by.model.calibrator
-    own_labels = bound.negatives == GROUND_TRUTH and by.model.graph.labelled_base_rate is not None
-    stated = request.base_rate is not None or bound.base_rate_is == STATED
-    if stated or own_labels or bound.negatives == CANDIDATES:
+    if by.model.knows_base_rate:
         return Predictor(by, config)
-    kinds = {GROUND_TRUTH: "the labelled triples of validation", SYNTHETIC: "validation facts and their corruptions"}
-    like = kinds.get(bound.negatives, "triples at the base rate")
     about = (
-        f"the probabilities are about triples like {like}, at the base rate {bound.base_rate_text}. For these "
-        "candidates, state which share of them is true (--base-rate), or calibrate to them (kgcal recalibrate "
-        "--candidates FILE)"
+        f"{by.model.about}. For these candidates, state which share of them is true (--base-rate), or calibrate to "
+        "them (kgcal recalibrate --candidates FILE)"
     )
     return Predictor(by, config, counts=False, about=about)
 
@@ -122,11 +123,11 @@ def run_prediction(predictor: Predictor, asked: Mapping[str, object], tables: It
         store.open_run(f"predict {found.dataset}", RunTags(stage="predict", dataset=found.dataset)) as run_id,
     ):
         store.log_params(run_id, {**asdict(config), **by.params, "threshold": config.decides_at, **asked})
-        tally = _Tally(predictor.unknown_only)
+        tally = _Tally(predictor)
         for table in tables:
             write(table)
             tally.add(table)
-        summary = tally.summary(predictor, run_id)
+        summary = tally.summary(run_id)
         store.log_metrics(run_id, {**_metrics(summary), **predictor.figures}, model_id=found.model_id)
         store.log_json(run_id, asdict(summary), "prediction.json")
     return summary
@@ -145,11 +146,12 @@ def _output(output: str) -> Iterator[Callable[[pa.Table], None]]:
 class _Tally:
     """Counts answers, block by block."""
 
-    def __init__(self, unknown_only: bool) -> None:
-        self.unknown_only = unknown_only
+    def __init__(self, predictor: Predictor) -> None:
+        self.predictor = predictor
         self.counts: Counter[str] = Counter()
         self.reasons: Counter[str] = Counter()
         self.expected = 0.0
+        self.scored: list[tuple[Scores, Ints]] = []  # of the rows of a calibrated file that count: log-odds, predicates
         self.examples: list[dict[str, object]] = []
 
     def add(self, table: pa.Table) -> None:
@@ -162,17 +164,33 @@ class _Tally:
                 self.counts[name] += pc.sum(table[column]).as_py() or 0
         if P_VALUE in table.column_names:
             self.counts["tested"] += len(table) - table[P_VALUE].null_count
-        probabilities = table["probability"].to_numpy()
-        if self.unknown_only:
-            probabilities = probabilities[~pc.fill_null(table["known"], False).to_numpy().astype(bool)]
-        self.expected += float(np.nansum(probabilities))
+        counted = table["probability"].is_valid().to_numpy()
+        if self.predictor.unknown_only:
+            counted = counted & ~pc.fill_null(table["known"], False).to_numpy().astype(bool)
+        self.expected += float(table["probability"].to_numpy()[counted].sum())
+        if self.predictor.calibration is not None:
+            triples, named = self.predictor.answers.numbers(table)
+            self.scored.append((table["score"].to_numpy()[counted & named], triples[counted & named, 1]))
         for entry in pc.value_counts(table["reason"].drop_null()).to_pylist():
             self.reasons[entry["values"]] += entry["counts"]
         if len(self.examples) < MOST_EXAMPLES:
             self.examples += table.slice(0, MOST_EXAMPLES - len(self.examples)).to_pylist()
 
-    def summary(self, predictor: Predictor, run: str) -> Prediction:
+    def interval(self) -> tuple[float, float] | None:
+        """Return the interval of the number of true candidates; None: it is not known.
+
+        Candidates about which names answer count as they are expected.
+        """
+        if self.predictor.calibration is None or not self.scored:
+            return None
+        scores, predicates = (np.concatenate(parts) for parts in zip(*self.scored, strict=True))
+        count = self.predictor.calibration.fit.count(scores, predicates, np.random.default_rng(0))
+        others = self.expected - count.expected
+        return count.low + others, count.high + others
+
+    def summary(self, run: str) -> Prediction:
         """Return the summary of all tables."""
+        predictor = self.predictor
         return Prediction(
             **predictor.by.answered,
             threshold=predictor.config.decides_at,
@@ -185,6 +203,7 @@ class _Tally:
             tested=self.counts["tested"],
             fdr=predictor.config.fdr,
             expected=self.expected if predictor.counts else None,
+            interval=self.interval(),
             reasons=dict(self.reasons),
             lacks=predictor.by.model.lacks if UNKNOWN_ENTITIES & set(self.reasons) else "",
             about=predictor.about if self.counts["rows"] > 1 else "",
@@ -205,4 +224,5 @@ def _metrics(summary: Prediction) -> dict[str, float]:
         *(("selected", "tested") if summary.fdr else ()),
     )
     counts = {name: float(getattr(summary, name)) for name in names if getattr(summary, name) is not None}
+    counts |= dict(zip(("expected_low", "expected_high"), summary.interval or (), strict=False))
     return counts | {f"no_answer.{reason.replace(' ', '_')}": float(n) for reason, n in summary.reasons.items()}

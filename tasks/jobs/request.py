@@ -117,9 +117,20 @@ class AnsweredTable(Answered):
 
     rows      number of triples
     expected  expected number of true ones among them: the sum of their probabilities; None: it is not known
+    interval  95 % interval of their number; None: it is not known
     examples  the first triples, one dictionary per row: column -> value
     """
 
     rows: int
     expected: float | None
+    interval: tuple[float, float] | None
     examples: Sequence[Mapping[str, object]]
+
+    @property
+    def expected_text(self) -> str:
+        """Return the expected number with its interval, in words; '' if it is not known."""
+        if self.expected is None:
+            return ""
+        low, high = self.interval or (None, None)
+        interval = "" if low is None else f" (95 % interval: {low:,.0f} to {high:,.0f})"
+        return f"{self.expected:,.1f} expected to be true{interval}"

@@ -10,8 +10,10 @@ from fastapi.responses import Response
 from pydantic_core import to_json
 from starlette.concurrency import run_in_threadpool
 
+from kgcore.datasets.formats.base import COLUMNS
 from kgcore.errors import InputError
-from kgcore.population.answers import answers_to
+from kgcore.population.answers import answers_to, as_sentence
+from kgcore.population.population import FEWEST_ROWS
 from kgcore.prediction.answers import Answers, table_of
 from kgcore.prediction.candidates import read_candidates
 from kgcore.prediction.question import Question
@@ -37,11 +39,15 @@ def create_app(served: Served) -> FastAPI:
 
     @app.post("/predict", openapi_extra=_predict_schema())
     async def predict(query: Annotated[NoQuery, Query()], request: Request) -> Response:
-        """Give each triple a score, a probability with an interval, and a decision."""
+        """Give each triple a score, a probability with an interval, and a decision.
+
+        `about` says what the probabilities are about. 50 unknown triples or more are first compared with calibration
+        triples, which takes seconds.
+        """
         now, body = served.current, await request.body()
-        if len(body) <= AT_ONCE:
-            return _predicted(now, body)
-        return await run_in_threadpool(_predicted, now, body)
+        if len(body) <= AT_ONCE and len((asked := read_body(body, PredictRequest)).triples) < FEWEST_ROWS:
+            return _predicted(now, asked)
+        return await run_in_threadpool(lambda: _predicted(now, read_body(body, PredictRequest)))
 
     @app.get("/answers")
     def answers(query: Annotated[AnswersQuery, Query()]) -> Response:
@@ -71,10 +77,12 @@ def create_app(served: Served) -> FastAPI:
 
     @app.post("/file")
     async def file(query: Annotated[FileQuery, Query()], request: Request) -> Response:
-        """Answer the candidates of a file, which is the body of the request, with a file of the same format."""
+        """Answer the candidates of a file, which is the body of the request, with a file of the same format.
+
+        The header `about` says what the probabilities are about.
+        """
         now, body = served.current, await request.body()
-        conditions = now.answers.under(query.base_rate, query.threshold, query.at_least)
-        return await run_in_threadpool(_answer_file, conditions, query.format, body)
+        return await run_in_threadpool(_answer_file, now, query, body)
 
     @app.get("/health")
     def health(query: Annotated[NoQuery, Query()]) -> dict[str, Any]:
@@ -92,17 +100,23 @@ def _predict_schema() -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
-def _answer_file(answers: Answers, ending: str, body: bytes) -> Response:
-    def answer(source: Path, target: Path) -> None:
-        with sink(target) as write:
-            rows = 0
-            for block in read_candidates(source):
-                write(answers.table(block.names))
-                rows += len(block.names)
-        if not rows:
-            raise InputError(f"{source} has no rows: it must have at least one triple")
+def _answer_file(now: Answerer, query: FileQuery, body: bytes) -> Response:
+    answers = now.answers.under(query.base_rate, query.threshold, query.at_least)
+    about: list[str] = []
 
-    return answer_file(body, "candidates", ending, answer)
+    def answer(source: Path, target: Path) -> None:
+        named = [block.names.select(COLUMNS) for block in read_candidates(source)]
+        if not sum(map(len, named)):
+            raise InputError(f"{source} has no rows: it must have at least one triple")
+        found = now.file_answer(answers, pa.concat_tables(named), query.base_rate)
+        about.append(as_sentence(found.about))
+        with sink(target) as write:
+            for block in read_candidates(source):
+                write(found.table(answers, block.names))
+
+    response = answer_file(body, "candidates", query.format, answer)
+    response.headers["about"] = about[0]
+    return response
 
 
 def _ranked(now: Answerer, query: AnswersQuery) -> Response:
@@ -114,11 +128,12 @@ def _ranked(now: Answerer, query: AnswersQuery) -> Response:
     return _response(now, by, found.table, {"about": found.about, "true": found.count and asdict(found.count)})
 
 
-def _predicted(now: Answerer, body: bytes) -> Response:
-    request = read_body(body, PredictRequest)
+def _predicted(now: Answerer, request: PredictRequest) -> Response:
     answers = now.answers.under(request.base_rate, request.threshold, request.at_least)
-    rows = [(triple.subject, triple.predicate, triple.object) for triple in request.triples]
-    return _response(now, answers, answers.table(table_of(rows)))
+    names = table_of([(triple.subject, triple.predicate, triple.object) for triple in request.triples])
+    found = now.file_answer(answers, names, request.base_rate)
+    by = replace(answers, model=found.model)
+    return _response(now, by, found.table(answers, names), {"about": [as_sentence(found.about)]})
 
 
 def _response(now: Answerer, answers: Answers, table: pa.Table, further: dict[str, object] | None = None) -> Response:

@@ -8,11 +8,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar, cast
 
+import pyarrow as pa
+
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.config import ExplainConfig, PredictConfig
+from kgcore.datasets.formats.base import COLUMNS
 from kgcore.errors import InputError, KgcalError, first_line
+from kgcore.loaded import LoadedModel
 from kgcore.population.answers import explainer_of
 from kgcore.population.calibration import Calibration
+from kgcore.population.files import FileAnswer
+from kgcore.population.population import FEWEST_ROWS
 from kgcore.prediction.answers import Answers, table_of
 from kgcore.prediction.explanation import Explainer
 from tasks.jobs.calibrated_model import Ask, FoundModel, find_calibrated_model, locate
@@ -21,6 +27,7 @@ from tasks.jobs.population import Stated, calibrate_to_missing
 from tasks.jobs.request import Answering
 from tasks.serving.follow import Followed
 from tasks.serving.names import Names
+from tasks.tracking.keys import digest
 
 MOST_KEPT = 8  # explainers, and calibrations to missing facts
 Kept = TypeVar("Kept")
@@ -64,7 +71,7 @@ class Answerer:
             return None
         by, key = Answering(self.found, self.found.model, "", "cpu"), (predicate, stated)
         with nullcontext() if key in self._cache else self._lock:
-            return self._kept(key, lambda: calibrate_to_missing(by, predicate, stated))
+            return _kept(self._cache, key, lambda: calibrate_to_missing(by, predicate, stated))
 
     def explainer(self, predicate: str, base_rate: float | None, completeness: str, missing: bool) -> Explainer:
         """Return the explainer of `calibration`, if missing facts are asked about, or of the stored model.
@@ -75,34 +82,55 @@ class Answerer:
         """
         if not (missing or completeness):
             model = self.found.model if base_rate is None else self.found.model.at(base_rate)
-            return self._kept(("explainer", base_rate), lambda: Explainer(model, self.sample, ExplainConfig()))
+            return _kept(self._cache, ("explainer", base_rate), lambda: Explainer(model, self.sample, ExplainConfig()))
         calibration = self.calibration(predicate, base_rate, completeness)
         if calibration is None:
             raise InputError("missing is true, but nothing says how many facts are missing: state completeness")
         key = ("explainer", predicate, self._stated_by(base_rate, completeness))
-        return self._kept(key, lambda: explainer_of(calibration))
+        return _kept(self._cache, key, lambda: explainer_of(calibration))
+
+    def file_answer(self, answers: Answers, names: pa.Table, base_rate: float | None) -> FileAnswer:
+        """Return who answers the triples of a request: see `LoadedModel.answer_of`. The last ones are kept.
+
+        A first comparison takes seconds, and one that calibrates up to minutes; a further request for it waits.
+        """
+        if len(names) < FEWEST_ROWS:
+            return self.loaded.answer_of(answers, names, base_rate)
+        key = digest([base_rate, answers.at_least, *(names[name].to_pylist() for name in COLUMNS)])
+        with nullcontext() if key in self._files else self._lock:
+            return _kept(self._files, key, lambda: self.loaded.answer_of(answers, names, base_rate))
 
     def _stated_by(self, base_rate: float | None, completeness: str) -> Stated:
         stated = Stated(completeness, base_rate)
         return stated if stated.is_given else self.stated
 
-    def _kept(self, key: object, made: Callable[[], Kept]) -> Kept:
-        """Return what is kept under a key. It is made at its first use, because its tables take time."""
-        kept = self._cache.get(key)
-        if kept is None:
-            kept = made()
-            if len(self._cache) >= MOST_KEPT:
-                self._cache.clear()
-            self._cache[key] = kept
-        return cast(Kept, kept)
+    @cached_property
+    def loaded(self) -> LoadedModel:
+        """The model that answers files, which keeps the tables of its evidence."""
+        return LoadedModel(self.found.model)
 
     @cached_property
     def _cache(self) -> dict[object, object]:
         return {}
 
     @cached_property
+    def _files(self) -> dict[object, object]:
+        return {}
+
+    @cached_property
     def _lock(self) -> threading.Lock:
         return threading.Lock()
+
+
+def _kept(cache: dict[object, object], key: object, made: Callable[[], Kept]) -> Kept:
+    """Return what is kept under a key. It is made at its first use, because its tables take time."""
+    kept = cache.get(key)
+    if kept is None:
+        kept = made()
+        if len(cache) >= MOST_KEPT:
+            cache.clear()
+        cache[key] = kept
+    return cast(Kept, kept)
 
 
 class Served(Followed[Answerer]):

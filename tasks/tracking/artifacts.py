@@ -190,6 +190,7 @@ DISAGREEMENT: "Artifact[tuple[Triples, dict[str, Floats]]]" = Artifact(
     "ensemble", "disagreement.parquet", _later("read_disagreement"), _write_disagreement
 )
 
+DIFFERENCE: Artifact[dict[str, float]] = _json("comparison", "difference.json")
 SURVEY: "Artifact[Survey]" = Artifact("survey", "survey", _read_survey, _write_survey)
 EXAM: "Artifact[Exam]" = Artifact("exam", "exam.parquet", _read_exam, _write_exam)
 MANIFEST: Artifact[dict[str, str]] = _json("pipeline", "manifest.json")

@@ -1,12 +1,18 @@
-"""How like a file is to calibration triples: alike, overlapping, apart, and too few."""
+"""How like a file is to calibration triples: alike, or apart; and the calibration triples that are drawn anew."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
 from kgcore.arrays import Floats, Triples
+from kgcore.calibration.bound import CorruptionSettings
+from kgcore.errors import InputError
 from kgcore.evidence.table import Evidence
-from kgcore.population.likeness import Likeness, likeness, separation
+from kgcore.population.likeness import CalibrationTriples, SampleDifference, difference, separation, true_share
+from tests.core.calibrated_models import calibrated
+from tests.core.populations import graph_with_labels
 
 NAMES = ("score", "degree")
 
@@ -17,9 +23,9 @@ def drawn(rng: np.random.Generator, n: int, centre: float = 0.0, predicate: int 
     return np.column_stack([rng.integers(10**6, size=n), np.full(n, predicate), rng.integers(10**6, size=n)]), values
 
 
-def compared(rows: tuple[Triples, Floats], calibration: tuple[Triples, Floats], seed: int = 0) -> Likeness:
+def compared(rows: tuple[Triples, Floats], calibration: tuple[Triples, Floats], seed: int = 0) -> SampleDifference:
     samples = [(triples, Evidence(NAMES, values.astype(np.float32))) for triples, values in (rows, calibration)]
-    return likeness(samples[0], samples[1], np.ones(len(calibration[0])), np.random.default_rng(seed))
+    return difference(samples[0], samples[1], np.ones(len(calibration[0])), np.random.default_rng(seed))
 
 
 def joined(*parts: tuple[Triples, Floats]) -> tuple[Triples, Floats]:
@@ -32,8 +38,6 @@ def test_files_that_are_drawn_as_the_calibration_triples_are_alike(n: int) -> No
         rng = np.random.default_rng(seed)
         found = compared(drawn(rng, n), drawn(rng, 800), seed)
         assert found.alike
-        assert found.outside == 0
-        assert found.effective == pytest.approx(800)
 
 
 def test_other_shares_of_the_predicates_are_no_difference() -> None:
@@ -41,8 +45,6 @@ def test_other_shares_of_the_predicates_are_no_difference() -> None:
     rows = joined(drawn(rng, 300, 0.0, 0), drawn(rng, 20, 3.0, 1))
     found = compared(rows, joined(drawn(rng, 60, 0.0, 0), drawn(rng, 800, 3.0, 1), drawn(rng, 50, 0.0, 2)))
     assert found.alike
-    assert found.weights[-50:].tolist() == [0] * 50
-    np.testing.assert_allclose(found.weights[:60].sum() / found.weights.sum(), 300 / 320)
 
 
 def test_an_entity_that_only_the_file_has_is_no_difference() -> None:
@@ -57,35 +59,34 @@ def test_an_entity_that_only_the_file_has_is_no_difference() -> None:
     assert compared(*parts).alike
 
 
-def test_weights_of_overlapping_samples_are_the_density_ratio() -> None:
+def test_the_auroc_of_samples_that_differ_is_that_of_their_densities() -> None:
     rng = np.random.default_rng(1)
-    rows, calibration = drawn(rng, 2_000, 0.7), drawn(rng, 2_000)
-    found = compared(rows, calibration)
+    found = compared(drawn(rng, 2_000, 0.7), drawn(rng, 2_000))
     assert not found.alike
-    assert found.overlaps
     assert found.low < 0.69 < found.high  # Phi(0.7 / sqrt 2)
-    x, w = calibration[1][:, 0], found.weights
-    assert np.average(x, weights=w) == pytest.approx(0.7, abs=0.12)
-    ratio = np.exp(0.7 * x - 0.7**2 / 2)
-    assert np.corrcoef(np.log(w), np.log(ratio))[0, 1] > 0.9
-    assert found.effective == pytest.approx(ratio.sum() ** 2 / (ratio**2).sum(), rel=0.25)
+    assert str(found).startswith("AUROC 0.6")
 
 
-def test_samples_that_are_apart_do_not_overlap() -> None:
-    rng = np.random.default_rng(2)
-    found = compared(drawn(rng, 500, 5.0), drawn(rng, 1_000))
-    assert found.auroc > 0.95
-    assert not found.alike
-    assert not found.overlaps
-    assert "AUROC" in str(found)
-
-
-def test_a_file_of_other_predicates_is_outside() -> None:
+def test_samples_without_a_common_predicate_cannot_be_compared() -> None:
     rng = np.random.default_rng(3)
-    found = compared(drawn(rng, 100, 0.0, 1), drawn(rng, 100, 0.0, 0))
-    assert (found.outside, found.effective) == (1.0, 0.0)
-    assert not found.alike
-    assert not found.overlaps
+    with pytest.raises(InputError, match="have no common predicate"):
+        compared(drawn(rng, 100, 0.0, 1), drawn(rng, 100, 0.0, 0))
+
+
+@pytest.mark.parametrize("kind", ["ground_truth", "synthetic"])
+def test_calibration_triples_are_those_of_validation_at_the_base_rate(kind: str) -> None:
+    """Corruptions are drawn anew, by the strategy of the calibrator; known facts of all splits are none of them."""
+    graph = graph_with_labels()
+    settings = CorruptionSettings({"uniform": 1.0}, "object", True) if kind == "synthetic" else None
+    model = calibrated(graph)
+    model = replace(model, calibrator=replace(model.calibrator, negatives=kind, corruptions=settings))
+    rows = graph.test.triples[graph.test.triples[:, 1] == 1]
+    triples, truth = CalibrationTriples(model).drawn(rows[:, 1], np.random.default_rng(0))
+    assert set(triples[:, 1]) == {1}
+    assert graph.index(graph.valid.positives).contains(triples).tolist() == (truth == 1).tolist()
+    false = triples[truth == 0]
+    assert not graph.all_known.contains(false).any()
+    assert graph.index(graph.valid.negatives).contains(false).all() == (kind == "ground_truth")
 
 
 def test_the_auroc_and_its_error_are_those_of_other_formulas() -> None:
@@ -104,3 +105,19 @@ def test_the_auroc_and_its_error_are_those_of_other_formulas() -> None:
     assert error == pytest.approx(np.std(again), rel=0.15)
     doubled = separation(np.r_[z, z], np.r_[is_row, is_row], np.r_[weights, weights], np.r_[triples, triples])
     assert doubled == pytest.approx((auroc, error))  # a copy of each row, with its subject, says nothing new
+
+
+@pytest.mark.parametrize("share", [0.05, 0.5])
+def test_the_share_of_true_rows_is_found_if_both_kinds_score_as_in_calibration(share: float) -> None:
+    """Predicates have other scores, and another part of the rows than of the calibration triples."""
+    rng = np.random.default_rng(5)
+
+    def scored(true: int, false: int, predicate: int) -> tuple[Triples, Floats]:
+        triples, values = drawn(rng, true + false, 10.0 * predicate, predicate)
+        return triples, values[:, 0] + 1.5 * (np.arange(true + false) < true)
+
+    truth = np.tile(np.r_[np.ones(500), np.zeros(500)], 2)
+    calibration = joined(scored(500, 500, 0), scored(500, 500, 1))
+    rows = joined(scored(int(3_000 * share), int(3_000 * (1 - share)), 0), scored(10, 10, 1))
+    assert true_share(rows, calibration, truth) == pytest.approx(share, abs=0.05)
+    assert true_share((rows[0], rows[1] - 99), calibration, truth) == 0.001

@@ -229,13 +229,22 @@ def test_a_file_is_calibrated_to_its_rows_or_refused(trained: Trained, tmp_path:
     assert "no probabilities: the triples are unlike the calibration triples (AUROC" in text
     assert "expected" not in runs_of(trained.kgcal, "predict")[-1].data.metrics
 
+    assert "comparison re-used" in answered(*synthetic)[1]
     stated, text = answered(*synthetic, "--completeness", "0.9")
     assert "true by the stated completeness 0.9, and are calibrated to these with" in text
     assert 0 < stated["probability"].sum() < len(stated) / 2
-    assert runs_of(trained.kgcal, "predict")[-1].data.metrics["expected"] == pytest.approx(stated["probability"].sum())
+    metrics = runs_of(trained.kgcal, "predict")[-1].data.metrics
+    assert metrics["expected"] == pytest.approx(stated["probability"].sum())
+    assert metrics["expected_low"] < metrics["expected"] < metrics["expected_high"]
+    assert f" expected to be true (95 % interval: {metrics['expected_low']:,.0f} to " in text
     again, text = answered(*synthetic, "--completeness", "0.9")
     assert "survey    re-used" in text
     pd.testing.assert_frame_equal(again, stated, check_exact=True)
+
+    selected = trained.kgcal("predict", str(file), *synthetic, "--fdr", "0.1")
+    assert selected.returncode == 2
+    assert "nothing limits the share of false ones among the selected" in selected.stderr
+    assert "like the calibration triples (AUROC" in selected.stderr
 
 
 @pytest.mark.long

@@ -157,6 +157,21 @@ def test_a_file_is_answered_with_a_file(client: TestClient, served: Served, tmp_
     assert len(answers) == 20
 
 
+def test_many_unknown_triples_are_compared_with_the_calibration_triples(client: TestClient) -> None:
+    people = [f"person_{number}" for number in range(1, 10)]
+    rows = [{"subject": s, "predicate": "parent_of", "object": o} for s in people for o in people if s != o]
+    found = client.post("/predict", json={"triples": rows}).json()
+    [about] = found["about"]
+    assert about.startswith("No probabilities: the triples are unlike the calibration triples (AUROC 0.")
+    assert {row["probability"] for row in found["answers"]} == {None}
+    done = client.post("/file", params={"format": "csv"}, content=pd.DataFrame(rows).to_csv(index=False).encode())
+    assert done.headers["about"] == about
+    assert pd.read_csv(io.BytesIO(done.content))["probability"].isna().all()
+    few = client.post("/predict", json={"triples": rows[:2]}).json()
+    assert " of the 2 triples are new to the graph: too few to compare" in few["about"][0]
+    assert all(row["probability"] for row in few["answers"])
+
+
 TRIPLE = {"subject": "a", "predicate": "p", "object": "b"}
 
 

@@ -11,6 +11,7 @@ from flows.calibrate_scores import calibrate_scores
 from flows.discover import discover
 from flows.ensemble import ensemble
 from flows.pipeline import pipeline
+from flows.predict import predict
 from flows.promote import promote
 from flows.tune import tune
 from kgcore.config import (
@@ -106,6 +107,13 @@ def candidates(home: Path) -> str:
     return str(home / "candidates.tsv")
 
 
+def pairs(home: Path) -> str:
+    """Write a file of pairs that the graph hardly knows."""
+    people = [f"person_{number}" for number in range(1, 12)]
+    (home / "pairs.tsv").write_text("".join(f"{s}\tcousin_of\t{o}\n" for s in people for o in people if s != o))
+    return str(home / "pairs.tsv")
+
+
 def second_model() -> StageRef:
     """Return the calibrate run of a second model, for the ensemble."""
     data = PREPARE(config=PrepareConfig(size=200))
@@ -144,16 +152,24 @@ def saved(module_home: Path) -> Saved:
             str(table), config=ScoresConfig(score="f", label="y", calibrators=("beta",), folds=2)
         )
         discover.fn(config=DiscoverConfig(top=5, completeness="0.9"))
+        predict.fn(candidates=[pairs(module_home)], calibrator="synthetic.per_relation", model=made.runs["calibrate"])
     [exam] = open_store().find(RunTags(stage="exam"))
     [survey] = open_store().find(RunTags(stage="survey"))
+    [comparison] = open_store().find(RunTags(stage="comparison"))
     found.runs = made.runs | {"pipeline": made.pipeline, "ensemble": pooled.run, "tune": searched.run}
-    found.runs |= {"exam": exam.run_id, "survey": survey.run_id, CALIBRATE_SCORES: scores.run}
+    found.runs |= {
+        "exam": exam.run_id,
+        "survey": survey.run_id,
+        "comparison": comparison.run_id,
+        CALIBRATE_SCORES: scores.run,
+    }
     return found
 
 
 def test_each_stage_has_handles_and_no_two_name_the_same_file() -> None:
     assert {handle.stage for handle in HANDLES.values()} == {stage.name for stage in STAGES} | {
         CALIBRATE_SCORES,
+        "comparison",
         "ensemble",
         "exam",
         "pipeline",

@@ -16,7 +16,7 @@ def show_discovery(console: Console, found: Discovered) -> None:
     parts = [f"the answer sets of {found.rows:,} kinds of queries {found.asked}", listed]
     if found.has_facts:
         parts[0] = f"{found.rows:,} missing {'fact' if found.rows == 1 else 'facts'} {found.asked}"
-        parts.append(_expected(found))
+        parts.append(found.expected_text)
     console.print(escape(", ".join(filter(None, parts))), soft_wrap=True)
     for note in found.notes:
         console.print(escape(note), soft_wrap=True)
@@ -26,13 +26,6 @@ def show_discovery(console: Console, found: Discovered) -> None:
     console.print(f"model: {found.model} ({found.calibrator}), base rate {found.base_rate_text}", soft_wrap=True)
     if found.output:
         console.print(f"the list: {found.output}", soft_wrap=True)
-
-
-def _expected(found: Discovered) -> str:
-    if found.expected is None or found.interval is None:
-        return ""
-    low, high = found.interval
-    return f"{found.expected:,.1f} expected to be true (95 % interval: {low:,.0f} to {high:,.0f})"
 
 
 def _facts(found: Discovered) -> Table:

@@ -22,7 +22,7 @@ def show_prediction(console: Console, made: Prediction) -> None:
     else:
         console.print(
             f"{made.rows:,} triples: {made.answered:,} answered, {made.accepted:,} with a probability above "
-            f"{made.threshold:g}, {made.known:,} known facts{_expected(made)}"
+            f"{made.threshold:g}, {made.known:,} known facts{', ' if made.expected_text else ''}{made.expected_text}"
         )
     for sentence in (made.about, *made.notes):
         if sentence:
@@ -45,10 +45,6 @@ def show_prediction(console: Console, made: Prediction) -> None:
     console.print(f"model: {made.model} ({made.calibrator}), base rate {made.base_rate_text}", soft_wrap=True)
     if made.output:
         console.print(f"answers: {made.output}", soft_wrap=True)
-
-
-def _expected(made: Prediction) -> str:
-    return "" if made.expected is None else f", {made.expected:,.1f} expected to be true"
 
 
 def _answer(row: Mapping[str, Any], threshold: float) -> str:

@@ -1,0 +1,79 @@
+"""Who answers a file: the calibrator if the rows are like its triples, one that is fitted to them, or nobody."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from kgcore.arrays import Triples
+from kgcore.graph import KnowledgeGraph, Split
+from kgcore.loaded import LoadedModel
+from kgcore.population.population import FEWEST_ROWS, unstored
+from kgcore.prediction.answers import NOT_STATED
+from tests.core.calibrated_models import calibrated
+from tests.core.populations import graph_with_labels
+
+WHOLE = graph_with_labels()
+HIDDEN = WHOLE.test.positives
+GRAPH = replace(WHOLE, test=Split(HIDDEN[:0], np.zeros(0)))
+ABOUT = "The probabilities are about triples like the labelled ones of validation, at the base rate 0.5"
+
+
+@pytest.fixture(scope="module")
+def model() -> LoadedModel:
+    return LoadedModel(calibrated(GRAPH, epochs=20))
+
+
+def false_rows(like: Triples, column: int, seed: int = 0) -> Triples:
+    """Return triples with another entity in a column, which are no facts."""
+    rows = like.copy()
+    rows[:, column] = np.random.default_rng(seed).integers(len(GRAPH.entities), size=len(rows))
+    rows = np.unique(unstored(WHOLE, rows), axis=0)
+    return rows[rows[:, 0] != rows[:, 2]]
+
+
+def named(graph: KnowledgeGraph, *parts: Triples) -> pd.DataFrame:
+    return graph.names_of(np.concatenate(parts))
+
+
+def test_the_calibrator_answers_rows_that_are_like_its_triples(model: LoadedModel) -> None:
+    rows = named(GRAPH, HIDDEN, false_rows(HIDDEN, 2))
+    answers = model.predict(rows)
+    assert answers["probability"].notna().all()
+    assert answers.attrs["about"].startswith(ABOUT)
+    assert "; the triples look like these (AUROC 0." in answers.attrs["about"]
+    triples, _ = GRAPH.number(rows)
+    q = model.calibrated.calibrator.predict(answers["score"], model.calibrated.trained.fingerprint(), triples[:, 1])
+    np.testing.assert_array_equal(answers["probability"], q)
+
+
+def test_nobody_answers_other_rows_unless_their_base_rate_is_stated(model: LoadedModel) -> None:
+    near = [np.column_stack([HIDDEN[:, :2], (HIDDEN[:, 0] + step) % len(GRAPH.entities)]) for step in (8, 9, 10)]
+    file = named(GRAPH, HIDDEN[:40], np.unique(unstored(WHOLE, np.concatenate(near)), axis=0))
+    refused = model.predict(file)
+    assert refused["probability"].isna().all()
+    assert refused["score"].notna().all()
+    assert set(refused["reason"]) == {NOT_STATED}
+    assert refused.attrs["about"].startswith(
+        "No probabilities: the triples are unlike the calibration triples (AUROC 0."
+    )
+    rate = 40 / len(file)
+    stated = model.predict(file, base_rate=rate)
+    assert stated["probability"].sum() == pytest.approx(40, rel=0.1)
+    assert stated["probability"].head(40).mean() > stated["probability"].tail(-40).mean()
+    assert f"405 candidates, 40 of them true by the stated base rate {rate:.6g}" in stated.attrs["about"]
+
+
+@pytest.mark.parametrize("count", [1, FEWEST_ROWS - 1])
+def test_a_few_rows_are_not_compared(model: LoadedModel, count: int) -> None:
+    answers = model.predict(named(GRAPH, HIDDEN[:count]))
+    assert answers["probability"].notna().all()
+    assert answers.attrs["about"].startswith(ABOUT)
+    assert ("triples are new to the graph: too few to compare" in answers.attrs["about"]) == (count > 1)
+
+
+def test_stored_rows_are_not_compared(model: LoadedModel) -> None:
+    answers = model.predict(named(GRAPH, GRAPH.valid.positives, HIDDEN[:60]))
+    assert "; 0 of the " in answers.attrs["about"]
+    assert answers["probability"].notna().all()
