@@ -1,24 +1,26 @@
 """The abstract class that every calibrator implements. Every calibrator is a scikit-learn classifier."""
 
 from abc import ABC, abstractmethod
-from inspect import signature
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import Tags
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kgcore.arrays import Floats, Ints, Probabilities, Scores, as_floats
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.errors import InputError
 
 
-class Calibrator(ABC):
+class Calibrator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no types
     """A map from raw scores to probabilities, non-decreasing in the score. Its input is never a probability.
 
     To scikit-learn it is a classifier with one feature, the score: `fit`, `predict` and `predict_proba` take any two
     classes, weights and a data frame, and check them. kgcal itself calls `fit_sample` and `calibrate_of` with arrays
-    that are checked already, so a question to a model does not load scikit-learn, which takes half a second. It is
-    therefore no base class: the methods that it asks for are here.
+    that are checked already.
 
     Constructor arguments are settings of the fit; each has a default. A fitted parameter is an attribute that ends with
     an underscore.
@@ -43,9 +45,6 @@ class Calibrator(ABC):
         Raises ValueError for values out of range and for one class or more than two, FitError if the fit does not
         converge.
         """
-        from sklearn.utils.multiclass import type_of_target
-        from sklearn.utils.validation import validate_data
-
         columns, targets = validate_data(self, _as_columns(X), y, dtype=np.float64)
         if (kind := type_of_target(targets, input_name="y", raise_unknown=True)) != "binary":
             raise InputError(f"Only binary classification is supported. The type of the target is {kind}.")
@@ -69,8 +68,6 @@ class Calibrator(ABC):
         If the calibrator is `by_predicate` and X has scores alone, the map that all predicates share is used. Raises
         ValueError for other columns than those of the fit, and NotFittedError before the fit.
         """
-        from sklearn.utils.validation import check_is_fitted, validate_data
-
         check_is_fitted(self)
         columns = validate_data(self, _as_columns(X), reset=False, dtype=np.float64)
         q = self.calibrate_of(*self._scores_and_predicates(columns))
@@ -81,22 +78,6 @@ class Calibrator(ABC):
         true = self.predict_proba(X)[:, 1] > 0.5
         classes: npt.NDArray[Any] = self.classes_[true.astype(np.int64)]
         return classes
-
-    def score(self, X: npt.ArrayLike, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> float:
-        """Return the accuracy of `predict`, in [0, 1]. The arguments are those of `fit`."""
-        weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-        return float(np.average(self.predict(X) == np.asarray(y), weights=weights))
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the constructor arguments by name."""
-        return {name: getattr(self, name) for name in signature(type(self)).parameters}
-
-    def set_params(self, **parameters: Any) -> Self:
-        """Set constructor arguments, and return the calibrator. Raises InputError for an unknown name."""
-        if unknown := parameters.keys() - self.get_params().keys():
-            raise InputError(f"{type(self).__name__} has no setting {', '.join(sorted(unknown))}")
-        vars(self).update(parameters)
-        return self
 
     @abstractmethod
     def fit_sample(self, sample: CalibrationSample) -> Self:
@@ -146,10 +127,8 @@ class Calibrator(ABC):
             )
         return columns[:, 0], predicates.astype(np.int64)
 
-    def __sklearn_tags__(self) -> Any:
-        from sklearn.base import BaseEstimator, ClassifierMixin
-
-        tags = type("Classifier", (ClassifierMixin, BaseEstimator), {})().__sklearn_tags__()
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
         tags.input_tags.one_d_array = True
         tags.classifier_tags.multi_class = False
         return tags

@@ -84,13 +84,6 @@ def test_a_pipeline_whose_stages_are_re_used_loads_nothing_that_computes_and_no_
     assert not modules & (COMPUTING | {"prefect"})
 
 
-def test_a_question_loads_no_scikit_learn(calculated: Path) -> None:
-    output, modules = loaded(calculated, "predict", "person_1", "spouse_of", "person_2")
-    assert "spouse_of" in output
-    assert "torch" in modules
-    assert not modules & {"sklearn", "scipy.stats", "matplotlib", "prefect"}
-
-
 def test_a_re_used_pipeline_loads_prefect_if_a_server_may_be_named(calculated: Path) -> None:
     _, named = loaded(calculated, *SMALL, PREFECT_API_URL="http://127.0.0.1:9/api")
     assert "prefect" in named
