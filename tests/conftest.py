@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from kgcore.config import CorruptGiven, EvaluateGiven
 from kgcore.graph import KnowledgeGraph, Split
 
 gc.set_threshold(100_000, 50, 100)  # with the libraries loaded, each collection looks at a million objects
@@ -34,12 +35,15 @@ def pytest_sessionfinish() -> None:
     gc.freeze()
 
 
-TINY = {"--size": "300", "--k": "16", "--epochs": "20", "--batch-size": "128"}
+TINY_TRAINING = ("--k", "16", "--epochs", "20", "--batch-size", "128")
+# With so few corruptions no trees are fitted to hidden facts among them; tests/stages/test_handles.py fits these trees.
+FEW_CORRUPTIONS = CorruptGiven(calibration_eta="3")
+FEW_REPLICATES = EvaluateGiven(bootstrap_replicates=50)
 
 
 def tiny_options() -> list[str]:
     """Return options with which the whole pipeline takes a few seconds."""
-    return [part for pair in TINY.items() for part in pair]
+    return ["--size", "300", *TINY_TRAINING, "--calibration-eta", "3", "--bootstrap-replicates", "50"]
 
 
 def use_home(folder: Path, patch: pytest.MonkeyPatch) -> None:

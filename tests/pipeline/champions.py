@@ -82,7 +82,7 @@ def _promoted() -> PipelineSummary:
     results = pipeline.fn(
         prepare=PrepareGiven(size=300),
         train=TrainGiven(k=16, epochs=30, batch_size=128),
-        corrupt=CorruptGiven(calibration_strategy={"uniform": 1.0}),
+        corrupt=CorruptGiven(calibration_strategy={"uniform": 1.0}, calibration_eta="3"),
         calibrate=CalibrateGiven(base_rate=0.4, calibrators=("beta",)),
     )
     [decision] = promote.fn(dataset="family")

@@ -115,7 +115,7 @@ def test_a_folder_of_ones_own_needs_no_labelled_negatives(tmp_path: Path) -> Non
     kgcal, folder = Kgcal(tmp_path), write_folder(tmp_path / "mine")
     results = kgcal.results(
         *("--dataset", str(folder), "--preset", "default", "--k", "8", "--epochs", "3", "--base-rate", "0.2"),
-        *("--calibrators", "smoothed_isotonic"),
+        *("--calibrators", "smoothed_isotonic", "--calibration-eta", "3"),
     )
     assert results["dataset"] == "mine"
     assert "ground_truth" not in results["metrics"]

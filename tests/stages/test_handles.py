@@ -16,6 +16,7 @@ from flows.tune import tune
 from kgcore.config import (
     CalibrateConfig,
     CalibrateGiven,
+    CorruptConfig,
     DiscoverConfig,
     EvaluateGiven,
     EvidenceGiven,
@@ -27,6 +28,7 @@ from kgcore.config import (
     TrainGiven,
     TuneConfig,
 )
+from kgcore.config.survey import SurveyConfig
 from kgcore.external.calibrator import ScoreCalibrator
 from tasks.jobs import exam as exam_job
 from tasks.jobs import log_scores as scores_job
@@ -110,7 +112,7 @@ def second_model() -> StageRef:
     """Return the calibrate run of a second model, for the ensemble."""
     data = PREPARE(config=PrepareConfig(size=200))
     model = TRAIN(data, config=TrainConfig(k=8, epochs=4, batch_size=128))
-    scores = SCORE(model, CORRUPT(data, model))
+    scores = SCORE(model, CORRUPT(data, model, config=CorruptConfig(calibration_eta="3")))
     return CALIBRATE(scores, config=CalibrateConfig(base_rate=0.5, calibrators=("platt",)))
 
 
@@ -121,6 +123,8 @@ def saved(module_home: Path) -> Saved:
     prepare, tiny = PrepareGiven(size=200), {"k": 8, "epochs": 4, "batch_size": 128}
     with pytest.MonkeyPatch.context() as patch:
         record(patch, found)
+        patch.setitem(SurveyConfig.__init__.__kwdefaults__, "survey_top", 12_000)
+        patch.setattr("kgcore.population.survey.SAMPLE", (2_000, 6_000))
         other = second_model()
         patch.setattr("tasks.stages.evidence.FEWEST", 100)
         made = pipeline.fn(
@@ -163,6 +167,11 @@ def test_each_stage_has_handles_and_no_two_name_the_same_file() -> None:
     places = [(handle.stage, handle.path) for handle in (WRITTEN | UNSEEN).values()]
     assert len(set(places)) == len(places)
     assert HANDLES.keys() - WRITTEN.keys() - MODELS.keys() - UNSEEN.keys() == PARTS
+
+
+def test_the_graph_has_hidden_facts_among_its_corruptions(saved: Saved) -> None:
+    """So the scores have all columns that a score table can have."""
+    assert saved.values[artifacts.SCORES].hidden_log_odds is not None
 
 
 def test_every_handle_is_saved_by_its_stage(saved: Saved) -> None:
