@@ -17,6 +17,7 @@ from kgcore.config import (
     CalibrateConfig,
     CalibrateGiven,
     CorruptConfig,
+    CorruptGiven,
     DiscoverConfig,
     EvaluateGiven,
     EvidenceGiven,
@@ -28,7 +29,6 @@ from kgcore.config import (
     TrainGiven,
     TuneConfig,
 )
-from kgcore.config.survey import SurveyConfig
 from kgcore.external.calibrator import ScoreCalibrator
 from tasks.jobs import exam as exam_job
 from tasks.jobs import log_scores as scores_job
@@ -48,6 +48,7 @@ from tasks.tracking.labels import CALIBRATE_SCORES
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import Store, open_store
 from tests.core.scored_rows import table_of_scores, written
+from tests.few_trees import few_trees
 from tests.stages.equality import assert_same
 
 HANDLES = {name: handle for name, handle in vars(artifacts).items() if isinstance(handle, Artifact | ModelFiles)}
@@ -112,7 +113,7 @@ def second_model() -> StageRef:
     """Return the calibrate run of a second model, for the ensemble."""
     data = PREPARE(config=PrepareConfig(size=200))
     model = TRAIN(data, config=TrainConfig(k=8, epochs=4, batch_size=128))
-    scores = SCORE(model, CORRUPT(data, model, config=CorruptConfig(calibration_eta="3")))
+    scores = SCORE(model, CORRUPT(data, model, config=CorruptConfig(calibration_eta="10")))
     return CALIBRATE(scores, config=CalibrateConfig(base_rate=0.5, calibrators=("platt",)))
 
 
@@ -123,13 +124,13 @@ def saved(module_home: Path) -> Saved:
     prepare, tiny = PrepareGiven(size=200), {"k": 8, "epochs": 4, "batch_size": 128}
     with pytest.MonkeyPatch.context() as patch:
         record(patch, found)
-        patch.setitem(SurveyConfig.__init__.__kwdefaults__, "survey_top", 12_000)
-        patch.setattr("kgcore.population.survey.SAMPLE", (2_000, 6_000))
+        few_trees(patch)
         other = second_model()
         patch.setattr("tasks.stages.evidence.FEWEST", 100)
         made = pipeline.fn(
             prepare=prepare,
             train=TrainGiven(model="distmult", **tiny),
+            corrupt=CorruptGiven(calibration_eta="10"),
             calibrate=CalibrateGiven(base_rate=0.5, calibrators=("per_relation", "boosted_trees"), combine_folds=2),
             evaluate=EvaluateGiven(bootstrap_replicates=50),
             match=MatchGiven(candidates=candidates(module_home), match_eta=2, match_replicates=20),
