@@ -74,6 +74,16 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.fixture(scope="module")
+def quick_trees() -> Iterator[None]:
+    """Fit few trees in the tests of a module."""
+    from tests.few_trees import few_trees
+
+    with pytest.MonkeyPatch.context() as patch:
+        few_trees(patch)
+        yield
+
+
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(7)

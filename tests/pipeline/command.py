@@ -21,7 +21,7 @@ from tasks.tracking.record import RunTags
 from tests.pipeline.forks import CHECKOUT, UNSET, Forks
 from tests.pipeline.migrations import read_migrations_once
 
-FORKS, FORKS_WITH_SMALL_SURVEYS = Forks(), Forks("tests.pipeline.small_surveys")
+FORKS, FORKS_WITH_FEW_TREES = Forks(), Forks("tests.pipeline.with_few_trees")
 read_migrations_once()
 ALL_STAGES = [stage.name for stage in STAGES]
 # the stages of a pipeline without candidates, without a race, and with too few labels for evidence

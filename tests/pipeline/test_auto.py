@@ -42,7 +42,7 @@ PORTFOLIO = {
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def folder(quick_trees: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Write a folder of triples, and use a home and a portfolio of two settings beside the usual ones."""
     home = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:
@@ -52,7 +52,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def run(folder: Path, **settings: object) -> PipelineSummary:
-    quick = {"corrupt": FEW_CORRUPTIONS, "calibrate": CalibrateGiven(calibrators=("platt",)), "evaluate": FEW_REPLICATES}
+    quick = {
+        "corrupt": FEW_CORRUPTIONS,
+        "calibrate": CalibrateGiven(calibrators=("platt",)),
+        "evaluate": FEW_REPLICATES,
+    }
     return pipeline.fn(prepare=PrepareGiven(dataset=str(folder)), **{"train": TINY, **quick, **settings})
 
 

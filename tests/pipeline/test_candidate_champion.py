@@ -20,7 +20,7 @@ from tests.folders import TEST, write_folder
 
 
 @pytest.fixture(scope="module")
-def calibrate_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def calibrate_run(quick_trees: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Run a pipeline on a graph without labels, calibrated to candidates of which 43 % are true."""
     home = tmp_path_factory.mktemp("home")
     folder, file = write_folder(home / "mine"), home / "asked.tsv"

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from distributed import LocalCluster
 
-from tests.pipeline.command import FORKS_WITH_SMALL_SURVEYS, Kgcal, client_of, runs_of
+from tests.pipeline.command import FORKS_WITH_FEW_TREES, Kgcal, client_of, runs_of
 from tests.pipeline.finished import finished
 
 TRIPLE = ["subject", "predicate", "object"]
@@ -25,7 +25,7 @@ class Trained:
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     kgcal, _ = finished(tmp_path_factory.mktemp("discover"))
-    kgcal.forks = FORKS_WITH_SMALL_SURVEYS
+    kgcal.forks = FORKS_WITH_FEW_TREES
     [test] = (kgcal.home / "datasets").glob("*/test.txt")
     return Trained(kgcal, test)
 
@@ -41,7 +41,7 @@ def discovered(trained: Trained, *options: str, file: str = "facts.parquet") -> 
 STATED = ("--completeness", "0.9")
 
 
-@pytest.mark.parametrize("options", [("--predicate", "born_in"), ("--top", "30")])
+@pytest.mark.parametrize("options", [("--predicate", "born_in", "--top", "40"), ("--top", "30")])
 def test_the_facts_are_missing_and_in_the_order_of_their_probabilities(
     trained: Trained, options: tuple[str, ...]
 ) -> None:

@@ -34,7 +34,7 @@ from tasks.tracking.store import open_store
 from tests.conftest import FEW_CORRUPTIONS, FEW_REPLICATES
 from tests.folders import write_folder
 
-pytestmark = [pytest.mark.long, pytest.mark.usefixtures("home")]
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("quick_trees", "home")]
 
 
 def calibrated(

@@ -20,7 +20,7 @@ from tests.folders import ROWS, TEST, TRAIN, VALID, write_folder
 from tests.pipeline.command import tags_of
 from tests.pipeline.finished import copy_home
 
-pytestmark = pytest.mark.usefixtures("home")
+pytestmark = pytest.mark.usefixtures("quick_trees", "home")
 
 
 def client_of(home: Path) -> MlflowClient:

@@ -1,7 +1,0 @@
-"""A module for processes that run commands: with it, they fit few trees and make small surveys."""
-
-import pytest
-
-from tests.few_trees import few_trees
-
-few_trees(pytest.MonkeyPatch())
