@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from kgcore.config import CorruptGiven, EvaluateGiven
 from kgcore.graph import KnowledgeGraph, Split
 
 gc.set_threshold(100_000, 50, 100)  # with the libraries loaded, each collection looks at a million objects
@@ -34,12 +35,15 @@ def pytest_sessionfinish() -> None:
     gc.freeze()
 
 
-TINY = {"--size": "300", "--k": "16", "--epochs": "20", "--batch-size": "128"}
+TINY_TRAINING = ("--k", "16", "--epochs", "20", "--batch-size", "128")
+# With so few corruptions no trees are fitted to hidden facts among them; tests/stages/test_handles.py fits these trees.
+FEW_CORRUPTIONS = CorruptGiven(calibration_eta="3")
+FEW_REPLICATES = EvaluateGiven(bootstrap_replicates=50)
 
 
 def tiny_options() -> list[str]:
     """Return options with which the whole pipeline takes a few seconds."""
-    return [part for pair in TINY.items() for part in pair]
+    return ["--size", "300", *TINY_TRAINING, "--calibration-eta", "3", "--bootstrap-replicates", "50"]
 
 
 def use_home(folder: Path, patch: pytest.MonkeyPatch) -> None:
@@ -68,6 +72,16 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Create a KGCAL_HOME for one test."""
     use_home(tmp_path, monkeypatch)
     return tmp_path
+
+
+@pytest.fixture(scope="module")
+def quick_trees() -> Iterator[None]:
+    """Fit few trees in the tests of a module."""
+    from tests.few_trees import few_trees
+
+    with pytest.MonkeyPatch.context() as patch:
+        few_trees(patch)
+        yield
 
 
 @pytest.fixture

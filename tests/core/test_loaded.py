@@ -19,6 +19,7 @@ from kgcore.models.cohort import draw_cohort
 from kgcore.prediction.answers import ANSWERS, Answers
 from tests.core.calibrated_models import trained_on, with_calibrator, write_calibrated
 from tests.core.populations import graph_with_labels
+from tests.few_trees import few_trees
 
 NAMES = ["subject", "predicate", "object"]
 
@@ -233,8 +234,9 @@ def test_a_loaded_model_ranks_discovers_and_explains(small_graph: KnowledgeGraph
         loaded.discover("x")
 
 
-def test_a_loaded_model_lists_missing_facts(tmp_path: Path) -> None:
+def test_a_loaded_model_lists_missing_facts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their probabilities need a statement of how many are true; their order does not depend on it."""
+    few_trees(monkeypatch)
     write_calibrated(tmp_path, calibrated(graph_with_labels()))
     loaded = kgcore.load(tmp_path)
     ranked = loaded.discover(predicate="p1", top=7)

@@ -156,7 +156,7 @@ def test_a_group_is_in_one_split(seed: int) -> None:
     for row, code in zip(values.rows.tolist(), values.codes.tolist(), strict=True):
         if alone[row]:
             singles.setdefault(code, set()).add(place[tuple(rows[row].tolist())])
-    assert all(len(places - {"left_out"}) == 1 for places in singles.values())
+    assert all(len(places - {"left_out"}) <= 1 for places in singles.values())  # a whole group may be left out
 
 
 def test_families_of_predicates_by_hand() -> None:

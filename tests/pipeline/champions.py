@@ -1,9 +1,9 @@
 """A champion of the family graph, and labels that people give to new triples: with and without drift."""
 
+import json
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from tempfile import mkdtemp
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,7 @@ from kgcore.report.summary import PipelineSummary
 from tasks.jobs.calibrated_model import load
 from tasks.jobs.watch import WatchResult
 from tests.conftest import use_home
-from tests.pipeline.finished import copy_home
+from tests.pipeline.finished import copy_home, once, shared_folder
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Champion:
 
 
 def make_champion(home: Path) -> Champion:
-    """Return a champion in a home: a copy of the one that this process made first."""
+    """Return a champion in a home: a copy of the one that the test session made first."""
     first, results = _first_champion()
     copy_home(first, home)
     report = results.report.replace(str(first), str(home))
@@ -72,17 +72,18 @@ def make_champion(home: Path) -> Champion:
 @cache
 def _first_champion() -> tuple[Path, PipelineSummary]:
     """Run a pipeline and promote its best calibrator, in a home that no test gets."""
-    home = Path(mkdtemp(prefix="kgcal-champion-"))
+    home = shared_folder("champion")
     with pytest.MonkeyPatch.context() as patch:
         use_home(home, patch)
-        return home, _promoted()
+        text = once(home, lambda: json.dumps(_promoted().to_json()))
+    return home, PipelineSummary.from_json(json.loads(text))
 
 
 def _promoted() -> PipelineSummary:
     results = pipeline.fn(
         prepare=PrepareGiven(size=300),
         train=TrainGiven(k=16, epochs=30, batch_size=128),
-        corrupt=CorruptGiven(calibration_strategy={"uniform": 1.0}),
+        corrupt=CorruptGiven(calibration_strategy={"uniform": 1.0}, calibration_eta="3"),
         calibrate=CalibrateGiven(base_rate=0.4, calibrators=("beta",)),
     )
     [decision] = promote.fn(dataset="family")

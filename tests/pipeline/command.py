@@ -21,7 +21,7 @@ from tasks.tracking.record import RunTags
 from tests.pipeline.forks import CHECKOUT, UNSET, Forks
 from tests.pipeline.migrations import read_migrations_once
 
-FORKS = Forks()
+FORKS, FORKS_WITH_FEW_TREES = Forks(), Forks("tests.pipeline.with_few_trees")
 read_migrations_once()
 ALL_STAGES = [stage.name for stage in STAGES]
 # the stages of a pipeline without candidates, without a race, and with too few labels for evidence
@@ -37,10 +37,13 @@ def small_family() -> DatasetSpec:
 
 
 class Kgcal:
-    """The command `kgcal` with KGCAL_HOME in a folder of the test. It imports the packages from the folder `code`."""
+    """The command `kgcal` with KGCAL_HOME in a folder of the test. It imports the packages from the folder `code`.
+
+    forks  the client of the process that runs it
+    """
 
     def __init__(self, folder: Path, code: Path = CHECKOUT, **environment: str) -> None:
-        self.home, self.code = folder / "home", code
+        self.home, self.code, self.forks = folder / "home", code, FORKS
         kept = {name: value for name, value in os.environ.items() if name not in UNSET}
         self.environment = (
             kept
@@ -58,7 +61,7 @@ class Kgcal:
         self.home.parent.mkdir(exist_ok=True, parents=True)
         # Prefect reads its settings while it is loaded
         if self.code == CHECKOUT and not any(name.startswith("PREFECT") for name in self.environment):
-            return FORKS.run([*arguments], self.environment, self.home.parent, seconds=300)
+            return self.forks.run([*arguments], self.environment, self.home.parent, seconds=300)
         return subprocess.run(
             self.command(*arguments),
             capture_output=True,

@@ -17,7 +17,7 @@ from tasks.tracking.artifacts import CALIBRATION_AUDIT, CALIBRATOR, CORRUPTION_A
 from tasks.tracking.store import open_store
 from tests.folders import write_folder
 
-pytestmark = pytest.mark.usefixtures("home")
+pytestmark = pytest.mark.usefixtures("quick_trees", "home")
 
 
 def test_weights_reach_the_calibrators_and_the_report(home: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from kgcore.datasets.genealogy import write_genealogy
 from kgcore.storage import read_graph, read_model
-from tests.conftest import tiny_options
+from tests.conftest import TINY_TRAINING
 from tests.pipeline.command import Kgcal, all_runs, client_of, model_folder, models_of, runs_of, tags_of
 
 NAMES = ["subject", "predicate", "object"]
@@ -29,7 +29,7 @@ class Audited:
 
     def audit(self, *options: str) -> str:
         """Audit with the same settings, and return what is printed."""
-        done = self.kgcal("audit", *tiny_options(), "--folds", str(FOLDS), *options)
+        done = self.kgcal("audit", "--size", "300", *TINY_TRAINING, "--folds", str(FOLDS), *options)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -49,7 +49,7 @@ def audited(tmp_path_factory: pytest.TempPathFactory) -> Audited:
     kgcal = Kgcal(tmp_path_factory.mktemp("audit"))
     target = kgcal.home.parent / "facts.parquet"
     kgcal.home.parent.mkdir(exist_ok=True)
-    done = kgcal("audit", *tiny_options(), "--folds", str(FOLDS), "-o", str(target))
+    done = kgcal("audit", "--size", "300", *TINY_TRAINING, "--folds", str(FOLDS), "-o", str(target))
     assert done.returncode == 0, done.stderr
     return Audited(kgcal, pd.read_parquet(target))
 
@@ -147,7 +147,7 @@ def test_labels_give_the_share_of_wrong_facts(audited: Audited, tmp_path: Path) 
 )
 def test_a_mistake_is_reported_in_one_sentence(audited: Audited, options: tuple[str, ...], message: str) -> None:
     words = [str(audited.kgcal.home.parent / "LABELS.tsv") if word == "LABELS" else word for word in options]
-    done = audited.kgcal("audit", *tiny_options(), "--folds", str(FOLDS), *words)
+    done = audited.kgcal("audit", "--size", "300", *TINY_TRAINING, "--folds", str(FOLDS), *words)
     assert done.returncode == 2
     [sentence] = [line for line in done.stderr.splitlines() if line.startswith("kgcal: ")]
     assert message.replace("LABELS", "LABELS.tsv") in sentence
@@ -166,7 +166,7 @@ def test_wrong_facts_come_first(tmp_path: Path) -> None:
     (folder / "train.txt").write_text("".join("\t".join(row) + "\n" for row in [*rows, *wrong]))
     kgcal = Kgcal(tmp_path / "run")
     out = tmp_path / "facts.csv"
-    done = kgcal("audit", "--dataset", str(folder), *tiny_options(), "--epochs", "60", "-o", str(out))
+    done = kgcal("audit", "--dataset", str(folder), "--size", "300", *TINY_TRAINING, "--epochs", "60", "-o", str(out))
     assert done.returncode == 0, done.stderr
     listed = pd.read_csv(out)[NAMES].to_numpy().tolist()
     found = sum(row in wrong for row in listed[: len(wrong)])

@@ -12,7 +12,6 @@ from kgcore.config import (
     CalibrateGiven,
     ChooseConfig,
     CorruptGiven,
-    EvaluateGiven,
     MatchGiven,
     PipelineGiven,
     PrepareConfig,
@@ -32,7 +31,7 @@ from tasks.stages.reference import StageRef
 from tasks.tracking.artifacts import CHOSEN, RACE, RACE_TABLE
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
-from tests.conftest import use_home
+from tests.conftest import FEW_CORRUPTIONS, FEW_REPLICATES, use_home
 from tests.folders import VALID, write_folder
 
 TINY = TrainGiven(k=8, epochs=9, batch_size=300, training_eta=2)
@@ -43,7 +42,7 @@ PORTFOLIO = {
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def folder(quick_trees: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Write a folder of triples, and use a home and a portfolio of two settings beside the usual ones."""
     home = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:
@@ -53,7 +52,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def run(folder: Path, **settings: object) -> PipelineSummary:
-    quick = {"calibrate": CalibrateGiven(calibrators=("platt",)), "evaluate": EvaluateGiven(bootstrap_replicates=50)}
+    quick = {
+        "corrupt": FEW_CORRUPTIONS,
+        "calibrate": CalibrateGiven(calibrators=("platt",)),
+        "evaluate": FEW_REPLICATES,
+    }
     return pipeline.fn(prepare=PrepareGiven(dataset=str(folder)), **{"train": TINY, **quick, **settings})
 
 

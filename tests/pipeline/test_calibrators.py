@@ -19,8 +19,6 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Kgcal, dict]:
         ",".join(CALIBRATORS.names()),
         "--base-rate",
         "0.3",
-        "--bootstrap-replicates",
-        "50",
     )
     return kgcal, kgcal.results(*options)
 

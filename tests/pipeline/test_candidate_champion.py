@@ -8,19 +8,19 @@ import pytest
 from flows.pipeline import pipeline
 from flows.promote import promote
 from kgcore.calibration.matched import candidate_sample
-from kgcore.config import CalibrateGiven, EvaluateGiven, GateConfig, MatchGiven, PrepareGiven, TrainGiven
+from kgcore.config import CalibrateGiven, GateConfig, MatchGiven, PrepareGiven, TrainGiven
 from tasks.jobs.calibrated_model import Ask, find_calibrated_model
 from tasks.jobs.calibration_sample import calibration_sample
 from tasks.jobs.promote import Decision
 from tasks.tracking.artifacts import MATCHED, MIXTURE
 from tasks.tracking.registry import CHAMPION, register, set_alias
 from tasks.tracking.store import open_store
-from tests.conftest import use_home
+from tests.conftest import FEW_CORRUPTIONS, FEW_REPLICATES, use_home
 from tests.folders import TEST, write_folder
 
 
 @pytest.fixture(scope="module")
-def calibrate_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def calibrate_run(quick_trees: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Run a pipeline on a graph without labels, calibrated to candidates of which 43 % are true."""
     home = tmp_path_factory.mktemp("home")
     folder, file = write_folder(home / "mine"), home / "asked.tsv"
@@ -32,8 +32,9 @@ def calibrate_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         made = pipeline.fn(
             prepare=PrepareGiven(dataset=str(folder)),
             train=TrainGiven(k=16, epochs=30, batch_size=128),
+            corrupt=FEW_CORRUPTIONS,
             calibrate=CalibrateGiven(base_rate=0.4, calibrators=("per_relation", "beta")),
-            evaluate=EvaluateGiven(bootstrap_replicates=50),
+            evaluate=FEW_REPLICATES,
             match=MatchGiven(candidates=str(file), match_replicates=20),
             preset="default",
         )

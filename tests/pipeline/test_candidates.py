@@ -17,7 +17,7 @@ from tests.pipeline.command import ALL_STAGES, Kgcal, model_folder, models_of, r
 from tests.pipeline.finished import finished
 
 TINY = ("--size", "600", "--k", "16", "--epochs", "20", "--batch-size", "128", "--match-replicates", "20")
-TINY += ("--calibrators", "smoothed_isotonic,beta", "--bootstrap-replicates", "50")  # without evidence
+TINY += ("--calibrators", "smoothed_isotonic,beta", "--calibration-eta", "3", "--bootstrap-replicates", "50")
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from mlflow.entities import Run
 
 from tests.pipeline.command import Kgcal, models_of, runs_of, tags_of
 
-SMALL = {"size": "300", "k": "16", "epochs": "20", "batch-size": "128", "calibration-eta": "4"}
+SMALL = {"size": "300", "k": "16", "epochs": "20", "batch-size": "128", "calibration-eta": "3"}
 SMALL |= {"calibrators": "smoothed_isotonic", "bootstrap-replicates": "50"}  # the calibrator of an ensemble's members
 OPTIONS = [part for name, value in SMALL.items() for part in (f"--{name}", value)]
 SHORT = {"ground_truth": "gt", "synthetic": "syn"}

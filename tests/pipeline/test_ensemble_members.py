@@ -31,9 +31,10 @@ from tasks.stages.train import TRAIN
 from tasks.tracking.artifacts import DISAGREEMENT, ENSEMBLE, ENSEMBLE_PREDICTIONS, SCORES
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
+from tests.conftest import FEW_CORRUPTIONS, FEW_REPLICATES
 from tests.folders import write_folder
 
-pytestmark = [pytest.mark.long, pytest.mark.usefixtures("home")]
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("quick_trees", "home")]
 
 
 def calibrated(
@@ -103,7 +104,9 @@ def test_without_labelled_negatives_there_is_the_synthetic_ensemble_alone(home: 
         pipeline.fn(
             prepare=PrepareGiven(dataset=str(folder)),
             train=TrainGiven(model=model, k=8, epochs=10, batch_size=128),
+            corrupt=FEW_CORRUPTIONS,
             calibrate=CalibrateGiven(base_rate=0.2),
+            evaluate=FEW_REPLICATES,
             preset="default",
         )
         for model in ("transe", "distmult")

@@ -115,7 +115,7 @@ def test_a_measurement_has_the_settings_that_people_compare_by(logged: Logged) -
     wanted |= {"calibration_filtered": "True"}
     found = dict(isotonic.data.params)
     assert float(found.pop("base_rate")) == pytest.approx(0.5)
-    assert found.pop("hidden_share").startswith("1.5 % [")
+    assert found.pop("hidden_share").startswith("1.8 % [")
     assert found == wanted
 
 

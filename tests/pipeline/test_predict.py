@@ -9,7 +9,7 @@ import pytest
 from distributed import LocalCluster
 
 from kgcore.storage import read_graph
-from tests.pipeline.command import Kgcal, client_of, runs_of
+from tests.pipeline.command import FORKS_WITH_FEW_TREES, Kgcal, client_of, runs_of
 from tests.pipeline.finished import finished
 
 
@@ -41,6 +41,7 @@ class Trained:
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     kgcal, results = finished(tmp_path_factory.mktemp("predict"))
+    kgcal.forks = FORKS_WITH_FEW_TREES
     runs = results["runs"]
     [test] = (kgcal.home / "datasets").glob("*/test.txt")
     return Trained(kgcal, runs, test)

@@ -51,6 +51,7 @@ from kgcore.report.summary import PipelineSummary
 from kgcore.reproduction import grid
 from tasks.workspace.progress import progress_bar
 from tasks.workspace.resources import gpu_slot
+from tests.conftest import FEW_CORRUPTIONS, FEW_REPLICATES
 from tests.pipeline.command import CHECKOUT, small_family
 from tests.pipeline.flow_runs import prefect_server, published, recorded
 
@@ -65,7 +66,8 @@ def harness() -> Iterator[None]:
 
 def test_a_pipeline_is_a_flow_run_of_tasks_and_a_single_stage_is_a_flow_run() -> None:
     prepare, train = PrepareGiven(size=300), TrainGiven(k=8, epochs=2)
-    summary = pipeline(prepare=prepare, train=train, calibrate=CalibrateGiven(calibrators=("beta",)))
+    calibrate = CalibrateGiven(calibrators=("beta",))
+    summary = pipeline(prepare, train, FEW_CORRUPTIONS, calibrate, evaluate=FEW_REPLICATES)
     flow_runs, task_runs = asyncio.run(recorded())
     assert [run.state_name for run in flow_runs] == ["Completed"]
     assert flow_runs[0].name == "family transe self_adversarial"

@@ -15,12 +15,12 @@ from kgcore.errors import InputError
 from kgcore.evaluation.tolerance import TOLERANCE
 from kgcore.report.summary import PipelineSummary
 from tasks.jobs.promote import Decision
-from tests.conftest import use_home
+from tests.conftest import FEW_CORRUPTIONS, FEW_REPLICATES, use_home
 from tests.folders import ROWS, TEST, TRAIN, VALID, write_folder
 from tests.pipeline.command import tags_of
 from tests.pipeline.finished import copy_home
 
-pytestmark = pytest.mark.usefixtures("home")
+pytestmark = pytest.mark.usefixtures("quick_trees", "home")
 
 
 def client_of(home: Path) -> MlflowClient:
@@ -28,10 +28,22 @@ def client_of(home: Path) -> MlflowClient:
     return MlflowClient(tracking_uri=f"sqlite:///{home}/mlflow.db")
 
 
+def run_pipeline(prepare: PrepareGiven, train: TrainGiven, calibrate: CalibrateGiven) -> PipelineSummary:
+    """Run a pipeline with few corruptions and few bootstrap replicates, and return its results."""
+    return pipeline.fn(
+        prepare=prepare,
+        train=train,
+        corrupt=FEW_CORRUPTIONS,
+        calibrate=calibrate,
+        evaluate=FEW_REPLICATES,
+        preset="default",
+    )
+
+
 def trained(epochs: int, graph_seed: int = 0, calibrators: tuple[str, ...] | None = None) -> PipelineSummary:
     """Run a small pipeline and return its results; with more epochs, its model is better."""
     prepare, train = PrepareGiven(size=300, graph_seed=graph_seed), TrainGiven(k=16, epochs=epochs, batch_size=128)
-    return pipeline.fn(prepare=prepare, train=train, calibrate=CalibrateGiven(calibrators=calibrators))
+    return run_pipeline(prepare, train, CalibrateGiven(calibrators=calibrators))
 
 
 def brier(results: PipelineSummary) -> float:
@@ -160,7 +172,7 @@ def with_base_rates(folder: Path, splits: tuple[list[str], ...]) -> tuple[Prepar
     """Make the champion a calibrator of a data set at the assumed base rate. Return the settings."""
     config = PrepareGiven(dataset=str(write_folder(folder, *splits)))
     train, isotonic = TrainGiven(k=16, epochs=60, batch_size=128), CalibrateGiven(calibrators=("smoothed_isotonic",))
-    pipeline.fn(prepare=config, train=train, calibrate=isotonic, preset="default")
+    run_pipeline(config, train, isotonic)
     [first] = promote.fn(dataset=str(folder))
     assert first.challenger == "models:/kgcal-mine/1"
     client_of(folder.parent).set_registered_model_alias("kgcal-mine", "champion", "1")
@@ -171,7 +183,7 @@ def test_the_exam_is_weighted_to_the_stated_base_rate(home: Path) -> None:
     rows = np.random.default_rng(0).permutation(ROWS).tolist()
     config, train, isotonic = with_base_rates(home / "mine", (rows[:900], rows[900:1050], rows[1050:]))
     client = client_of(home)
-    pipeline.fn(prepare=config, train=train, calibrate=replace(isotonic, base_rate=0.1), preset="default")
+    run_pipeline(config, train, replace(isotonic, base_rate=0.1))
     with pytest.raises(InputError, match=r"base_rate is 1.5: it must be above 0 and below 1"):
         promote.fn(dataset="mine", base_rate=1.5)
     assert client.get_model_version_by_alias("kgcal-mine", "challenger").version == 1  # nothing has moved
@@ -190,7 +202,7 @@ def test_a_calibrator_whose_error_on_its_own_test_is_above_the_tolerance_does_no
     """The facts of test are unlike those of valid. The challenger is better than the champion, but not calibrated."""
     config, train, isotonic = with_base_rates(home / "mine", (list(TRAIN), list(VALID), list(TEST)))
     at_a_tenth = replace(isotonic, base_rate=0.1)
-    results = pipeline.fn(prepare=config, train=train, calibrate=at_a_tenth, preset="default")
+    results = run_pipeline(config, train, at_a_tenth)
     low, high = results.results.row("synthetic", "smoothed_isotonic").intervals["debiased_rmsce"]
     assert results.answers == "synthetic.smoothed_isotonic"
     assert low > TOLERANCE

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import tiny_options
+from tests.conftest import TINY_TRAINING, tiny_options
 from tests.pipeline.command import STAGE_NAMES, Kgcal, client_of, copy_of_the_code
 from tests.pipeline.finished import finished
 
@@ -53,8 +53,7 @@ def test_a_lost_artifact_is_made_again(tmp_path: Path) -> None:
 
 def test_a_stage_that_was_forced_is_the_upstream_of_the_next_run(tmp_path: Path) -> None:
     kgcal, first = finished(tmp_path)
-    options = [part for part in tiny_options() if part not in ("--size", "300")]
-    forced = kgcal("train", "--data", first["runs"]["prepare"], *options, "--force")
+    forced = kgcal("train", "--data", first["runs"]["prepare"], *TINY_TRAINING, "--force")
     assert forced.returncode == 0, forced.stderr
     again = kgcal.results(*tiny_options())
     assert again["runs"]["train"] == forced.stdout.strip() != first["runs"]["train"]

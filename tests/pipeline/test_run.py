@@ -8,7 +8,7 @@ import pytest
 
 from kgcore.registries import METRICS
 from tests.folders import write_folder
-from tests.pipeline.command import STAGE_NAMES, Kgcal, all_runs
+from tests.pipeline.command import FORKS_WITH_FEW_TREES, STAGE_NAMES, Kgcal, all_runs
 from tests.pipeline.finished import finished
 
 
@@ -113,9 +113,10 @@ def test_the_data_sets_are_listed_with_the_local_copies(first: tuple[Kgcal, dict
 
 def test_a_folder_of_ones_own_needs_no_labelled_negatives(tmp_path: Path) -> None:
     kgcal, folder = Kgcal(tmp_path), write_folder(tmp_path / "mine")
+    kgcal.forks = FORKS_WITH_FEW_TREES
     results = kgcal.results(
         *("--dataset", str(folder), "--preset", "default", "--k", "8", "--epochs", "3", "--base-rate", "0.2"),
-        *("--calibrators", "smoothed_isotonic"),
+        *("--calibrators", "smoothed_isotonic", "--calibration-eta", "3"),
     )
     assert results["dataset"] == "mine"
     assert "ground_truth" not in results["metrics"]

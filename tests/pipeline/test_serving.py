@@ -22,13 +22,19 @@ from tasks.serving import model as serving
 from tasks.serving.api import create_app
 from tasks.serving.limits import MOST_BYTES
 from tasks.serving.model import Served
-from tests.conftest import use_home
+from tests.conftest import FEW_CORRUPTIONS, FEW_REPLICATES, use_home
 
 
 def run_pipeline(k: int, epochs: int) -> None:
     """Train a model of the family graph, and calibrate its scores with one calibrator."""
     train, calibrate = TrainGiven(k=k, epochs=epochs, batch_size=128), CalibrateGiven(calibrators=("platt",))
-    pipeline.fn(prepare=PrepareGiven(size=300), train=train, calibrate=calibrate)
+    pipeline.fn(
+        prepare=PrepareGiven(size=300),
+        train=train,
+        corrupt=FEW_CORRUPTIONS,
+        calibrate=calibrate,
+        evaluate=FEW_REPLICATES,
+    )
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,8 @@ from flows.tune import tune
 from kgcore.config import (
     CalibrateConfig,
     CalibrateGiven,
+    CorruptConfig,
+    CorruptGiven,
     DiscoverConfig,
     EvaluateGiven,
     EvidenceGiven,
@@ -47,6 +49,7 @@ from tasks.tracking.labels import CALIBRATE_SCORES
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import Store, open_store
 from tests.core.scored_rows import table_of_scores, written
+from tests.few_trees import few_trees
 from tests.stages.equality import assert_same
 
 HANDLES = {name: handle for name, handle in vars(artifacts).items() if isinstance(handle, Artifact | ModelFiles)}
@@ -118,7 +121,7 @@ def second_model() -> StageRef:
     """Return the calibrate run of a second model, for the ensemble."""
     data = PREPARE(config=PrepareConfig(size=200))
     model = TRAIN(data, config=TrainConfig(k=8, epochs=4, batch_size=128))
-    scores = SCORE(model, CORRUPT(data, model))
+    scores = SCORE(model, CORRUPT(data, model, config=CorruptConfig(calibration_eta="10")))
     return CALIBRATE(scores, config=CalibrateConfig(base_rate=0.5, calibrators=("platt",)))
 
 
@@ -129,11 +132,13 @@ def saved(module_home: Path) -> Saved:
     prepare, tiny = PrepareGiven(size=200), {"k": 8, "epochs": 4, "batch_size": 128}
     with pytest.MonkeyPatch.context() as patch:
         record(patch, found)
+        few_trees(patch)
         other = second_model()
         patch.setattr("tasks.stages.evidence.FEWEST", 100)
         made = pipeline.fn(
             prepare=prepare,
             train=TrainGiven(model="distmult", **tiny),
+            corrupt=CorruptGiven(calibration_eta="10"),
             calibrate=CalibrateGiven(base_rate=0.5, calibrators=("per_relation", "boosted_trees"), combine_folds=2),
             evaluate=EvaluateGiven(bootstrap_replicates=50),
             match=MatchGiven(candidates=candidates(module_home), match_eta=2, match_replicates=20),
@@ -179,6 +184,11 @@ def test_each_stage_has_handles_and_no_two_name_the_same_file() -> None:
     places = [(handle.stage, handle.path) for handle in (WRITTEN | UNSEEN).values()]
     assert len(set(places)) == len(places)
     assert HANDLES.keys() - WRITTEN.keys() - MODELS.keys() - UNSEEN.keys() == PARTS
+
+
+def test_the_graph_has_hidden_facts_among_its_corruptions(saved: Saved) -> None:
+    """So the scores have all columns that a score table can have."""
+    assert saved.values[artifacts.SCORES].hidden_log_odds is not None
 
 
 def test_every_handle_is_saved_by_its_stage(saved: Saved) -> None:

@@ -1,0 +1,18 @@
+"""Few trees and small surveys, for tests of what happens to them. tests/core measures their probabilities."""
+
+import pytest
+
+from kgcore.combiners.boosted_trees import BoostedTrees
+from kgcore.config.survey import SurveyConfig
+from kgcore.population import survey
+
+
+def few_trees(patch: pytest.MonkeyPatch) -> None:
+    """Fit at most 20 trees, and make surveys of few candidates.
+
+    A survey takes 15 s otherwise, at any size of the graph: its trees learn from at least 20,000 candidates.
+    """
+    _, _, *others = BoostedTrees.__init__.__defaults__
+    patch.setattr(BoostedTrees.__init__, "__defaults__", (0.2, 20, *others))
+    patch.setitem(SurveyConfig.__init__.__kwdefaults__, "survey_top", 12_000)
+    patch.setattr(survey, "SAMPLE", (2_000, 6_000))
