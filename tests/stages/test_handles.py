@@ -110,6 +110,14 @@ def candidates(home: Path) -> str:
     return str(home / "candidates.tsv")
 
 
+def shares(home: Path) -> str:
+    """Write a file that says how complete the graph is, for each predicate."""
+    rows = (home / "datasets/family-200-0/train.txt").read_text().splitlines()
+    lines = [f"{predicate}\t.9\n" for predicate in sorted({row.split("\t")[1] for row in rows})]
+    (home / "shares.tsv").write_text("".join(lines))
+    return str(home / "shares.tsv")
+
+
 def pairs(home: Path) -> str:
     """Write a file of pairs that the graph hardly knows."""
     people = [f"person_{number}" for number in range(1, 12)]
@@ -139,7 +147,12 @@ def saved(module_home: Path) -> Saved:
             prepare=prepare,
             train=TrainGiven(model="distmult", **tiny),
             corrupt=CorruptGiven(calibration_eta="10"),
-            calibrate=CalibrateGiven(base_rate=0.5, calibrators=("per_relation", "boosted_trees"), combine_folds=2),
+            calibrate=CalibrateGiven(
+                base_rate=0.5,
+                calibrators=("per_relation", "boosted_trees"),
+                combine_folds=2,
+                completeness=shares(module_home),
+            ),
             evaluate=EvaluateGiven(bootstrap_replicates=50),
             match=MatchGiven(candidates=candidates(module_home), match_eta=2, match_replicates=20),
             evidence=EvidenceGiven(evidence=("score", "degrees")),
