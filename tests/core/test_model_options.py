@@ -43,7 +43,7 @@ def test_an_invalid_option_is_refused(name: str, options: Options, message: str)
 
 @pytest.mark.parametrize("value", [0, 1, 1.0])
 def test_a_switch_is_true_or_false(value: float) -> None:
-    with pytest.raises(InputError, match="the option log_odds of CapsE is .*: it must be true or false"):
+    with pytest.raises(InputError, match=r"the option log_odds of CapsE is .*: it must be true or false"):
         build(MODELS.get("capse"), {"log_odds": value}, K)
 
 
