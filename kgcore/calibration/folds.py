@@ -1,8 +1,11 @@
 """Cross-fitting: the probability of each row comes from a calibrator that was fitted without this row."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from kgcore.arrays import Ints, Labels, Probabilities, same_length
+from kgcore.calibration.balance import weights_at
 from kgcore.calibration.base import Calibrator
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.errors import InputError, MismatchError
@@ -66,16 +69,26 @@ def row_groups(table: ScoreTable, source: Ints, weighted: bool, cold: int | None
     return {"synthetic": np.r_[of_positives[used], group[corruptions]], "ground_truth": labelled}
 
 
-def cross_fitted(calibrator: type[Calibrator], sample: CalibrationSample, fold: Ints) -> Probabilities:
+def cross_fitted(
+    calibrator: type[Calibrator],
+    sample: CalibrationSample,
+    fold: Ints,
+    base_rate: float | None = None,
+    measured: int | None = None,
+) -> Probabilities:
     """Return a probability for each row of a sample (n,), from a calibrator fitted on all folds but the row's own.
 
-    fold  (n,) the fold number of each row
+    fold       (n,) the fold number of each row
+    base_rate  share of positives, in (0, 1), that the rows of each fit are weighted to; None: their weights stay
+    measured   only rows of folds below this number get a probability, others NaN; None: all rows
 
     Raises FitError if the rows outside one fold all have the same label, or if a fit does not converge.
     """
-    q = np.empty(same_length(scores=sample.scores, fold=fold))
-    for number in np.unique(fold):
+    q = np.full(same_length(scores=sample.scores, fold=fold), np.nan)
+    for number in np.unique(fold)[:measured]:
         own = fold == number
         predicates = None if sample.predicates is None else sample.predicates[own]
-        q[own] = calibrator().fit_sample(sample.part(~own)).calibrate_of(sample.scores[own], predicates)
+        part = sample.part(~own)
+        part = replace(part, weights=weights_at(part.labels, base_rate, part.weights))
+        q[own] = calibrator().fit_sample(part).calibrate_of(sample.scores[own], predicates)
     return q

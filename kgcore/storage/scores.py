@@ -13,7 +13,7 @@ def write_scores(path: Path, table: ScoreTable) -> None:
 
     The column raw exists if the scores are normalised, the columns weight, concentration, hits and hidden_log_odds if
     the table has them, and the column confidence if a split has confidences. The metadata identifies the model and the
-    data set.
+    data set, and has the names of relations.
     """
     columns = spo_columns(table.triples) | {"label": table.labels.astype(np.int8), "score": table.scores}
     columns |= {"split": table.split, "origin": table.origin}
@@ -23,8 +23,8 @@ def write_scores(path: Path, table: ScoreTable) -> None:
     columns |= {} if table.concentrations is None else {"concentration": table.concentrations}
     columns |= {} if table.hits is None else {"hits": table.hits}
     columns |= {} if table.hidden_log_odds is None else {"hidden_log_odds": table.hidden_log_odds}
-    numbers = {"labelled_base_rate": table.labelled_base_rate, "facts": table.facts}
-    known = {name: value for name, value in numbers.items() if value is not None}
+    further = {"labelled_base_rate": table.labelled_base_rate, "facts": table.facts, "relations": table.relations}
+    known = {name: value for name, value in further.items() if value not in (None, ())}
     write_table(path, columns, {"model": table.model, "dataset": table.dataset} | known)
 
 
@@ -36,4 +36,5 @@ def read_scores(path: Path) -> ScoreTable:
     names = {"raw": "raw", "weights": "weight", "confidences": "confidence", "concentrations": "concentration"}
     names |= {name: name for name in ("hits", "hidden_log_odds")}
     further = {name: table.get(column) for name, column in names.items()}
+    metadata["relations"] = tuple(metadata.get("relations", ()))
     return ScoreTable(*rows, **{**further, **metadata})

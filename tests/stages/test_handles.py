@@ -29,7 +29,7 @@ from kgcore.config import (
 )
 from kgcore.external.calibrator import ScoreCalibrator
 from tasks.jobs import exam as exam_job
-from tasks.jobs import log_scores as scores_job
+from tasks.jobs import fitted_scores as scores_job
 from tasks.jobs import pipeline as pipeline_job
 from tasks.jobs import tune as tune_job
 from tasks.stages.calibrate import CALIBRATE
