@@ -1,11 +1,12 @@
 """Cross-fitting: the probability of each row comes from a calibrator that was fitted without this row."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from kgcore.arrays import Ints, Labels, Probabilities, same_length
-from kgcore.calibration.balance import weights_at
+from kgcore.calibration.balance import base_rate_weights
 from kgcore.calibration.base import Calibrator
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.errors import InputError, MismatchError
@@ -69,26 +70,38 @@ def row_groups(table: ScoreTable, source: Ints, weighted: bool, cold: int | None
     return {"synthetic": np.r_[of_positives[used], group[corruptions]], "ground_truth": labelled}
 
 
-def cross_fitted(
-    calibrator: type[Calibrator],
+def cross_fitted(calibrator: type[Calibrator], sample: CalibrationSample, fold: Ints) -> Probabilities:
+    """Return a probability for each row of a sample (n,), from a calibrator fitted on all folds but the row's own.
+
+    fold  (n,) the fold number of each row
+
+    Raises FitError if the rows outside one fold all have the same label, or if a fit does not converge.
+    """
+    return cross_fitted_each({"": calibrator}, sample, fold)[""]
+
+
+def cross_fitted_each(
+    calibrators: Mapping[str, type[Calibrator]],
     sample: CalibrationSample,
     fold: Ints,
     base_rate: float | None = None,
     measured: int | None = None,
-) -> Probabilities:
-    """Return a probability for each row of a sample (n,), from a calibrator fitted on all folds but the row's own.
+    on_fold: Callable[[int], None] = lambda done: None,
+) -> dict[str, Probabilities]:
+    """Do what `cross_fitted` does for several calibrators. Return name -> probabilities (n,).
 
-    fold       (n,) the fold number of each row
     base_rate  share of positives, in (0, 1), that the rows of each fit are weighted to; None: their weights stay
-    measured   only rows of folds below this number get a probability, others NaN; None: all rows
-
-    Raises FitError if the rows outside one fold all have the same label, or if a fit does not converge.
+    measured   only rows of that many folds, the first ones, get a probability, others NaN; None: all rows
+    on_fold    function that is called after each fold, with the number of folds so far
     """
-    q = np.full(same_length(scores=sample.scores, fold=fold), np.nan)
-    for number in np.unique(fold)[:measured]:
+    q = {name: np.full(same_length(scores=sample.scores, fold=fold), np.nan) for name in calibrators}
+    for done, number in enumerate(np.unique(fold)[:measured], start=1):
         own = fold == number
-        predicates = None if sample.predicates is None else sample.predicates[own]
+        scores, predicates = sample.scores[own], None if sample.predicates is None else sample.predicates[own]
         part = sample.part(~own)
-        part = replace(part, weights=weights_at(part.labels, base_rate, part.weights))
-        q[own] = calibrator().fit_sample(part).calibrate_of(sample.scores[own], predicates)
+        if base_rate is not None:
+            part = replace(part, weights=base_rate_weights(part.labels, base_rate, counts=part.weights))
+        for name, calibrator in calibrators.items():
+            q[name][own] = calibrator().fit_sample(part).calibrate_of(scores, predicates)
+        on_fold(done)
     return q

@@ -10,7 +10,7 @@ from kgcore.arrays import Probabilities
 from kgcore.calibration.balance import weights_at
 from kgcore.calibration.bound import stored_class
 from kgcore.calibration.fit import GROUND_TRUTH, baselines, fit_labelled, labelled_sample
-from kgcore.calibration.folds import cross_fitted, draw_folds
+from kgcore.calibration.folds import cross_fitted_each, draw_folds
 from kgcore.config import ScoresConfig
 from kgcore.errors import InputError, KgcalWarning
 from kgcore.evaluation.predictions import Predictions
@@ -52,29 +52,28 @@ def of_test_rows(table: ScoreTable, calibrators: Sequence[ScoreCalibrator]) -> P
 
 
 def of_other_folds(
-    table: ScoreTable, config: ScoresConfig, on_fit: Callable[[int], None] = lambda done: None
+    table: ScoreTable, config: ScoresConfig, on_fold: Callable[[int], None] = lambda done: None
 ) -> Predictions:
     """Return the probabilities of rows of valid, each from calibrators that were fitted on the other folds.
 
     The folds have about equal numbers of true and of false rows, and at least one of each: see `folds_of`. The rows of
     each fit are weighted to the base rate of the table, if it has one.
 
-    on_fit  function that is called after each calibrator, with their number so far
+    on_fold  function that is called after each fold, with the number of folds so far
     """
     sample, stated = labelled_sample(replace(table, labelled_base_rate=None)), table.labelled_base_rate
     n, (folds, measured) = len(sample.labels), folds_of(table, config)
     fold = draw_folds(np.arange(n), sample.labels, folds, np.random.default_rng(config.fold_seed))
     order = np.argsort(fold, kind="stable")[: int((fold < measured).sum())]
-    probabilities = {}
-    for name in (*baselines(0.5), *usable(config)):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", KgcalWarning)  # the final fit gives the same warning once
-            q = cross_fitted(stored_class(name), sample, fold, stated, measured)
-        if name == "base_rate" and stated is not None:
-            q = np.full(n, stated)  # without the rounding errors of the weights, which would break ties
-        probabilities[f"{GROUND_TRUTH}.{name}" if name in config.calibrators else name] = q[order]
-        on_fit(len(probabilities))
-    return _predictions(table.part(np.flatnonzero(table.rows("valid"))[order]), probabilities)
+    labels = {name: name for name in baselines(0.5)} | {f"{GROUND_TRUTH}.{name}": name for name in usable(config)}
+    classes = {label: stored_class(name) for label, name in labels.items()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", KgcalWarning)  # the final fit gives the same warning once
+        q = cross_fitted_each(classes, sample, fold, stated, measured, on_fold)
+    if stated is not None:
+        q["base_rate"][:] = stated  # without the rounding errors of the weights, which would break ties
+    rows = table.part(np.flatnonzero(table.rows("valid"))[order])
+    return _predictions(rows, {label: own[order] for label, own in q.items()})
 
 
 def folds_of(table: ScoreTable, config: ScoresConfig) -> tuple[int, int]:

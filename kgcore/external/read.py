@@ -1,20 +1,21 @@
 """Reads a file of labelled scores as a score table, block by block."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kgcore.arrays import Floats, Ints
 from kgcore.config import ScoresConfig
 from kgcore.datasets.formats.columns import MEANING
 from kgcore.errors import InputError
 from kgcore.external.calibrator import scorer_fingerprint
 from kgcore.external.rows import table_of_rows
-from kgcore.external.tables import SPLITS, TableBlock, read_table
+from kgcore.external.tables import SPLITS, read_table
 from kgcore.score_table import ScoreTable
 
 
@@ -31,52 +32,6 @@ class ScoreFile:
     table: ScoreTable
     of_train: int = 0
     of_weight: int = 0
-
-
-@dataclass
-class _Columns:
-    """The columns of the blocks that have been read."""
-
-    scores: list[Floats] = field(default_factory=list)
-    labels: list[npt.NDArray[np.int8]] = field(default_factory=list)
-    weights: list[Floats] = field(default_factory=list)
-    relations: list[Ints] = field(default_factory=list)
-    splits: list[npt.NDArray[np.int8]] = field(default_factory=list)
-    names: dict[str, int] = field(default_factory=dict)
-
-    def add(self, rows: TableBlock, config: ScoresConfig) -> None:
-        """Add the rows of a block. Raises InputError for a wrong value."""
-        self.scores.append(rows.scores(config.score, config.scale))
-        self.labels.append(rows.codes(config.label, "label", MEANING))
-        if config.weight:
-            self.weights.append(rows.numbers(config.weight, "weight", 0.0))
-        if config.relation:
-            self.relations.append(rows.names(config.relation, self.names))
-        if config.split:
-            self.splits.append(rows.codes(config.split, "split", SPLITS))
-
-    def file(self, config: ScoresConfig) -> ScoreFile:
-        """Return the rows that are used, with relations in the order of their names."""
-        splits = np.concatenate(self.splits) if self.splits else None
-        weights = np.concatenate(self.weights) if self.weights else None
-        weighty = np.ones(sum(map(len, self.scores)), dtype=bool) if weights is None else weights > 0
-        used = weighty if splits is None else weighty & (splits > 0)
-        names, numbers = sorted(self.names), None
-        if names:
-            place = np.empty(len(names), dtype=np.int64)
-            place[[self.names[name] for name in names]] = np.arange(len(names))
-            numbers = place[np.concatenate(self.relations)][used]
-        table = table_of_rows(
-            np.concatenate(self.scores)[used],
-            np.concatenate(self.labels)[used].astype(np.float64),
-            is_test=None if splits is None else (splits == SPLITS["test"])[used],
-            weights=None if weights is None else weights[used],
-            numbers=numbers,
-            relations=tuple(names),
-            model=scorer_fingerprint(config.named, config.scale),
-            base_rate=config.base_rate,
-        )
-        return ScoreFile(table, 0 if splits is None else int((splits == 0).sum()), int((~weighty).sum()))
 
 
 def read_scores(path: Path, config: ScoresConfig, on_block: Callable[[float], None] = lambda done: None) -> ScoreFile:
@@ -115,12 +70,42 @@ def read_new_rows(path: Path, config: ScoresConfig) -> ScoreTable:
 
 
 def _read(path: Path, config: ScoresConfig, on_block: Callable[[float], None]) -> ScoreFile:
-    columns = _Columns()
+    columns, names = defaultdict[str, list[npt.NDArray[Any]]](list), dict[str, int]()
     wanted = {f"--{name}": str(getattr(config, name)) for name in ("score", "label", "weight", "relation", "split")}
     for block in read_table(path, wanted, all_columns=False):
-        columns.add(block, config)
+        columns["scores"].append(block.scores(config.score, config.scale))
+        columns["labels"].append(block.codes(config.label, "label", MEANING))
+        if config.weight:
+            columns["weights"].append(block.numbers(config.weight, "weight", 0.0))
+        if config.relation:
+            columns["relations"].append(block.names(config.relation, names))
+        if config.split:
+            columns["splits"].append(block.codes(config.split, "split", SPLITS))
         on_block(block.done)
-    file = columns.file(config)
-    del columns
+    file = _file({name: np.concatenate(columns.pop(name)) for name in list(columns)}, names, config)
     pa.default_memory_pool().release_unused()  # millions of rows: the fits need the memory
     return file
+
+
+def _file(columns: Mapping[str, npt.NDArray[Any]], names: Mapping[str, int], config: ScoresConfig) -> ScoreFile:
+    """Return the rows that are used, with relations in the order of their names.
+
+    columns  the columns of the file
+    names    name of a relation -> its number in the column
+    """
+    ones = np.ones(len(columns["scores"]), dtype=np.int8)
+    splits, weighty = columns.get("splits", ones), columns.get("weights", ones) > 0
+    used, relations = weighty & (splits != SPLITS["train"]), sorted(names)
+    place = np.argsort([names[name] for name in relations])  # number in the column -> number in order
+    own = {name: column[used] for name, column in columns.items()}
+    table = table_of_rows(
+        own["scores"],
+        own["labels"].astype(np.float64),
+        is_test=own["splits"] == SPLITS["test"] if config.split else None,
+        weights=own.get("weights"),
+        numbers=place[own["relations"]] if config.relation else None,
+        relations=tuple(relations),
+        model=scorer_fingerprint(config.named, config.scale),
+        base_rate=config.base_rate,
+    )
+    return ScoreFile(table, int((splits == SPLITS["train"]).sum()), int((~weighty).sum()))

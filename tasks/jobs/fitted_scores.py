@@ -183,7 +183,7 @@ def fit_and_measure(file: ScoreFile, config: ScoresConfig, evaluation: EvaluateC
         predictions = of_test_rows(table, calibrators)
     else:
         _, folds = folds_of(table, config)
-        with progress_bar("cross-fit", len(calibrators)) as move:
+        with progress_bar("cross-fit", folds) as move:
             predictions = of_other_folds(table, config, move)
     with progress_bar("measure", evaluation.bootstrap_replicates) as move:
         measured = evaluate(predictions, evaluation, on_replicate=move)
