@@ -97,7 +97,7 @@ def _file(columns: Mapping[str, npt.NDArray[Any]], names: Mapping[str, int], con
     splits, weighty = columns.get("splits", ones), columns.get("weights", ones) > 0
     used, relations = weighty & (splits != SPLITS["train"]), sorted(names)
     place = np.argsort([names[name] for name in relations])  # number in the column -> number in order
-    own = {name: column[used] for name, column in columns.items()}
+    own = columns if used.all() else {name: column[used] for name, column in columns.items()}
     table = table_of_rows(
         own["scores"],
         own["labels"].astype(np.float64),

@@ -55,14 +55,14 @@ def table_of_rows(
         weights=None if weights is None else weights[order],
         relations=relations,
     )
-    return replace(table, dataset=_fingerprint(table))
+    return replace(table, dataset=_fingerprint(table if is_test is None else table.part(table.rows("valid"))))
 
 
 def _fingerprint(table: ScoreTable) -> str:
-    """Return a hash of the rows of valid."""
-    fitted, digest = table.rows("valid"), hashlib.sha256("\n".join(table.relations).encode())
+    """Return a hash of the rows of a table."""
+    digest = hashlib.sha256("\n".join(table.relations).encode())
     for column in (table.scores, table.labels, table.weights, table.triples[:, 1] if table.relations else None):
-        digest.update(b"|" if column is None else np.ascontiguousarray(column[fitted]).data)
+        digest.update(b"|" if column is None else np.ascontiguousarray(column).data)
     return digest.hexdigest()[:32]
 
 
