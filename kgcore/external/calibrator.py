@@ -1,7 +1,7 @@
 """A fitted calibrator of scores, bound to the scorer that gave them, and its answers about rows of scores."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -12,7 +12,7 @@ import pyarrow as pa
 from kgcore.arrays import Ints, Probabilities, Scores
 from kgcore.calibration.bound import BoundCalibrator
 from kgcore.errors import InputError, MismatchError
-from kgcore.external.rows import UNKNOWN, renumbered
+from kgcore.external.rows import UNKNOWN
 from kgcore.external.tables import TableBlock, read_table
 
 FORMAT = 1
@@ -64,10 +64,6 @@ class ScoreCalibrator:
         q = self.bound.predict(scores, scorer_fingerprint(self.scorer, self.scale), relations)
         return q, *self.bound.interval(scores, q, relations)
 
-    def numbers(self, names: Sequence[str], relations: Ints) -> Ints:
-        """Return relations (n,), given by their positions in `names`, by the numbers of this calibrator."""
-        return renumbered(names, self.relations, relations)
-
     def answer(self, rows: TableBlock, score: str = SCORE, relation: str = RELATION) -> pa.Table:
         """Return rows with the columns of SCORE_ANSWERS added: the probability and its 95 % interval.
 
@@ -85,7 +81,8 @@ class ScoreCalibrator:
                     f"the calibrator {self.bound.name} has a map for each relation: name their column with --relation; "
                     f"{rows.source} has no column {relation}".rstrip()
                 )
-            numbers = rows.names(relation, {name: number for number, name in enumerate(self.relations)}, UNKNOWN)
+            numbers = rows.names(relation, {name: number for number, name in enumerate(self.relations)})
+            numbers[numbers >= len(self.relations)] = UNKNOWN
         answers = self.calibrate(rows.scores(score, self.scale), numbers)
         for name, values in zip(SCORE_ANSWERS, answers, strict=True):
             table = table.append_column(name, pa.array(values, from_pandas=True))
@@ -111,16 +108,18 @@ class ScoreCalibrator:
         """
         for scorer in frame[SCORER].dropna().unique() if SCORER in frame else ():
             self.check_scorer(str(scorer))
-        columns = {name: pa.array(frame[name], from_pandas=True) for name in (SCORE, RELATION) if name in frame}
-        model = self if base_rate is None else self.at(base_rate)
-        answers: pd.DataFrame = (
-            model.answer(TableBlock("the input", pa.table(columns))).select(SCORE_ANSWERS).to_pandas()
-        )
+        if SCORE not in frame:
+            raise InputError(f"the input has no column {SCORE}: it must have the scores")
+        columns = {SCORE: pa.array(frame[SCORE], from_pandas=True)}
+        if self.by_relation and RELATION in frame:
+            columns[RELATION] = pa.array(frame[RELATION].astype("string"), from_pandas=True)
+        table = self.at(base_rate).answer(TableBlock("the input", pa.table(columns)))
+        answers: pd.DataFrame = table.select(SCORE_ANSWERS).to_pandas()
         return answers.set_axis(frame.index)
 
-    def at(self, base_rate: float) -> Self:
-        """Return the same calibrator for another base rate in (0, 1): see `BoundCalibrator.at`."""
-        return replace(self, bound=self.bound.at(base_rate))
+    def at(self, base_rate: float | None) -> Self:
+        """Return the calibrator for another base rate in (0, 1), as `BoundCalibrator.at` does; itself for None."""
+        return self if base_rate is None else replace(self, bound=self.bound.at(base_rate))
 
     def to_json(self) -> dict[str, Any]:
         """Return the calibrator as plain JSON."""

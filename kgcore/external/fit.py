@@ -32,12 +32,6 @@ def usable(config: ScoresConfig) -> tuple[str, ...]:
     return tuple(name for name in config.calibrators if config.relation or name not in needy)
 
 
-def left_out(config: ScoresConfig) -> tuple[str, ...]:
-    """Return the default calibrators that are not fitted, because they need relations and there are none."""
-    names = usable(config)
-    return tuple(name for name in config.calibrators if name not in names)
-
-
 def fit_scores(table: ScoreTable, config: ScoresConfig) -> list[ScoreCalibrator]:
     """Fit the two baselines and the `usable` calibrators to the rows of valid as `fit_labelled` does."""
     bound = fit_labelled(table, usable(config), np.random.default_rng(config.fold_seed))

@@ -90,19 +90,12 @@ class TableBlock:
         self._refuse(np.flatnonzero(codes < 0), self.table[name], f"the {what} in the column {name}", wanted)
         return codes
 
-    def names(self, name: str, known: dict[str, int], new: int | None = None) -> Ints:
-        """Return the numbers (n,) of the names in a column.
-
-        known  name -> its number. Without `new`, unknown names are added to it
-        new    number of every unknown name; None: each gets the next number
-        """
+    def names(self, name: str, known: dict[str, int]) -> Ints:
+        """Return the numbers (n,) of the names in a column. `known`, name -> its number, gets the new names."""
         distinct, places = _distinct(self.table[name])
         texts = ["" if value is None else str(value) for value in distinct]
-        if new is None:
-            numbers = [known.setdefault(text, len(known)) for text in texts]
-            missing = known.setdefault("", len(known)) if (places == len(texts)).any() else -1
-        else:
-            numbers, missing = [known.get(text, new) for text in texts], known.get("", new)
+        numbers = [known.setdefault(text, len(known)) for text in texts]
+        missing = known.setdefault("", len(known)) if (places == len(texts)).any() else -1
         found: Ints = np.array([*numbers, missing], dtype=np.int64)[places]
         return found
 

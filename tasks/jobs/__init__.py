@@ -12,7 +12,6 @@ calibration_sample.py  finds the sample that a calibrator was fitted on
 tuning_result.py  the result of a search
 base_rate_result.py  the base rate of candidates
 fitted_scores.py  fits calibrators to scores, measures and logs them, and applies one
-promote_scores.py makes a calibrator of scores the champion of its scorer
 watch_scores.py   checks a calibrator of scores on newly labelled rows, and fits again after drift
 command.py        writes settings as a command
 

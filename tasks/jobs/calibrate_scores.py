@@ -43,8 +43,7 @@ def calibrate_scores(
 def _apply_stored(store: Store, request: ScoresRequest, config: ScoresConfig) -> ScoresResult:
     """Give the rows of a file the probabilities of a stored calibrator."""
     found = find_scores(Ask(request.model, calibrator=request.calibrator, scorer=config.named))
-    if config.base_rate is not None:
-        found = replace(found, calibrator=found.calibrator.at(config.base_rate))
+    found = replace(found, calibrator=found.calibrator.at(config.base_rate))
     with store.open_run(f"apply scores of {config.named}", RunTags(stage=APPLY_SCORES, dataset=config.named)) as run_id:
         result = result_of(found, run_id)
         asked = {"score": config.score, "relation": config.relation, "apply": Path(request.apply).name}

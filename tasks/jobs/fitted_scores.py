@@ -15,7 +15,7 @@ from kgcore.evaluation.by_relation import reliability_by_relation
 from kgcore.evaluation.evaluate import Measured, evaluate
 from kgcore.evaluation.predictions import Predictions
 from kgcore.external.calibrator import RELATION, SCORE, ScoreCalibrator
-from kgcore.external.fit import fit_scores, folds_of, left_out, of_other_folds, of_test_rows, usable
+from kgcore.external.fit import fit_scores, folds_of, of_other_folds, of_test_rows, usable
 from kgcore.external.read import ScoreFile
 from kgcore.external.rows import stored_rows
 from kgcore.external.tables import check_table
@@ -27,7 +27,7 @@ from kgcore.report.scores import RowCounts, ScoresSummary, scores_page
 from kgcore.score_table import ScoreTable
 from kgcore.storage import write_json, write_measured
 from tasks.jobs.calibrated_model import FoundScores, Located, chosen
-from tasks.jobs.promote_scores import promote_scores
+from tasks.jobs.promote import promote_scores
 from tasks.jobs.request import MOST_EXAMPLES, AnsweredTable
 from tasks.tracking.artifacts import REPORT, SCORE_ROWS
 from tasks.tracking.handles import save
@@ -203,7 +203,7 @@ def fit_and_measure(file: ScoreFile, config: ScoresConfig, evaluation: EvaluateC
         counts=counts,
         base_rate=calibrators[0].bound.base_rate,
         stated=table.labelled_base_rate is not None,
-        unfitted=left_out(config),
+        unfitted=tuple(name for name in config.calibrators if name not in usable(config)),
     )
     return FittedScores(calibrators, predictions, measured, summary, table)
 

@@ -10,7 +10,7 @@ from kgcore.config import EvaluateConfig, ScoresConfig, WatchConfig
 from kgcore.errors import InputError
 from kgcore.external.calibrator import ScoreCalibrator
 from kgcore.external.read import ScoreFile, read_new_rows
-from kgcore.external.rows import in_halves, tables_after
+from kgcore.external.rows import in_halves, renumbered, tables_after
 from kgcore.monitoring.drift import Check, Origin, check, find_evidence
 from kgcore.monitoring.two_samples import NewTriples
 from kgcore.score_table import ScoreTable
@@ -110,7 +110,7 @@ def _as_asked(new: ScoreTable, calibrator: ScoreCalibrator) -> NewTriples:
     if not new.relations:
         name = calibrator.bound.name
         raise InputError(f"the calibrator {name} has a map for each relation: name their column: --relation")
-    return NewTriples(new.scores, new.labels, calibrator.numbers(new.relations, new.triples[:, 1]))
+    return NewTriples(new.scores, new.labels, renumbered(new.relations, calibrator.relations, new.triples[:, 1]))
 
 
 def _result(found: FoundScores, path: Path, config: ScoresConfig, made: Check, number: int, run_id: str) -> WatchResult:

@@ -69,7 +69,7 @@ def _answer_scores(app: FastAPI, served: ServedScores) -> None:
     @app.post("/file")
     async def file(query: Annotated[ScoreFileQuery, Query()], request: Request) -> Response:
         """Answer a file of scores, which is the body, with the same rows and their probabilities."""
-        calibrator = _at(served.current, query.base_rate)
+        calibrator = served.current.calibrator.at(query.base_rate)
 
         def answer(source: Path) -> Iterator[pa.Table]:
             return (table for table, _ in calibrator.answer_file(source, query.score, query.relation))
@@ -174,7 +174,7 @@ def _described(now: Answerer, answers: Answers) -> dict[str, Any]:
 
 def _predicted_scores(now: FoundScores, body: bytes) -> Response:
     request = read_body(body, PredictScoresRequest)
-    calibrator = _at(now, request.base_rate)
+    calibrator = now.calibrator.at(request.base_rate)
     if request.scorer is not None:
         calibrator.check_scorer(request.scorer)
     relations = [row.relation for row in request.rows]
@@ -185,10 +185,6 @@ def _predicted_scores(now: FoundScores, body: bytes) -> Response:
     table = calibrator.answer(TableBlock("rows", pa.table(columns), unit="", first=0))
     found = {"model": _described_scores(now, calibrator), "answers": table.to_pylist()}
     return Response(to_json(found), media_type="application/json")
-
-
-def _at(now: FoundScores, base_rate: float | None) -> ScoreCalibrator:
-    return now.calibrator if base_rate is None else now.calibrator.at(base_rate)
 
 
 def _described_scores(now: FoundScores, calibrator: ScoreCalibrator) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from kgcore.config import EvaluateConfig
 from kgcore.errors import InputError, MismatchError
 from kgcore.evaluation.evaluate import evaluate
 from kgcore.external.calibrator import ScoreCalibrator
-from kgcore.external.fit import fit_scores, folds_of, left_out, of_other_folds, of_test_rows, usable
+from kgcore.external.fit import fit_scores, folds_of, of_other_folds, of_test_rows, usable
 from kgcore.external.read import read_scores
 from kgcore.external.rows import joined, stored_rows
 from kgcore.external.tables import TableBlock, log_odds
@@ -68,8 +68,7 @@ def test_cross_fitting_is_that_of_ensembles(tmp_path: Path, rng: np.random.Gener
 
 def test_a_calibrator_by_relation_needs_relations_if_it_is_named() -> None:
     assert usable(config_of()) == ("smoothed_isotonic", "beta")
-    assert left_out(config_of()) == ("per_relation",)
-    assert left_out(config_of(relation="r")) == ()
+    assert usable(config_of(relation="r")) == config_of().calibrators
     assert usable(config_of(relation="r", calibrators=("per_relation",))) == ("per_relation",)
     for named in (("per_relation",), ("beta", "per_relation")):
         with pytest.raises(InputError, match="per_relation needs relations: name their column with --relation, or"):
