@@ -186,7 +186,7 @@ def fit_labelled(table: ScoreTable, names: Sequence[str], rng: np.random.Generat
     """
     sample, stated = labelled_sample(table), table.labelled_base_rate
     alpha, base_rate_is = (sample.base_rate, ESTIMATED) if stated is None else (stated, STATED)
-    fitted: dict[str, tuple[Calibrator, Support | None]] = {name: (one, None) for name, one in baselines(alpha).items()}
+    fitted: dict[str, tuple[Calibrator, Support | None]] = {name: (own, None) for name, own in baselines(alpha).items()}
     fitted |= fit_each(sample, names, evenly_weighted(sample, rng))
     return [
         BoundCalibrator(
@@ -195,11 +195,11 @@ def fit_labelled(table: ScoreTable, names: Sequence[str], rng: np.random.Generat
             alpha,
             table.model,
             table.dataset,
-            one,
+            calibrator,
             base_rate_is=base_rate_is,
             support=support,
         )
-        for name, (one, support) in fitted.items()
+        for name, (calibrator, support) in fitted.items()
     ]
 
 

@@ -35,13 +35,13 @@ def usable(config: ScoresConfig) -> tuple[str, ...]:
 def fit_scores(table: ScoreTable, config: ScoresConfig) -> list[ScoreCalibrator]:
     """Fit the two baselines and the `usable` calibrators to the rows of valid as `fit_labelled` does."""
     bound = fit_labelled(table, usable(config), np.random.default_rng(config.fold_seed))
-    return [ScoreCalibrator(config.named, config.scale, table.relations, one) for one in bound]
+    return [ScoreCalibrator(config.named, config.scale, table.relations, fitted) for fitted in bound]
 
 
 def of_test_rows(table: ScoreTable, calibrators: Sequence[ScoreCalibrator]) -> Predictions:
     """Return the probabilities of the rows of test, weighted to the base rate of the table if it has one."""
     rows = table.part(table.rows("test"))
-    q = {one.bound.label: one.calibrate(rows.scores, rows.triples[:, 1])[0] for one in calibrators}
+    q = {fitted.bound.label: fitted.calibrate(rows.scores, rows.triples[:, 1])[0] for fitted in calibrators}
     return _predictions(rows, q)
 
 
@@ -67,7 +67,7 @@ def of_other_folds(
     if stated is not None:
         q["base_rate"][:] = stated  # without the rounding errors of the weights, which would break ties
     rows = table.part(np.flatnonzero(table.rows("valid"))[order])
-    return _predictions(rows, {label: own[order] for label, own in q.items()})
+    return _predictions(rows, {label: probabilities[order] for label, probabilities in q.items()})
 
 
 def folds_of(table: ScoreTable, config: ScoresConfig) -> tuple[int, int]:

@@ -97,13 +97,13 @@ def _file(columns: Mapping[str, npt.NDArray[Any]], names: Mapping[str, int], con
     splits, weighty = columns.get("splits", ones), columns.get("weights", ones) > 0
     used, relations = weighty & (splits != SPLITS["train"]), sorted(names)
     place = np.argsort([names[name] for name in relations])  # number in the column -> number in order
-    own = columns if used.all() else {name: column[used] for name, column in columns.items()}
+    kept = columns if used.all() else {name: column[used] for name, column in columns.items()}
     table = table_of_rows(
-        own["scores"],
-        own["labels"].astype(np.float64),
-        is_test=own["splits"] == SPLITS["test"] if config.split else None,
-        weights=own.get("weights"),
-        numbers=place[own["relations"]] if config.relation else None,
+        kept["scores"],
+        kept["labels"].astype(np.float64),
+        is_test=kept["splits"] == SPLITS["test"] if config.split else None,
+        weights=kept.get("weights"),
+        numbers=place[kept["relations"]] if config.relation else None,
         relations=tuple(relations),
         model=scorer_fingerprint(config.named, config.scale),
         base_rate=config.base_rate,

@@ -73,8 +73,8 @@ class TableBlock:
             self._refuse(wrong, column, f"the {what} in the column {name}", wanted)
             raise
         except pa.ArrowNotImplementedError as error:
-            found = f"the column {name} of {self.source} has the type {column.type}"
-            raise InputError(f"{found}: a {what} must be a number") from error
+            kind = f"the column {name} of {self.source} has the type {column.type}"
+            raise InputError(f"{kind}: a {what} must be a number") from error
         with np.errstate(invalid="ignore"):
             wrong = np.flatnonzero(~(np.isfinite(numbers) & (numbers >= least)))
         self._refuse(wrong, column, f"the {what} in the column {name}", wanted)
@@ -96,8 +96,8 @@ class TableBlock:
         texts = ["" if value is None else str(value) for value in distinct]
         numbers = [known.setdefault(text, len(known)) for text in texts]
         missing = known.setdefault("", len(known)) if (places == len(texts)).any() else -1
-        found: Ints = np.array([*numbers, missing], dtype=np.int64)[places]
-        return found
+        every: Ints = np.array([*numbers, missing], dtype=np.int64)[places]
+        return every
 
     def _refuse(self, wrong: Ints, column: pa.ChunkedArray, what: str, wanted: str) -> None:
         """Raise InputError if there are wrong rows (m,). A line number counts every row as one line."""
@@ -105,8 +105,8 @@ class TableBlock:
         for row in wrong.tolist():
             value, number = column[row].as_py(), self.first + row
             place = f"{self.source}, {self.unit} {number}" if self.unit else f"{self.source}[{number}]"
-            found = "is empty" if value is None or value == "" else f"is {value!r}"
-            faults.append(f"{place}: {what} {found}: it must be {wanted}")
+            is_wrong = "is empty" if value is None or value == "" else f"is {value!r}"
+            faults.append(f"{place}: {what} {is_wrong}: it must be {wanted}")
         raise_faults(faults)
 
 

@@ -199,7 +199,7 @@ def fit_and_measure(file: ScoreFile, config: ScoresConfig, evaluation: EvaluateC
     summary = ScoresSummary(
         scorer=config.named,
         results=Results.of(measured),
-        relations={table.relations[own.predicate]: own for own in by_relation},
+        relations={table.relations[reliability.predicate]: reliability for reliability in by_relation},
         counts=counts,
         base_rate=calibrators[0].bound.base_rate,
         stated=table.labelled_base_rate is not None,
@@ -220,7 +220,7 @@ def log_fit(
 
     fits  number of fits among which this one is the best
     """
-    labels = {one.bound.label: one for one in fitted.calibrators}
+    labels = {calibrator.bound.label: calibrator for calibrator in fitted.calibrators}
     label = chosen(request.calibrator, list(labels)) if request.calibrator else fitted.best[0]
     with store.open_run(f"scores of {config.named}", RunTags(stage=CALIBRATE_SCORES, dataset=config.named)) as run_id:
         params = {**asdict(config), **asdict(evaluation), "base_rate": fitted.summary.base_rate}
@@ -242,9 +242,9 @@ def _log_models(store: Store, run_id: str, fitted: FittedScores) -> dict[str, st
     ids = {}
     dataset = DatasetId(fitted.summary.scorer, fitted.table.dataset)
     store.log_dataset(run_id, dataset, dataset.name, asdict(fitted.summary.counts))
-    for number, one in enumerate(fitted.calibrators):
-        label = one.bound.label
-        ids[label] = log_score_calibrator(store, run_id, number, one, fitted.example)
+    for number, calibrator in enumerate(fitted.calibrators):
+        label = calibrator.bound.label
+        ids[label] = log_score_calibrator(store, run_id, number, calibrator, fitted.example)
         metrics = labelled_metrics(label, fitted.measured[label].with_ends())
         store.log_metrics(run_id, metrics, model_id=ids[label], dataset=dataset)
     return ids

@@ -235,21 +235,23 @@ def promote_scores(
 
     Raises InputError if the champion takes scores of another scale.
     """
-    one = found.calibrator
-    name, label = registered_scores(one.scorer), one.bound.label
+    challenger = found.calibrator
+    name, label = registered_scores(challenger.scorer), challenger.bound.label
     with FileLock(store.home / "locks" / f"promote-{name}.lock"):
-        version = register(store, name, found.located.model_id, f"{label} of {one.scorer}", digest(one.to_json()))
+        version = register(
+            store, name, found.located.model_id, f"{label} of {challenger.scorer}", digest(challenger.to_json())
+        )
         set_alias(store, name, CHALLENGER, version)
         champion = aliased(store, name, CHAMPION)
         if champion is not None and champion.number == version.number:
             reason = f"{version.uri} ({label}) is already the champion"
-            return Decision(one.scorer, version.uri, version.uri, False, reason, None)
+            return Decision(challenger.scorer, version.uri, version.uri, False, reason, None)
         other = store.load_model(champion.model_id, SCORE_CALIBRATOR) if champion else None
         count = len(predictions.labels)
-        rows = Rows(predictions.labels, predictions.weights, np.arange(count), one.bound.base_rate_is == STATED)
+        rows = Rows(predictions.labels, predictions.weights, np.arange(count), challenger.bound.base_rate_is == STATED)
         verdict = gate(
             predictions.probabilities[label],
-            None if other is None else _of_champion(other, one, predictions),
+            None if other is None else _of_champion(other, challenger, predictions),
             rows,
             config,
             (1 - config.level) / 2 / candidates,  # Bonferroni: it is the best of several
@@ -261,7 +263,7 @@ def promote_scores(
         reason = f"{version.uri} ({label}) against {against}: {verdict.reason()}. {outcome}"
         now = version if verdict.passed else champion
         return Decision(
-            one.scorer,
+            challenger.scorer,
             version.uri,
             now.uri if now else None,
             verdict.passed,

@@ -113,15 +113,18 @@ def _as_asked(new: ScoreTable, calibrator: ScoreCalibrator) -> NewTriples:
     return NewTriples(new.scores, new.labels, renumbered(new.relations, calibrator.relations, new.triples[:, 1]))
 
 
-def _result(found: FoundScores, path: Path, config: ScoresConfig, made: Check, number: int, run_id: str) -> WatchResult:
-    rate, answer, model = readable(made.evidence.moved_base_rate.value), made.report.answer, found.located.uri
+def _result(
+    found: FoundScores, path: Path, config: ScoresConfig, measured: Check, number: int, run_id: str
+) -> WatchResult:
+    rate, answer, model = readable(measured.evidence.moved_base_rate.value), measured.report.answer, found.located.uri
     asked = f"--scorer {config.named} --score {config.score}"
     commands = {
         "shift": f"kgcal calibrate-scores --model {model} {asked} --base-rate {rate:g} --apply FILE --output FILE",
         "refit": f"kgcal calibrate-scores {path} {asked} --label {config.label} --promote",
     }
     findings, notes = (
-        tuple(text.replace("triple", "row") for text in said) for said in (made.report.findings, made.report.notes)
+        tuple(text.replace("triple", "row") for text in said)
+        for said in (measured.report.findings, measured.report.notes)
     )
-    said = (made.metrics(), findings, notes, answer, commands.get(answer, ""))
+    said = (measured.metrics(), findings, notes, answer, commands.get(answer, ""))
     return WatchResult(config.named, model, *said, number, run_id)
