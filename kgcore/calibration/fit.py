@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -142,16 +143,13 @@ def fit_calibrators(
         name: str, negatives: str, base_rate: float, fitted: Calibrator, support: Support | None = None
     ) -> BoundCalibrator:
         labelled = negatives == GROUND_TRUTH or name in CONSTANTS
-        return BoundCalibrator(
-            name=name,
-            negatives=negatives,
-            base_rate=base_rate,
-            model=table.model,
-            dataset=table.dataset,
-            calibrator=fitted,
+        return _bound(
+            (name, negatives, base_rate),
+            table,
+            fitted,
+            support,
             corruptions=corruption_settings(corrupt, negatives),
             base_rate_is=ESTIMATED if labelled else config.base_rate_is,
-            support=support,
             limits=None if labelled else config.limits,
             hidden=hidden.share if hidden and negatives == SYNTHETIC else None,
             mixture=candidates.matched if candidates and negatives == CANDIDATES else None,
@@ -188,19 +186,15 @@ def fit_labelled(table: ScoreTable, names: Sequence[str], rng: np.random.Generat
     alpha, base_rate_is = (sample.base_rate, ESTIMATED) if stated is None else (stated, STATED)
     fitted: dict[str, tuple[Calibrator, Support | None]] = {name: (own, None) for name, own in baselines(alpha).items()}
     fitted |= fit_each(sample, names, evenly_weighted(sample, rng))
-    return [
-        BoundCalibrator(
-            name,
-            GROUND_TRUTH if name in names else "none",
-            alpha,
-            table.model,
-            table.dataset,
-            calibrator,
-            base_rate_is=base_rate_is,
-            support=support,
-        )
-        for name, (calibrator, support) in fitted.items()
-    ]
+    kinds = {name: (name, GROUND_TRUTH if name in names else "none", alpha) for name in fitted}
+    return [_bound(kinds[name], table, *both, base_rate_is=base_rate_is) for name, both in fitted.items()]
+
+
+def _bound(
+    kind: tuple[str, str, float], table: ScoreTable, fitted: Calibrator, support: Support | None, **notes: Any
+) -> BoundCalibrator:
+    """Bind a calibrator to the model and the data set of a table. kind: its name, its negatives, its base rate."""
+    return BoundCalibrator(*kind, table.model, table.dataset, fitted, support=support, **notes)
 
 
 def baselines(alpha: float) -> dict[str, Calibrator]:

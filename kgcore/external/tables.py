@@ -143,7 +143,10 @@ def read_table(path: Path, wanted: Mapping[str, str], all_columns: bool = True) 
 
     def find(head: list[str]) -> Columns:
         names = [name.strip() for name in head]
-        _check_columns(path, names, wanted)
+        for option, name in wanted.items():
+            if name and name not in names:
+                have = ", ".join(names)
+                raise InputError(f"{path} has no column {name}: its columns are {have}; name another one with {option}")
         check_twice(path, names)
         used = names if all_columns else required
         return Columns(True, len(names), {name: names.index(name) for name in used})
@@ -157,18 +160,6 @@ def read_table(path: Path, wanted: Mapping[str, str], all_columns: bool = True) 
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
     if is_empty:
         raise InputError(f"{path} has no rows after its header: it must have a row for each score")
-
-
-def _check_columns(path: Path, names: list[str], wanted: Mapping[str, str]) -> None:
-    """Raise InputError if a file has not the columns that the options name.
-
-    wanted  option, such as --score -> name of the column; '' if the option is not given
-    """
-    for option, name in wanted.items():
-        if name and name not in names:
-            raise InputError(
-                f"{path} has no column {name}: its columns are {', '.join(names)}; name another one with {option}"
-            )
 
 
 def _is_text(kind: pa.DataType) -> bool:
