@@ -39,7 +39,8 @@ class PyfuncModel:
         stated = {name: value for name, value in (params or {}).items() if value is not None}
         try:
             if len(model_input) == 0:
-                raise InputError("the input has no rows: it must have at least one")
+                row = "triple" if isinstance(self._model, LoadedModel) else "score"
+                raise InputError(f"the input has no rows: it must have at least one {row}")
             answers = self._model.predict(model_input, **stated)  # type: ignore[arg-type]
         except KgcalError as error:
             raise MlflowException.invalid_parameter_value(str(error)) from error
