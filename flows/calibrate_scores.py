@@ -4,8 +4,7 @@ from flows.deployment.publish import publish_check, publish_scores
 from flows.flow import flow
 from kgcore.config import EvaluateConfig, ScoresConfig
 from tasks.jobs.calibrate_scores import calibrate_scores as run_calibration
-from tasks.jobs.scores_request import ScoresRequest
-from tasks.jobs.scores_result import ScoresResult
+from tasks.jobs.fitted_scores import ScoresRequest, ScoresResult
 from tasks.jobs.watch import WatchResult
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 import numpy.typing as npt
 
-from kgcore.arrays import Bools, Floats, Labels, Probabilities, Scores, Triples, Weights
+from kgcore.arrays import Bools, Floats, Ints, Labels, Probabilities, Scores, Triples, Weights
 from kgcore.completeness import Completeness
 from kgcore.corruptions.base import Corruptions
 from kgcore.errors import MismatchError
@@ -21,9 +21,9 @@ LEAST_HITS, FEWEST_HIT = 0.01, 50  # the least sum of the hits, and validation f
 
 @dataclass(frozen=True)
 class ScoreTable:
-    """Scored rows of the validation and test splits.
+    """Scored rows of the validation and test splits: of a graph, or of a file of scores (kgcore/external/rows.py).
 
-    triples (n, 3), labels (n,) 0/1, scores (n,)
+    triples (n, 3), labels (n,) 0/1, scores (n,). In a file, a triple is (0, relation, 0)
     split   (n,) valid or test
     origin  (n,) labelled = the label comes from the data set; corruption = generated, and assumed to be false; searched
             = a corruption that was found by its high score (kgcore/score_search.py). Only calibrators use these
@@ -32,7 +32,7 @@ class ScoreTable:
             share of true triples, in (0, 1), that the labelled validation rows are weighted to: see `KnowledgeGraph`.
             None: all their weights are 1
     weights (n,) the number of drawn corruptions that each corruption stands for, above 0: see `every_corruption`. It is
-            1 for labelled rows, and 0 for a draw that searched rows replace. None: 1 for all rows
+            1 for labelled rows of a graph, and 0 for a draw that searched rows replace. None: 1 for all rows
     concentrations
             (n,) for a row that stands for corruptions that were left out: the sum of their squared weights, divided by
             the square of the sum of their weights. It is 1 / k for k equal ones, and 1 for a row that stands only for
@@ -52,6 +52,8 @@ class ScoreTable:
     completeness
             what the user states about facts that no split has, for the estimate of hidden facts; not stored. None:
             nothing
+    relations
+            names of the relations, by number, of a file that has a column of them; a graph has its own names
     """
 
     triples: Triples
@@ -70,6 +72,7 @@ class ScoreTable:
     cold: int | None = None
     hidden_log_odds: Floats | None = None
     completeness: Completeness | None = None
+    relations: tuple[str, ...] = ()
 
     @property
     def truth(self) -> Probabilities:
@@ -148,21 +151,12 @@ class ScoreTable:
         """Return the table as it was before the search: all draws, which are the same for every model."""
         if not self.searched:
             return self
-        rows = self.origin != SEARCHED
-        return replace(
-            self,
-            triples=self.triples[rows],
-            labels=self.labels[rows],
-            scores=self.scores[rows],
-            split=self.split[rows],
-            origin=self.origin[rows],
-            raw=None if self.raw is None else self.raw[rows],
-            confidences=None if self.confidences is None else self.confidences[rows],
-            weights=None,
-            concentrations=None,
-            hits=None if self.hits is None else self.hits[rows],
-            hidden_log_odds=None if self.hidden_log_odds is None else self.hidden_log_odds[rows],
-        )
+        return replace(self.part(self.origin != SEARCHED), weights=None, concentrations=None)
+
+    def part(self, rows: Bools | Ints) -> Self:
+        """Return some rows: a mask (n,), or their positions."""
+        columns = {name: column[rows] for name, column in vars(self).items() if isinstance(column, np.ndarray)}
+        return replace(self, **columns)  # type: ignore[arg-type]  # the fields that are arrays
 
     def left_out(self, split: str) -> int:
         """Return the number of positives that `measured` leaves out because their relation has no corruptions."""

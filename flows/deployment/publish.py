@@ -27,10 +27,10 @@ if TYPE_CHECKING:  # the jobs load what they compute with: a flow loads only its
     from tasks.jobs.base_rate_result import BaseRateResult
     from tasks.jobs.discover import Discovered
     from tasks.jobs.explain import Explained
+    from tasks.jobs.fitted_scores import ScoresResult
     from tasks.jobs.prediction import Prediction
     from tasks.jobs.promote import Decision
     from tasks.jobs.reproduce import Reproduction
-    from tasks.jobs.scores_result import ScoresResult
     from tasks.jobs.tuning_result import TuningResult
     from tasks.jobs.watch import WatchResult
 
@@ -143,13 +143,13 @@ def publish_base_rate(found: "BaseRateResult") -> None:
 def publish_scores(found: "ScoresResult") -> None:
     """Publish how good calibrators of scores are. The table has a row for each, or the first answers."""
     text: list[str] = []
-    table: Sequence[Mapping[str, object]] = found.applied.examples if found.applied else []
+    table: Sequence[Mapping[str, object]] = found.examples
     if found.summary is not None:
         text = [*found.summary.notes, markdown(found.summary.results, {})]
         table = [{"calibrator": row.label, **row.metrics} for row in found.summary.results.rows]
-    if found.applied is not None:
-        text.append(f"{found.applied.rows:,} rows with probabilities: `{found.applied.output}`")
-    _publish(f"Scores of {found.scorer}", "\n\n".join(text), table, found.run)
+    if found.output:
+        text.append(f"{found.rows:,} rows with probabilities: `{found.output}`")
+    _publish(f"Scores of {found.dataset}", "\n\n".join(text), table, found.run)
 
 
 def publish_explanation(shown: "Explained") -> None:

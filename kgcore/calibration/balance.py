@@ -54,6 +54,13 @@ def base_rate_weights(
     return weights
 
 
+def weights_at(labels: Labels, base_rate: float | None, counts: Weights | None = None) -> Weights:
+    """Return `base_rate_weights` without predicates; without a base rate, the counts (n,) or ones."""
+    if base_rate is not None:
+        return base_rate_weights(labels, base_rate, counts=counts)
+    return np.ones(len(labels)) if counts is None else counts
+
+
 def label_sizes(labels: Labels, counts: Weights | None) -> tuple[float, float]:
     """Return the numbers of negatives and of positives among labels (n,) 0/1.
 

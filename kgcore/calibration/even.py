@@ -1,7 +1,10 @@
 """Calibration samples whose negatives have equal weights in a relation, for methods that count rows."""
 
+from dataclasses import replace
+
 import numpy as np
 
+from kgcore.calibration.balance import base_rate_weights
 from kgcore.calibration.sample import CalibrationSample
 
 
@@ -61,3 +64,20 @@ def drawn_sample(sample: CalibrationSample, rng: np.random.Generator) -> Calibra
     kept = np.repeat(np.arange(len(times)), times)
     predicates = None if sample.predicates is None else relations[kept]
     return CalibrationSample(sample.scores[kept], sample.labels[kept], weights[kept], predicates)
+
+
+def evenly_weighted(sample: CalibrationSample, rng: np.random.Generator) -> CalibrationSample:
+    """Draw rows so that those of each label have equal weights. They represent the same distribution of scores.
+
+    A row stays with the probability w / max w, where the maximum is over the rows of its label (rejection sampling).
+    Confidence limits that count rows are right for the result, and wrong for weighted rows. The base rate stays.
+
+    Return the sample itself if the weights of each label are equal.
+    """
+    label = sample.labels.astype(np.int8)
+    largest = np.array([sample.weights[label == either].max() for either in (0, 1)])[label]
+    kept = rng.random(len(largest)) * largest < sample.weights
+    if kept.all():
+        return sample
+    part = sample.part(kept)
+    return replace(part, weights=base_rate_weights(part.labels, sample.base_rate))

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -9,11 +10,12 @@ from kgcore.calibration.base import Calibrator
 from kgcore.calibration.baselines.base_rate import BaseRate
 from kgcore.calibration.baselines.uncalibrated import Uncalibrated
 from kgcore.calibration.bound import BoundCalibrator, CorruptionSettings
+from kgcore.calibration.even import evenly_weighted
 from kgcore.calibration.hidden import HiddenFacts, hidden_facts
 from kgcore.calibration.matched import Matched, fit_matched
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, soft_sample, synthetic_sample
 from kgcore.calibration.support import Support
-from kgcore.config import ESTIMATED, CalibrateConfig, CorruptConfig
+from kgcore.config import ESTIMATED, STATED, CalibrateConfig, CorruptConfig
 from kgcore.mixture.samples import MixtureData
 from kgcore.registries import BASELINES, CALIBRATORS
 from kgcore.score_table import LABELLED, ScoreTable
@@ -40,11 +42,16 @@ def calibration_samples(table: ScoreTable, config: CalibrateConfig) -> dict[str,
         stored = table.rows("valid", LABELLED)
         samples[GROUND_TRUTH] = soft_sample(table.scores[stored], table.truth[stored], table.triples[stored, 1])
     elif table.labelled_negatives("valid"):
-        labelled = table.rows("valid", LABELLED)
-        samples[GROUND_TRUTH] = ground_truth_sample(
-            table.scores[labelled], table.labels[labelled], table.triples[labelled, 1], table.labelled_base_rate
-        )
+        samples[GROUND_TRUTH] = labelled_sample(table)
     return samples
+
+
+def labelled_sample(table: ScoreTable) -> CalibrationSample:
+    """Return the labelled rows of valid as a sample, weighted to `table.labelled_base_rate`, if the table has one."""
+    rows = table.rows("valid", LABELLED)
+    counts = None if table.weights is None else table.weights[rows]
+    columns = table.scores[rows], table.labels[rows], table.triples[rows, 1]
+    return ground_truth_sample(*columns, table.labelled_base_rate, counts)
 
 
 def synthetic_of(
@@ -135,27 +142,21 @@ def fit_calibrators(
     def bind(
         name: str, negatives: str, base_rate: float, fitted: Calibrator, support: Support | None = None
     ) -> BoundCalibrator:
-        labelled = negatives == "ground_truth" or name in CONSTANTS
-        return BoundCalibrator(
-            name=name,
-            negatives=negatives,
-            base_rate=base_rate,
-            model=table.model,
-            dataset=table.dataset,
-            calibrator=fitted,
+        labelled = negatives == GROUND_TRUTH or name in CONSTANTS
+        return _bound(
+            (name, negatives, base_rate),
+            table,
+            fitted,
+            support,
             corruptions=corruption_settings(corrupt, negatives),
             base_rate_is=ESTIMATED if labelled else config.base_rate_is,
-            support=support,
             limits=None if labelled else config.limits,
             hidden=hidden.share if hidden and negatives == SYNTHETIC else None,
             mixture=candidates.matched if candidates and negatives == CANDIDATES else None,
         )
 
     alpha, hidden = config.alpha, hidden_facts(table)
-    bound = [
-        bind("uncalibrated", "none", alpha, Uncalibrated().set_fitted()),
-        bind("base_rate", "none", alpha, BaseRate().set_fitted(alpha=alpha)),
-    ]
+    bound = [bind(name, "none", alpha, fitted) for name, fitted in baselines(alpha).items()]
     if candidates is not None:
         rng = np.random.default_rng(candidates.seed)
         made = fit_matched(candidates.data, candidates.matched, config.score_calibrators, candidates.replicates, rng)
@@ -166,14 +167,56 @@ def fit_calibrators(
         for name in CONSTANTS:
             bound.append(bind(name, "none", mean, BASELINES.get(name)().fit_sample(samples[GROUND_TRUTH])))
     for negatives, sample in sorted(samples.items()):
-        fitted = {name: CALIBRATORS.get(name)().fit_sample(sample) for name in config.score_calibrators}
         ends = ends_of(table, config, hidden) if negatives == SYNTHETIC else ()
-        support = {kind: support_of(sample, kind, ends) for kind in {one.by_predicate for one in fitted.values()}}
-        bound += [
-            bind(name, negatives, base_rate_of(sample, negatives, config), one, support[one.by_predicate])
-            for name, one in fitted.items()
-        ]
+        base_rate = base_rate_of(sample, negatives, config)
+        fitted = fit_each(sample, config.score_calibrators, sample, ends)
+        bound += [bind(name, negatives, base_rate, *both) for name, both in fitted.items()]
     return bound
+
+
+def fit_labelled(table: ScoreTable, names: Sequence[str], rng: np.random.Generator) -> list[BoundCalibrator]:
+    """Fit the two baselines and each named calibrator to the labelled rows of valid alone.
+
+    They are fitted at the stated base rate `table.labelled_base_rate` or, if it is None, at the share of true rows by
+    weight. If rows have different weights, the confidence limits are those of `evenly_weighted`.
+
+    Raises FitError if a fit does not converge.
+    """
+    sample, stated = labelled_sample(table), table.labelled_base_rate
+    alpha, base_rate_is = (sample.base_rate, ESTIMATED) if stated is None else (stated, STATED)
+    fitted: dict[str, tuple[Calibrator, Support | None]] = {name: (own, None) for name, own in baselines(alpha).items()}
+    fitted |= fit_each(sample, names, evenly_weighted(sample, rng))
+    kinds = {name: (name, GROUND_TRUTH if name in names else "none", alpha) for name in fitted}
+    return [_bound(kinds[name], table, *both, base_rate_is=base_rate_is) for name, both in fitted.items()]
+
+
+def _bound(
+    kind: tuple[str, str, float], table: ScoreTable, fitted: Calibrator, support: Support | None, **notes: Any
+) -> BoundCalibrator:
+    """Bind a calibrator to the model and the data set of a table. kind: its name, its negatives, its base rate."""
+    return BoundCalibrator(*kind, table.model, table.dataset, fitted, support=support, **notes)
+
+
+def baselines(alpha: float) -> dict[str, Calibrator]:
+    """Return the sigmoid of the score and the constant base rate alpha, in (0, 1), by name."""
+    return {"uncalibrated": Uncalibrated().set_fitted(), "base_rate": BaseRate().set_fitted(alpha=alpha)}
+
+
+def fit_each(
+    sample: CalibrationSample,
+    names: Sequence[str],
+    counted: CalibrationSample,
+    ends: Sequence[CalibrationSample] = (),
+) -> dict[str, tuple[Calibrator, Support]]:
+    """Fit each named calibrator to a sample. Return name -> the calibrator and its support.
+
+    counted  the sample whose rows the support counts: `sample`, or rows with equal weights in each label that represent
+             it
+    ends     as in `support_of`
+    """
+    fitted = {name: CALIBRATORS.get(name)().fit_sample(sample) for name in names}
+    support = {kind: support_of(counted, kind, ends) for kind in {one.by_predicate for one in fitted.values()}}
+    return {name: (one, support[one.by_predicate]) for name, one in fitted.items()}
 
 
 def corruption_settings(corrupt: CorruptConfig, negatives: str) -> CorruptionSettings | None:

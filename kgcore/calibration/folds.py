@@ -1,8 +1,12 @@
 """Cross-fitting: the probability of each row comes from a calibrator that was fitted without this row."""
 
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
 import numpy as np
 
 from kgcore.arrays import Ints, Labels, Probabilities, same_length
+from kgcore.calibration.balance import base_rate_weights
 from kgcore.calibration.base import Calibrator
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.errors import InputError, MismatchError
@@ -73,9 +77,31 @@ def cross_fitted(calibrator: type[Calibrator], sample: CalibrationSample, fold: 
 
     Raises FitError if the rows outside one fold all have the same label, or if a fit does not converge.
     """
-    q = np.empty(same_length(scores=sample.scores, fold=fold))
-    for number in np.unique(fold):
+    return cross_fitted_each({"": calibrator}, sample, fold)[""]
+
+
+def cross_fitted_each(
+    calibrators: Mapping[str, type[Calibrator]],
+    sample: CalibrationSample,
+    fold: Ints,
+    base_rate: float | None = None,
+    measured: int | None = None,
+    on_fold: Callable[[int], None] = lambda done: None,
+) -> dict[str, Probabilities]:
+    """Do what `cross_fitted` does for several calibrators. Return name -> probabilities (n,).
+
+    base_rate  share of positives, in (0, 1), that the rows of each fit are weighted to; None: their weights stay
+    measured   only rows of that many folds, the first ones, get a probability, others NaN; None: all rows
+    on_fold    function that is called after each fold, with the number of folds so far
+    """
+    q = {name: np.full(same_length(scores=sample.scores, fold=fold), np.nan) for name in calibrators}
+    for done, number in enumerate(np.unique(fold)[:measured], start=1):
         own = fold == number
-        predicates = None if sample.predicates is None else sample.predicates[own]
-        q[own] = calibrator().fit_sample(sample.part(~own)).calibrate_of(sample.scores[own], predicates)
+        scores, predicates = sample.scores[own], None if sample.predicates is None else sample.predicates[own]
+        part = sample.part(~own)
+        if base_rate is not None:
+            part = replace(part, weights=base_rate_weights(part.labels, base_rate, counts=part.weights))
+        for name, calibrator in calibrators.items():
+            q[name][own] = calibrator().fit_sample(part).calibrate_of(scores, predicates)
+        on_fold(done)
     return q

@@ -17,7 +17,7 @@ from kgcore.arrays import (
     as_weights,
     same_length,
 )
-from kgcore.calibration.balance import base_rate_weights, both_labels, label_sizes
+from kgcore.calibration.balance import base_rate_weights, both_labels, label_sizes, weights_at
 from kgcore.errors import FitError
 
 
@@ -112,17 +112,21 @@ def soft_sample(scores: Scores, confidences: Probabilities, predicates: Ints | N
 
 
 def ground_truth_sample(
-    scores: Scores, labels: Labels, predicates: Ints | None = None, base_rate: float | None = None
+    scores: Scores,
+    labels: Labels,
+    predicates: Ints | None = None,
+    base_rate: float | None = None,
+    counts: Weights | None = None,
 ) -> CalibrationSample:
     """Build a sample of labelled triples (paper, section 4, "Calibration with ground truth negatives").
 
     scores (n,), labels (n,) 0/1, predicates (n,) or None
-    base_rate  share of the positives in the total weight, in (0, 1); None: all weights are 1
+    base_rate  share of the positives in the total weight, in (0, 1); None: the weights are the counts
+    counts     (n,) above 0: the ratio of the weights of two rows with the same label; None: 1 for all rows
 
     Raises InputError and FitError as `CalibrationSample` does, and InputError for a base rate outside (0, 1).
     """
-    weights = np.ones(len(scores)) if base_rate is None else base_rate_weights(labels, base_rate)
-    return CalibrationSample(scores, labels, weights, predicates)
+    return CalibrationSample(scores, labels, weights_at(labels, base_rate, counts), predicates)
 
 
 def synthetic_sample(

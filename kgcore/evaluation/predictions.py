@@ -1,12 +1,12 @@
 """Probabilities and decisions on the test split: the output of classification and the input of evaluation."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from kgcore.arrays import Bools, Ints, Labels, Probabilities, Scores, Triples, Weights
-from kgcore.calibration.balance import base_rate_weights
+from kgcore.calibration.balance import base_rate_weights, weights_at
 from kgcore.calibration.baselines.uncalibrated import Uncalibrated
 from kgcore.calibration.bound import BoundCalibrator
 from kgcore.calibration.combine import table_probabilities
@@ -40,10 +40,10 @@ class Predictions:
     weights: Weights
     scores: Scores
     probabilities: dict[str, Probabilities]
-    accuracies: dict[str, float]
-    accuracy_per_relation: dict[str, float]
-    relations: list[RelationDecisions]
-    synthetic_negatives: bool
+    accuracies: dict[str, float] = field(default_factory=dict)
+    accuracy_per_relation: dict[str, float] = field(default_factory=dict)
+    relations: list[RelationDecisions] = field(default_factory=list)
+    synthetic_negatives: bool = False
     left_out: int = 0
     confidences: Probabilities | None = None
 
@@ -169,7 +169,7 @@ def classify(
         if not table.judged_alone(split):
             return base_rate_weights(table.labels[rows], base_rate, table.triples[rows, 1])
         rate = table.labelled_base_rate if split == "valid" else None
-        return np.ones(int(rows.sum())) if rate is None else base_rate_weights(table.labels[rows], rate)
+        return weights_at(table.labels[rows], rate)
 
     weights = weigh("test", test)
     probabilities = {} if table.raw is None else {UNCALIBRATED_RAW: Uncalibrated().calibrate(table.raw[test])}

@@ -1,12 +1,10 @@
-"""Calibration of scores from any scorer outside kgcal: a rule miner, a language model, a search engine. No graph.
+"""Scores from any scorer outside kgcal: a rule miner, a language model, a search engine. No graph.
 
-tables.py      reads tables block by block
-columns.py     the columns of a table as numbers, labels and names, with a sentence for every wrong value
-rows.py        labelled scores, in an order that does not depend on the file
+A file of labelled scores is a score table; its calibrators are fitted and measured as those of a graph are.
+
+tables.py      reads tables block by block, with a sentence for every wrong value
+rows.py        labelled scores as a score table, and the tables to fit to again after drift
 read.py        reads a file of labelled scores
-calibrator.py  a fitted calibrator, bound to its scorer and to the rows that it was fitted on
-fit.py         fits the calibrators
-again.py       the rows to fit to again, after newly labelled rows have shown drift
-measure.py     probabilities to measure: of test rows, or by cross-fitting
-answers.py     gives the rows of a table probabilities with intervals
+calibrator.py  a fitted calibrator, bound to its scorer and to the rows that it was fitted on, and its answers
+fit.py         fits the calibrators, and measures them on other rows
 """

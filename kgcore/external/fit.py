@@ -1,20 +1,22 @@
-"""Fit calibrators to labelled scores."""
+"""Fit calibrators to a table of labelled scores, and measure them on rows that they were not fitted on."""
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from kgcore.calibration.base import Calibrator
-from kgcore.calibration.baselines.base_rate import BaseRate
-from kgcore.calibration.baselines.uncalibrated import Uncalibrated
-from kgcore.calibration.bound import BoundCalibrator
-from kgcore.calibration.sample import CalibrationSample
-from kgcore.calibration.support import Support
-from kgcore.config import ESTIMATED, STATED, ScoresConfig
-from kgcore.errors import InputError
-from kgcore.external.calibrator import ScoreCalibrator, scorer_fingerprint
-from kgcore.external.rows import ScoreRows
+from kgcore.arrays import Probabilities
+from kgcore.calibration.balance import weights_at
+from kgcore.calibration.bound import stored_class
+from kgcore.calibration.fit import GROUND_TRUTH, baselines, fit_labelled, labelled_sample
+from kgcore.calibration.folds import cross_fitted_each, draw_folds
+from kgcore.config import ScoresConfig
+from kgcore.errors import InputError, KgcalWarning
+from kgcore.evaluation.predictions import Predictions
+from kgcore.external.calibrator import ScoreCalibrator
 from kgcore.registries import CALIBRATORS
-
-NEGATIVES = "ground_truth"  # the false rows are labelled
+from kgcore.score_table import ScoreTable
 
 
 def usable(config: ScoresConfig) -> tuple[str, ...]:
@@ -30,57 +32,56 @@ def usable(config: ScoresConfig) -> tuple[str, ...]:
     return tuple(name for name in config.calibrators if config.relation or name not in needy)
 
 
-def left_out(config: ScoresConfig) -> tuple[str, ...]:
-    """Return the default calibrators that are not fitted, because they need relations and there are none."""
-    names = usable(config)
-    return tuple(name for name in config.calibrators if name not in names)
+def fit_scores(table: ScoreTable, config: ScoresConfig) -> list[ScoreCalibrator]:
+    """Fit the two baselines and the `usable` calibrators to the rows of valid as `fit_labelled` does."""
+    bound = fit_labelled(table, usable(config), np.random.default_rng(config.fold_seed))
+    return [ScoreCalibrator(config.named, config.scale, table.relations, fitted) for fitted in bound]
 
 
-def fit_plain(rows: ScoreRows, config: ScoresConfig) -> dict[str, Calibrator]:
-    """Fit the two baselines and the `usable` calibrators of the configuration. Return name -> calibrator.
+def of_test_rows(table: ScoreTable, calibrators: Sequence[ScoreCalibrator]) -> Predictions:
+    """Return the probabilities of the rows of test, weighted to the base rate of the table if it has one."""
+    rows = table.part(table.rows("test"))
+    q = {fitted.bound.label: fitted.calibrate(rows.scores, rows.triples[:, 1])[0] for fitted in calibrators}
+    return _predictions(rows, q)
 
-    The baselines are the sigmoid of the score, `uncalibrated`, and the constant base rate, `base_rate`. Raises FitError
-    if a fit does not converge.
+
+def of_other_folds(
+    table: ScoreTable, config: ScoresConfig, on_fold: Callable[[int], None] = lambda done: None
+) -> Predictions:
+    """Return the probabilities of rows of valid, each from calibrators that were fitted on the other folds.
+
+    The folds have about equal numbers of true and of false rows, and at least one of each: see `folds_of`. The rows of
+    each fit are weighted to the base rate of the table, if it has one.
+
+    on_fold  function that is called after each fold, with the number of folds so far
     """
-    sample = rows.sample(config.base_rate)
-    baselines = {
-        "uncalibrated": Uncalibrated().set_fitted(),
-        "base_rate": BaseRate().set_fitted(alpha=rows.base_rate(config.base_rate)),
-    }
-    return baselines | {name: CALIBRATORS.get(name)().fit_sample(sample) for name in usable(config)}
+    sample, stated = labelled_sample(replace(table, labelled_base_rate=None)), table.labelled_base_rate
+    n, (folds, measured) = len(sample.labels), folds_of(table, config)
+    fold = draw_folds(np.arange(n), sample.labels, folds, np.random.default_rng(config.fold_seed))
+    order = np.argsort(fold, kind="stable")[: int((fold < measured).sum())]
+    labels = {name: name for name in baselines(0.5)} | {f"{GROUND_TRUTH}.{name}": name for name in usable(config)}
+    classes = {label: stored_class(name) for label, name in labels.items()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", KgcalWarning)  # the final fit gives the same warning once
+        q = cross_fitted_each(classes, sample, fold, stated, measured, on_fold)
+    if stated is not None:
+        q["base_rate"][:] = stated  # without the rounding errors of the weights, which would break ties
+    rows = table.part(np.flatnonzero(table.rows("valid"))[order])
+    return _predictions(rows, {label: probabilities[order] for label, probabilities in q.items()})
 
 
-def fit_scores(rows: ScoreRows, config: ScoresConfig) -> list[ScoreCalibrator]:
-    """Fit as `fit_plain` does, with confidence limits, and bind the calibrators to the scorer and the rows.
+def folds_of(table: ScoreTable, config: ScoresConfig) -> tuple[int, int]:
+    """Return the number of folds, and how many of them are measured.
 
-    If the rows have weights, the limits are those of `ScoreRows.evenly_weighted`.
+    There are `config.folds`, or fewer if there are fewer true or false rows. Whole folds are measured, at least one, as
+    long as they have at most `config.most_measured` rows together.
     """
-    fitted = fit_plain(rows, config)
-    alpha = rows.base_rate(config.base_rate)
-    model, dataset = scorer_fingerprint(config.named, config.scale), rows.fingerprint()
-    even = rows.evenly_weighted(np.random.default_rng(config.fold_seed))
-    names = usable(config)
-    support = {kind: _support(even, alpha, kind) for kind in {fitted[name].by_predicate for name in names}}
-    origin = ESTIMATED if config.base_rate is None else STATED
-    found = []
-    for name, calibrator in fitted.items():
-        own = name in names
-        bound = BoundCalibrator(
-            name,
-            NEGATIVES if own else "none",
-            alpha,
-            model,
-            dataset,
-            calibrator,
-            base_rate_is=origin,
-            support=support[calibrator.by_predicate] if own else None,
-        )
-        found.append(ScoreCalibrator(config.named, config.scale, rows.names, bound))
-    return found
+    true, false = (int(table.rows("valid", label=label).sum()) for label in (1, 0))
+    folds = min(config.folds, true, false)
+    return folds, min(folds, max(1, config.most_measured * folds // (true + false)))
 
 
-def _support(rows: ScoreRows, alpha: float, by_predicate: bool) -> Support:
-    """Return the confidence limits of rows without weights, at the base rate. Relations count if `by_predicate`."""
-    predicates = rows.predicates if by_predicate else None
-    sample = CalibrationSample(rows.scores, rows.labels, rows.weights_at(alpha), predicates)
-    return Support.fit(sample, by_predicate)
+def _predictions(table: ScoreTable, probabilities: dict[str, Probabilities]) -> Predictions:
+    """Return the probabilities of all rows of a table, weighted to its base rate if it has one."""
+    weights = weights_at(table.labels, table.labelled_base_rate, table.weights)
+    return Predictions(table.triples, table.labels, weights, table.scores, probabilities)

@@ -1,91 +1,37 @@
-"""Reads a file of labelled scores, block by block."""
+"""Reads a file of labelled scores as a score table, block by block."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kgcore.arrays import Bools, Floats
 from kgcore.config import ScoresConfig
+from kgcore.datasets.formats.columns import MEANING
 from kgcore.errors import InputError
-from kgcore.external.columns import LABELS, SPLITS, Columns
-from kgcore.external.rows import ScoreRows, log_odds
-from kgcore.external.tables import read_table
+from kgcore.external.calibrator import scorer_fingerprint
+from kgcore.external.rows import table_of_rows
+from kgcore.external.tables import SPLITS, read_table
+from kgcore.score_table import ScoreTable
 
 
 @dataclass(frozen=True)
 class ScoreFile:
     """The labelled scores of a file.
 
-    fit        rows that calibrators are fitted on: those of the split valid, or all rows of a file without splits
-    test       rows of the split test, on which the calibrators are measured; None: cross-fitting measures them
+    table      rows of valid, that calibrators are fitted on: those of the split valid, or all rows of a file without
+               splits. Rows of test, on which the calibrators are measured; if there are none, cross-fitting measures
     of_train   number of rows of the split train, which are left out: a scorer fits its own training rows too well
     of_weight  number of rows with weight 0, which are left out
     """
 
-    fit: ScoreRows
-    test: ScoreRows | None
+    table: ScoreTable
     of_train: int = 0
     of_weight: int = 0
-
-    @property
-    def has_relations(self) -> bool:
-        """Return whether the rows have relations."""
-        return self.fit.relations is not None
-
-
-@dataclass
-class _Parts:
-    """The columns of the blocks that have been read."""
-
-    scores: list[Floats] = field(default_factory=list)
-    positive: list[npt.NDArray[np.int8]] = field(default_factory=list)
-    weights: list[Floats] = field(default_factory=list)
-    relations: list[npt.NDArray[np.int32]] = field(default_factory=list)
-    splits: list[npt.NDArray[np.int8]] = field(default_factory=list)
-    names: dict[str, int] = field(default_factory=dict)
-
-    def add(self, columns: Columns, config: ScoresConfig) -> None:
-        """Add the rows of a block. Raises InputError for a wrong value."""
-        self.scores.append(read_column(columns, config.score, config.scale))
-        self.positive.append(columns.codes(config.label, "label", LABELS))
-        if config.weight:
-            self.weights.append(columns.numbers(config.weight, "weight", 0.0))
-        if config.relation:
-            self.relations.append(columns.names(config.relation, self.names).astype(np.int32))
-        if config.split:
-            self.splits.append(columns.codes(config.split, "split", SPLITS))
-
-    def rows(self) -> ScoreRows:
-        """Return all rows, with relations in the order of their names."""
-        names = sorted(self.names)
-        weights = np.concatenate(self.weights) if self.weights else None
-        relations = None
-        if self.relations:
-            place = np.empty(len(names), dtype=np.int32)
-            place[[self.names[name] for name in names]] = np.arange(len(names))
-            relations = place[np.concatenate(self.relations)]
-        return ScoreRows(np.concatenate(self.scores), np.concatenate(self.positive), weights, relations, tuple(names))
-
-
-def read_column(columns: Columns, name: str, scale: str) -> Floats:
-    """Return a column of scores (n,). If `scale` is `probability`, they are the log-odds of the column.
-
-    Raises InputError for a value that is no finite number and, if `scale` is `probability`, is outside [0, 1].
-    """
-    scores = columns.numbers(name, "score")
-    if scale != "probability":
-        return scores
-    if len(scores) and not 0 <= scores.min() <= scores.max() <= 1:
-        row = int(np.flatnonzero((scores < 0) | (scores > 1))[0])
-        place = f"{columns.path}, {columns.block.unit} {columns.block.first + row}"
-        raise InputError(
-            f"{place}: the score in the column {name} is {scores[row]:g}: with --scale probability it must be in [0, 1]"
-        )
-    return log_odds(scores)
 
 
 def read_scores(path: Path, config: ScoresConfig, on_block: Callable[[float], None] = lambda done: None) -> ScoreFile:
@@ -100,57 +46,66 @@ def read_scores(path: Path, config: ScoresConfig, on_block: Callable[[float], No
     Raises InputError, with file and line, as `read_table` does, for wrong values, and if there are not at least two
     true and two false rows to fit on.
     """
-    rows, splits = _read_all(path, config, on_block)
-    used = np.ones(len(rows), dtype=bool) if rows.weights is None else rows.weights > 0
-    of_weight = len(rows) - int(used.sum())
-    if splits is None:
-        rows = rows if used.all() else rows.part(used)
-        _check(path, rows, "")
-        return ScoreFile(rows.in_order(), None, of_weight=of_weight)
-    fit = _split(path, rows, used & (splits == SPLITS["valid"]), "valid")
-    tested = used & (splits == SPLITS["test"])
-    test = _split(path, rows, tested, "test") if tested.any() else None
-    return ScoreFile(fit, test, int((splits == SPLITS["train"]).sum()), of_weight)
+    file = _read(path, config, on_block)
+    splits = ["valid", *(["test"] if file.table.rows("test").any() else [])]
+    for split in splits:
+        true, false = (int(file.table.rows(split, label=label).sum()) for label in (1, 0))
+        if min(true, false) < 2:
+            which = f" of the split {split}" if config.split else ""
+            raise InputError(
+                f"{path} has {true:,} true and {false:,} false rows{which} with a weight above 0: calibrators need at "
+                "least 2 of each"
+            )
+    return file
 
 
-def read_new_rows(path: Path, config: ScoresConfig) -> ScoreRows:
-    """Read all rows of a file of newly labelled scores, without weights, in the order of `read_scores`.
+def read_new_rows(path: Path, config: ScoresConfig) -> ScoreTable:
+    """Read all rows of a file of newly labelled scores, without weights and splits, as `read_scores` does.
 
-    Splits are ignored. Raises InputError for wrong values, with file and line, and for a column of weights.
+    Raises InputError for wrong values, with file and line, and for a column of weights.
     """
     if config.weight:
         raise InputError(f"--weight {config.weight} is given: newly labelled rows are a random sample, without weights")
-    rows, _ = _read_all(path, replace(config, split=""), lambda done: None)
-    return rows.in_order()
+    return _read(path, replace(config, split=""), lambda done: None).table
 
 
-def _read_all(
-    path: Path, config: ScoresConfig, on_block: Callable[[float], None]
-) -> tuple[ScoreRows, npt.NDArray[np.int8] | None]:
-    """Return the rows of a file in its order, and the split of each row, if there is a column of splits."""
-    parts = _Parts()
+def _read(path: Path, config: ScoresConfig, on_block: Callable[[float], None]) -> ScoreFile:
+    columns, names = defaultdict[str, list[npt.NDArray[Any]]](list), dict[str, int]()
     wanted = {f"--{name}": str(getattr(config, name)) for name in ("score", "label", "weight", "relation", "split")}
     for block in read_table(path, wanted, all_columns=False):
-        parts.add(Columns(path, block), config)
+        columns["scores"].append(block.scores(config.score, config.scale))
+        columns["labels"].append(block.codes(config.label, "label", MEANING))
+        if config.weight:
+            columns["weights"].append(block.numbers(config.weight, "weight", 0.0))
+        if config.relation:
+            columns["relations"].append(block.names(config.relation, names))
+        if config.split:
+            columns["splits"].append(block.codes(config.split, "split", SPLITS))
         on_block(block.done)
-    if not sum(map(len, parts.scores)):
-        raise InputError(f"{path} has no rows after its header: it must have a row for each score")
-    rows, splits = parts.rows(), np.concatenate(parts.splits) if parts.splits else None
-    del parts
+    file = _file({name: np.concatenate(columns.pop(name)) for name in list(columns)}, names, config)
     pa.default_memory_pool().release_unused()  # millions of rows: the fits need the memory
-    return rows, splits
+    return file
 
 
-def _split(path: Path, rows: ScoreRows, own: Bools, name: str) -> ScoreRows:
-    found = rows.part(own)
-    _check(path, found, f" of the split {name}")
-    return found.in_order()
+def _file(columns: Mapping[str, npt.NDArray[Any]], names: Mapping[str, int], config: ScoresConfig) -> ScoreFile:
+    """Return the rows that are used, with relations in the order of their names.
 
-
-def _check(path: Path, rows: ScoreRows, which: str) -> None:
-    true, false = rows.positives, len(rows) - rows.positives
-    if min(true, false) < 2:
-        raise InputError(
-            f"{path} has {true:,} true and {false:,} false rows{which} with a weight above 0: calibrators need at "
-            "least 2 of each"
-        )
+    columns  the columns of the file
+    names    name of a relation -> its number in the column
+    """
+    ones = np.ones(len(columns["scores"]), dtype=np.int8)
+    splits, weighty = columns.get("splits", ones), columns.get("weights", ones) > 0
+    used, relations = weighty & (splits != SPLITS["train"]), sorted(names)
+    place = np.argsort([names[name] for name in relations])  # number in the column -> number in order
+    kept = columns if used.all() else {name: column[used] for name, column in columns.items()}
+    table = table_of_rows(
+        kept["scores"],
+        kept["labels"].astype(np.float64),
+        is_test=kept["splits"] == SPLITS["test"] if config.split else None,
+        weights=kept.get("weights"),
+        numbers=place[kept["relations"]] if config.relation else None,
+        relations=tuple(relations),
+        model=scorer_fingerprint(config.named, config.scale),
+        base_rate=config.base_rate,
+    )
+    return ScoreFile(table, int((splits == SPLITS["train"]).sum()), int((~weighty).sum()))

@@ -1,160 +1,138 @@
-"""Labelled scores of one scorer, in an order that does not depend on the order of the file."""
+"""The rows of a file of scores as a score table, which does not depend on the order of the file."""
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
-from kgcore.arrays import Bools, Floats, Ints, Labels, Scores, Weights
-from kgcore.calibration.balance import base_rate_weights
-from kgcore.calibration.sample import CalibrationSample
-from kgcore.calibration.shift import check_base_rate
-from kgcore.errors import FitError, InputError
+from kgcore.arrays import Bools, Ints, Labels, Scores, Weights
+from kgcore.calibration.folds import draw_folds
+from kgcore.errors import InputError
+from kgcore.score_table import LABELLED, ScoreTable
 
-CLIP = 1e-7  # probabilities are clipped to [CLIP, 1 - CLIP] before they become log-odds, as in the log loss
+UNKNOWN = -1  # number of a relation without labelled rows
+MOST_STORED = 1_000_000  # rows of a fit that are stored
 
 
-@dataclass(frozen=True)
-class ScoreRows:
-    """The n labelled rows of a scorer.
+def table_of_rows(
+    scores: Scores,
+    labels: Labels,
+    *,
+    is_test: Bools | None = None,
+    weights: Weights | None = None,
+    numbers: Ints | None = None,
+    relations: tuple[str, ...] = (),
+    model: str = "",
+    base_rate: float | None = None,
+) -> ScoreTable:
+    """Return n labelled rows as a score table, in increasing order of score, label, weight and relation.
 
     scores     (n,) any finite numbers, higher = more plausible
-    positive   (n,) 1 = true, 0 = false
+    labels     (n,) 1 = true, 0 = false
+    is_test    (n,) whether a row is in the split test; None: all rows are in the split valid
     weights    (n,) above 0; None: all rows have the same weight
-    relations  (n,) position of the relation in `names`; None: the rows have no relations
-    names      the relations
+    numbers    (n,) position of the relation in `relations`; None: the rows have no relations
+    model      fingerprint of the scorer
+    base_rate  share of true rows, in (0, 1), that calibrators are fitted to; None: that of the rows
+
+    The data set of the table is a hash of the rows of valid.
     """
-
-    scores: Scores
-    positive: npt.NDArray[np.int8]
-    weights: Weights | None = None
-    relations: npt.NDArray[np.int32] | None = None
-    names: tuple[str, ...] = ()
-
-    def __len__(self) -> int:
-        return len(self.scores)
-
-    @property
-    def labels(self) -> Labels:
-        """Return the labels (n,) as numbers."""
-        return self.positive.astype(np.float64)
-
-    @property
-    def positives(self) -> int:
-        """Return the number of true rows."""
-        return int(self.positive.sum(dtype=np.int64))
-
-    @property
-    def predicates(self) -> Ints | None:
-        """Return the relations (n,) as calibrators take them."""
-        return None if self.relations is None else self.relations.astype(np.int64)
-
-    def in_order(self) -> "ScoreRows":
-        """Return the rows in increasing order of score, label, weight and relation."""
-        if self.weights is None and self.relations is None:
-            parts = [np.sort(self.scores[self.positive == label]) for label in (0, 1)]
-            scores = np.concatenate(parts)
-            order = np.argsort(scores, kind="stable")  # two sorted parts are merged in O(n)
-            return ScoreRows(scores[order], (order >= len(parts[0])).astype(np.int8), names=self.names)
-        keys = [self.relations, self.weights, self.positive, self.scores]
-        return self.part(np.lexsort([key for key in keys if key is not None]))
-
-    def part(self, rows: Ints | Bools) -> "ScoreRows":
-        """Return some rows: their positions, or a mask (n,)."""
-        weights = None if self.weights is None else self.weights[rows]
-        relations = None if self.relations is None else self.relations[rows]
-        return ScoreRows(self.scores[rows], self.positive[rows], weights, relations, self.names)
-
-    def weights_at(self, base_rate: float | None) -> Weights:
-        """Return positive weights (n,) with which the share of true rows is the base rate.
-
-        A row's own weight is multiplied by W- / W+ if the row is true, and by 1 / alpha - 1 if it is false, where W+
-        and W- are the sums of the own weights of true and of false rows, and alpha is the base rate. So the ratio of
-        the weights of two rows with one label does not change. Without a base rate: the own weights, or ones.
-
-        Raises InputError for a base rate outside (0, 1), FitError if all rows have the same label.
-        """
-        own: Weights = np.ones(len(self)) if self.weights is None else self.weights
-        if base_rate is None:
-            return own
-        if self.weights is None:
-            return base_rate_weights(self.labels, base_rate)
-        check_base_rate("base_rate", base_rate)
-        true = self.positive == 1
-        if true.all() or not true.any():
-            raise FitError("all rows have the same label: weights for a base rate need true and false rows")
-        weights: Weights = own * np.where(true, own[~true].sum() / own[true].sum(), 1 / base_rate - 1)
-        weights /= weights.mean()
-        return weights
-
-    def base_rate(self, stated: float | None) -> float:
-        """Return the stated base rate or, if there is none, the share of true rows by weight."""
-        return float(np.average(self.positive, weights=self.weights)) if stated is None else stated
-
-    def sample(self, base_rate: float | None) -> CalibrationSample:
-        """Return the rows as a calibration sample, weighted to the base rate as in `weights_at`."""
-        return CalibrationSample(self.scores, self.labels, self.weights_at(base_rate), self.predicates)
-
-    def evenly_weighted(self, rng: np.random.Generator) -> "ScoreRows":
-        """Return rows without weights that represent the same distribution of the scores of each label.
-
-        A row stays with the probability w / max w, where the maximum is over the rows of its label (rejection
-        sampling). Equal weights in a label leave all of its rows. Confidence limits that count rows are right for the
-        result, and wrong for weighted rows.
-        """
-        if self.weights is None:
-            return self
-        most = np.array([self.weights[self.positive == label].max(initial=0.0) for label in (0, 1)])
-        kept = self.part(rng.random(len(self)) * most[self.positive] < self.weights)
-        return ScoreRows(kept.scores, kept.positive, None, kept.relations, kept.names)
-
-    def named(self, names: tuple[str, ...]) -> "ScoreRows":
-        """Return the rows with relations that are numbered by `names`, which has all of their names."""
-        if self.relations is None or self.names == names:
-            return self
-        place = {name: number for number, name in enumerate(names)}
-        own = np.array([place[name] for name in self.names], dtype=np.int32)
-        return replace(self, relations=own[self.relations], names=names)
-
-    @classmethod
-    def joined(cls, parts: Sequence["ScoreRows"]) -> "ScoreRows":
-        """Return the rows of all parts, one after the other.
-
-        If some parts have weights, a row of a part without weights gets their mean weight. Relations are numbered again
-        if the parts have different ones.
-
-        Raises InputError if only some of the parts have relations.
-        """
-        with_relations = [part.relations is not None for part in parts]
-        if any(with_relations) != all(with_relations):
-            raise InputError("only some of the rows have relations: name the column of relations for all, or for none")
-        names = tuple(sorted({name for part in parts for name in part.names}))
-        parts = [part.named(names) for part in parts]
-        relations = [part.relations for part in parts if part.relations is not None]
-        weights = [part.weights for part in parts if part.weights is not None]
-        if weights:
-            mean = float(np.concatenate(weights).mean())
-            weights = [np.full(len(part), mean) if part.weights is None else part.weights for part in parts]
-        return cls(
-            np.concatenate([part.scores for part in parts]),
-            np.concatenate([part.positive for part in parts]),
-            np.concatenate(weights) if weights else None,
-            np.concatenate(relations) if relations else None,
-            names,
-        )
-
-    def fingerprint(self) -> str:
-        """Return a hash of the rows, the same for every order of the rows if they are `in_order`."""
-        found = hashlib.sha256("\n".join(self.names).encode())
-        for column in (self.scores, self.positive, self.weights, self.relations):
-            found.update(b"|" if column is None else np.ascontiguousarray(column).data)
-        return found.hexdigest()[:32]
+    keys = [key for key in (numbers, weights, labels, scores) if key is not None]
+    order = np.lexsort(keys)
+    triples = np.broadcast_to(np.int64(0), (len(order), 3))  # takes no memory
+    if numbers is not None:
+        triples = np.stack([np.zeros_like(order), numbers[order], np.zeros_like(order)], axis=1)
+    table = ScoreTable(
+        triples=triples,
+        labels=labels[order],
+        scores=scores[order],
+        split=np.broadcast_to("valid", len(order)) if is_test is None else np.where(is_test, "test", "valid")[order],
+        origin=np.broadcast_to(LABELLED, len(order)),
+        model=model,
+        dataset="",
+        labelled_base_rate=base_rate,
+        weights=None if weights is None else weights[order],
+        relations=relations,
+    )
+    return replace(table, dataset=_fingerprint(table if is_test is None else table.part(table.rows("valid"))))
 
 
-def log_odds(probabilities: Floats) -> Scores:
-    """Return the log-odds (n,) of probabilities (n,) in [0, 1], clipped to [CLIP, 1 - CLIP]."""
-    q = probabilities.clip(CLIP, 1 - CLIP)
-    scores: Scores = np.log(q) - np.log1p(-q)
-    return scores
+def _fingerprint(table: ScoreTable) -> str:
+    """Return a hash of the rows of a table."""
+    digest = hashlib.sha256("\n".join(table.relations).encode())
+    for column in (table.scores, table.labels, table.weights, table.triples[:, 1] if table.relations else None):
+        digest.update(b"|" if column is None else np.ascontiguousarray(column).data)
+    return digest.hexdigest()[:32]
+
+
+def joined(tables: Sequence[ScoreTable], base_rate: float | None) -> ScoreTable:
+    """Return the rows of all tables of one scorer, for calibrators at a base rate: see `table_of_rows`.
+
+    If some tables have weights, a row of a table without weights gets their mean weight. Relations are numbered again.
+
+    Raises InputError if only some of the tables have relations.
+    """
+    with_relations = [bool(table.relations) for table in tables]
+    if any(with_relations) != all(with_relations):
+        raise InputError("only some of the rows have relations: name the column of relations for all, or for none")
+    relations = tuple(sorted({name for table in tables for name in table.relations}))
+    numbers = [renumbered(table.relations, relations, table.triples[:, 1]) for table in tables]
+    weights = [table.weights for table in tables if table.weights is not None]
+    if weights:
+        mean = float(np.concatenate(weights).mean())
+        weights = [np.full(len(table), mean) if table.weights is None else table.weights for table in tables]
+    return table_of_rows(
+        np.concatenate([table.scores for table in tables]),
+        np.concatenate([table.labels for table in tables]),
+        is_test=np.concatenate([table.rows("test") for table in tables]),
+        weights=np.concatenate(weights) if weights else None,
+        numbers=np.concatenate(numbers) if relations else None,
+        relations=relations,
+        model=tables[0].model,
+        base_rate=base_rate,
+    )
+
+
+def renumbered(names: Sequence[str], others: Sequence[str], relations: Ints) -> Ints:
+    """Return relations (n,), given by their positions in `names`, by those in `others`; UNKNOWN if they are not there.
+
+    Without names, every relation is unknown.
+    """
+    place = {name: number for number, name in enumerate(others)}
+    numbers: Ints = np.array([*(place.get(name, UNKNOWN) for name in names), UNKNOWN])[relations]
+    return numbers
+
+
+def stored_rows(table: ScoreTable, most: int = MOST_STORED) -> ScoreTable:
+    """Return the rows of valid: at most `most`, equally many from every part of the scores."""
+    rows = np.flatnonzero(table.rows("valid"))
+    return table.part(rows[np.linspace(0, len(rows) - 1, min(most, len(rows))).astype(np.int64)])
+
+
+def in_halves(new: ScoreTable, seed: int) -> ScoreTable:
+    """Divide rows at random: a half in valid, and a half in test. True rows are spread evenly."""
+    fold = draw_folds(np.arange(len(new)), new.labels, 2, np.random.default_rng(seed))
+    return replace(new, split=np.where(fold == 0, "valid", "test"))
+
+
+def tables_after(answer: str, old: ScoreTable, new: ScoreTable, base_rate: float, fewest: int) -> dict[str, ScoreTable]:
+    """Return the tables to fit calibrators to again after drift: the rows of valid in words -> the table.
+
+    answer     shift: the base rate has moved, so the old rows are weighted to the new one. refit: the map has moved.
+               Then the old rows show the old map, and the new ones are few: they are fitted with the old rows, and
+               alone if at least `fewest` are true and as many false. The measured rows decide which of them is better
+    old        rows that the calibrator was fitted to
+    new        new rows, in halves: those of test measure
+    base_rate  the new base rate, in (0, 1)
+
+    Raises InputError as `joined` does.
+    """
+    if answer == "shift":
+        what = "the rows of the last fit, weighted to the new base rate"
+        return {what: joined([old, new.part(new.rows("test"))], base_rate)}
+    tables = {"the rows of the last fit and half of the new ones": joined([old, new], base_rate)}
+    true, false = (int(new.rows("valid", label=label).sum()) for label in (1, 0))
+    if min(true, false) >= fewest:
+        tables["half of the new rows"] = joined([new], base_rate)
+    return tables

@@ -1,6 +1,6 @@
 """The results of a calibration of scores: their JSON, the sentences that a report shows with them, and the page."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,16 +12,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True)
-class NamedReliability:
-    """The reliability of every calibrator on one relation, and the name of the relation."""
-
-    name: str
-    reliability: RelationReliability
-
-
 @dataclass(frozen=True, kw_only=True)
-class Counts:
+class RowCounts:
     """The numbers of rows of a calibration of scores.
 
     true, false  labelled rows that the calibrators are fitted on
@@ -45,7 +37,7 @@ class ScoresSummary:
 
     scorer     name of the scorer
     results    metrics and intervals of every calibrator
-    relations  reliability of each relation; none if the rows have no relations
+    relations  name of a relation -> its reliability; none if the rows have no relations
     counts     numbers of rows
     base_rate  base rate of the calibrators
     stated     whether the user stated it; else it is the share of true rows
@@ -54,8 +46,8 @@ class ScoresSummary:
 
     scorer: str
     results: Results
-    relations: tuple[NamedReliability, ...]
-    counts: Counts
+    relations: Mapping[str, RelationReliability]
+    counts: RowCounts
     base_rate: float
     stated: bool
     unfitted: tuple[str, ...] = ()
@@ -102,7 +94,7 @@ class ScoresSummary:
         """Return the summary as plain JSON."""
         return self.results.to_json() | {
             "scorer": self.scorer,
-            "relations": [asdict(relation) for relation in self.relations],
+            "relations": [{"name": name, "reliability": asdict(own)} for name, own in self.relations.items()],
             "counts": asdict(self.counts),
             "base_rate": self.base_rate,
             "stated": self.stated,
@@ -126,13 +118,8 @@ def scores_page(
         summary=summary,
         what="rows",
         measured=measured,
-        relations=summary.relations,
+        relations=[{"name": name, "reliability": own} for name, own in summary.relations.items()],
         figures={name: svg(figure) for name, figure in figures.items()},
         counts=asdict(summary.counts),
         runs=runs,
     )
-
-
-def name_relations(names: Sequence[str], found: Sequence[RelationReliability]) -> tuple[NamedReliability, ...]:
-    """Return reliabilities with the names of their relations. `names` are all relations, by number."""
-    return tuple(NamedReliability(names[own.predicate], own) for own in found)

@@ -27,13 +27,14 @@ if TYPE_CHECKING:
         read_calibrated,
         read_calibrator,
         read_ensemble,
+        read_score_calibrator,
         write_calibrator,
         write_ensemble,
+        write_score_calibrator,
     )
     from kgcore.storage.corruptions import read_corruptions, write_corruptions
     from kgcore.storage.disagreement import read_disagreement, write_disagreement
     from kgcore.storage.evidence import read_evidence, read_log_odds, write_evidence, write_log_odds
-    from kgcore.storage.external import read_score_calibrator, read_score_rows, write_score_calibrator, write_score_rows
     from kgcore.storage.graph import read_graph, read_names, write_graph
     from kgcore.storage.measured import read_measured, write_measured
     from kgcore.storage.mixture import read_matched, read_mixture, write_matched, write_mixture
@@ -59,13 +60,14 @@ _FUNCTIONS = {
         "read_calibrated",
         "read_calibrator",
         "read_ensemble",
+        "read_score_calibrator",
         "write_calibrator",
         "write_ensemble",
+        "write_score_calibrator",
     ),
     "corruptions": ("read_corruptions", "write_corruptions"),
     "disagreement": ("read_disagreement", "write_disagreement"),
     "evidence": ("read_evidence", "read_log_odds", "write_evidence", "write_log_odds"),
-    "external": ("read_score_calibrator", "read_score_rows", "write_score_calibrator", "write_score_rows"),
     "graph": ("read_graph", "read_names", "write_graph"),
     "measured": ("read_measured", "write_measured"),
     "mixture": ("read_matched", "read_mixture", "write_matched", "write_mixture"),
@@ -121,7 +123,6 @@ __all__ = [
     "read_predictions",
     "read_ranks",
     "read_score_calibrator",
-    "read_score_rows",
     "read_scores",
     "read_trials",
     "read_triples",
@@ -143,7 +144,6 @@ __all__ = [
     "write_predictions",
     "write_ranks",
     "write_score_calibrator",
-    "write_score_rows",
     "write_scores",
     "write_trials",
     "write_triples",

@@ -16,10 +16,18 @@ from kgcore.calibration.bound import BoundCalibrator
 from kgcore.ensembles.ensemble import Ensemble
 from kgcore.ensembles.pooled import PooledModel
 from kgcore.errors import InputError, KgcalError, MismatchError, first_line
+from kgcore.external.calibrator import ScoreCalibrator
 from kgcore.storage.graph import read_graph
 from kgcore.storage.json_file import read_json, write_json
 from kgcore.storage.model import read_model
-from kgcore.storage.names import CALIBRATOR_FILE, ENSEMBLE_FILE, GRAPH_PART, MODEL_PART, parts_of
+from kgcore.storage.names import (
+    CALIBRATOR_FILE,
+    ENSEMBLE_FILE,
+    GRAPH_PART,
+    MODEL_PART,
+    SCORE_CALIBRATOR_FILE,
+    parts_of,
+)
 
 _MODEL_FILES = ("model.json", "embeddings.safetensors")
 _GRAPH_FILES = ("graph.json", *(f"{name}.parquet" for name in ("entities", "predicates", "train", "valid", "test")))
@@ -33,6 +41,16 @@ def write_calibrator(folder: Path, bound: BoundCalibrator) -> None:
 def read_calibrator(folder: Path) -> BoundCalibrator:
     """Read the output of `write_calibrator`."""
     return BoundCalibrator.from_json(read_json(folder / CALIBRATOR_FILE))
+
+
+def write_score_calibrator(folder: Path, calibrator: ScoreCalibrator) -> None:
+    """Write score_calibrator.json to the folder."""
+    write_json(folder / SCORE_CALIBRATOR_FILE, calibrator.to_json())
+
+
+def read_score_calibrator(folder: Path) -> ScoreCalibrator:
+    """Read the output of `write_score_calibrator`."""
+    return ScoreCalibrator.from_json(read_json(folder / SCORE_CALIBRATOR_FILE))
 
 
 def write_ensemble(folder: Path, ensemble: Ensemble, models: Sequence[str]) -> None:

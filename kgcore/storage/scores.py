@@ -15,7 +15,7 @@ def write_scores(path: Path, table: ScoreTable) -> None:
 
     The column raw exists if the scores are normalised, the columns weight, concentration, hidden_log_odds and hits of
     both sides if the table has them, and the column confidence if a split has confidences. The metadata identifies the
-    model and the data set.
+    model and the data set, and has the names of relations.
     """
     columns = spo_columns(table.triples) | {"label": table.labels.astype(np.int8), "score": table.scores}
     columns |= {"split": table.split, "origin": table.origin}
@@ -25,8 +25,8 @@ def write_scores(path: Path, table: ScoreTable) -> None:
     columns |= {} if table.concentrations is None else {"concentration": table.concentrations}
     columns |= {} if table.hits is None else dict(zip(_HITS, table.hits.T, strict=True))
     columns |= {} if table.hidden_log_odds is None else {"hidden_log_odds": table.hidden_log_odds}
-    numbers = {"labelled_base_rate": table.labelled_base_rate, "cold": table.cold}
-    known = {name: value for name, value in numbers.items() if value is not None}
+    further = {"labelled_base_rate": table.labelled_base_rate, "cold": table.cold, "relations": table.relations}
+    known = {name: value for name, value in further.items() if value not in (None, ())}
     write_table(path, columns, {"model": table.model, "dataset": table.dataset} | known)
 
 
@@ -39,5 +39,5 @@ def read_scores(path: Path) -> ScoreTable:
     names |= {"hidden_log_odds": "hidden_log_odds"}
     further = {name: table.get(column) for name, column in names.items()}
     hits = np.column_stack([table[name] for name in _HITS]) if _HITS[0] in table else None
-    metadata.pop("facts", None)  # of an earlier version
+    metadata["relations"] = tuple(metadata.get("relations", ()))
     return ScoreTable(*rows, hits=hits, **{**further, **metadata})

@@ -11,15 +11,8 @@ trials.py         logs the trials of a search
 calibration_sample.py  finds the sample that a calibrator was fitted on
 tuning_result.py  the result of a search
 base_rate_result.py  the base rate of candidates
-apply_scores.py   gives rows of scores their probabilities
-fitted_scores.py  fits calibrators to scores and measures them
-log_scores.py     logs what was fitted to scores, promotes and applies the best
-recalibrate_scores.py  fits calibrators to scores again after drift
-scores_request.py what a user asks `calibrate-scores` to do
-promote_scores.py makes a calibrator of scores the champion of its scorer
-watch_scores.py   checks a calibrator of scores on newly labelled rows
-score_model.py    finds a stored calibrator of scores
-scores_result.py  the result of a calibration of scores
+fitted_scores.py  fits calibrators to scores, measures and logs them, and applies one
+watch_scores.py   checks a calibrator of scores on newly labelled rows, and fits again after drift
 command.py        writes settings as a command
 
 Single stages are in stages/, the order of stages in flows/, tables for the terminal in flows/cli/tables/.

@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 from kgcore.calibrated import CalibratedModel
 from kgcore.calibration.answering import answers_because
 from kgcore.errors import InputError
+from kgcore.external.calibrator import ScoreCalibrator
 from kgcore.loaded import LoadedModel
 from tasks.jobs.compare import dataset_name
-from tasks.jobs.manifest import named_run, newest_pipeline, resolve
-from tasks.tracking.artifacts import CALIBRATION_AUDIT, MANIFEST
-from tasks.tracking.labels import ENSEMBLE_NAME
+from tasks.jobs.manifest import LATEST, named_run, newest_pipeline, resolve
+from tasks.tracking.artifacts import CALIBRATION_AUDIT, MANIFEST, SCORE_CALIBRATOR
+from tasks.tracking.labels import CALIBRATE_SCORES, ENSEMBLE_NAME, model_name
 from tasks.tracking.record import RunTags
 from tasks.tracking.registry import CHAMPION, aliased, load_calibrated, model_of_uri
 from tasks.tracking.store import Store, open_store
@@ -68,11 +69,50 @@ class Ask:
     calibrator  label of one of the calibrators or ensembles of a run, such as `synthetic.isotonic` or
                 `synthetic.linear`; '': the best on validation of those fitted on labelled negatives if there are any,
                 otherwise to candidates if there are any
+    scorer      name of a scorer of `calibrate-scores`, in place of a data set; '': a data set is asked, or the model's
+                scorer
     """
 
     model: str = ""
     dataset: str = ""
     calibrator: str = ""
+    scorer: str = ""
+
+
+@dataclass(frozen=True)
+class FoundScores:
+    """A calibrator of scores, and its place in the store."""
+
+    located: Located
+    calibrator: ScoreCalibrator
+
+
+def registered_scores(scorer: str) -> str:
+    """Return the name under which calibrators of a scorer are registered, without the prefix `kgcal-`."""
+    return f"scores-{model_name(scorer)}"
+
+
+def is_of_scores(ask: Ask) -> bool:
+    """Return whether a choice names a calibrator of scores. Raises InputError if the model does not exist."""
+    if ask.scorer or ask.dataset or ask.model in ("", LATEST):
+        return bool(ask.scorer)
+    return named_run(open_store(), ask.model).tags.stage == CALIBRATE_SCORES
+
+
+def find_scores(ask: Ask) -> FoundScores:
+    """Return the calibrator of scores that a choice names.
+
+    Raises InputError as `locate` does and for a model of a data set, MismatchError if it belongs to another scorer.
+    """
+    store, located = open_store(), locate(ask)
+    if "scorer" not in store.model(located.model_id).params:
+        raise InputError(
+            f"the model {located.uri} is not a calibrator of scores: use `kgcal predict --model {ask.model}`"
+        )
+    found = FoundScores(located, store.load_model(located.model_id, SCORE_CALIBRATOR))
+    if ask.scorer:
+        found.calibrator.check_scorer(ask.scorer)
+    return found
 
 
 def find_calibrated_model(ask: Ask) -> FoundModel:
@@ -108,18 +148,22 @@ def locate(ask: Ask) -> Located:
     """
     store, model, calibrator = open_store(), ask.model, ask.calibrator
     if not model:
-        name = dataset_name(ask.dataset) if ask.dataset else _newest_dataset(store)
+        if ask.scorer:
+            name = registered_scores(ask.scorer)
+        else:
+            name = dataset_name(ask.dataset) if ask.dataset else _newest_dataset(store)
         champion = aliased(store, name, CHAMPION)
         if champion is not None and not calibrator:
             return Located(champion.model_id, champion.uri)
-        model = _newest_calibration(store, name)
+        model = LATEST if ask.scorer else _newest_calibration(store, name)
     if model.startswith("models:/"):
         if calibrator:
             raise InputError(f"the model {model} already is a calibrator: leave out --calibrator {calibrator}")
         return Located(model_of_uri(store, model), model)
-    is_ensemble = named_run(store, model).tags.stage == ENSEMBLE_NAME
-    run_id = resolve(ENSEMBLE_NAME if is_ensemble else "calibrate", model).run_id
-    model_id = _calibrator_of(store, run_id, calibrator)
+    run_id = _newest_scores(store, ask.scorer) if ask.scorer and model == LATEST else model
+    stage = CALIBRATE_SCORES if ask.scorer else str(named_run(store, run_id).tags.stage)
+    stage = stage if stage in (ENSEMBLE_NAME, CALIBRATE_SCORES) else "calibrate"
+    model_id = _calibrator_of(store, resolve(stage, run_id).run_id, calibrator)
     return Located(model_id, f"models:/{model_id}")
 
 
@@ -137,23 +181,45 @@ def read_located(located: Located) -> FoundModel:
     """Read a calibrated model from the store. Raises InputError if the model has no calibrator."""
     store = open_store()
     record = store.model(located.model_id)
+    if "scorer" in record.params:
+        raise InputError(f"the model {located.uri} calibrates scores: use `kgcal calibrate-scores --model`")
     if not record.label:
         raise InputError(f"the model {located.uri} has no calibrator: name a calibrator, a calibrate run or a pipeline")
     return FoundModel(located, record.params["dataset"], record.label, load_calibrated(store, located.model_id))
 
 
 def _calibrator_of(store: Store, run_id: str, label: str) -> str:
-    """Return the id of the LoggedModel of a calibrator in a calibrate run, or of an ensemble in an ensemble's run."""
-    labels = {store.model(model_id).label: model_id for model_id in store.get(run_id).model_ids}
+    """Return the id of the LoggedModel of a calibrator, or of an ensemble, that a run has logged."""
+    run = store.get(run_id)
+    labels = {store.model(model_id).label: model_id for model_id in run.model_ids}
     if label:
-        if label not in labels:
-            raise InputError(f"run {run_id} has no calibrator {label!r}: it has {', '.join(labels)}")
-        return labels[label]
+        return labels[chosen(label, list(labels))]
+    if (best := run.params.get("best", "")) in labels:
+        return labels[best]
     for negatives in ("ground_truth", "candidates", "synthetic"):
         for name, model_id in labels.items():
             if name.startswith(f"{negatives}."):
                 return model_id
     raise InputError(f"run {run_id} has no calibrator: run `kgcal calibrate`")
+
+
+def chosen(name: str, labels: list[str]) -> str:
+    """Return the label that a user means: `beta` is `ground_truth.beta` if no other label ends so.
+
+    Raises InputError for an unknown name.
+    """
+    ending = [label for label in labels if label.rpartition(".")[2] == name]
+    if name in labels or len(ending) == 1:
+        return name if name in labels else ending[0]
+    raise InputError(f"there is no calibrator {name!r}: there are {', '.join(labels)}")
+
+
+def _newest_scores(store: Store, scorer: str) -> str:
+    """Return the id of the newest finished run that calibrated the scores of a scorer."""
+    runs = store.find(RunTags(stage=CALIBRATE_SCORES, dataset=scorer))
+    if not runs:
+        raise InputError(f"no calibrator of the scorer {scorer!r} was fitted: give a file of its labelled scores first")
+    return runs[0].run_id
 
 
 def _newest_dataset(store: Store) -> str:

@@ -1,20 +1,22 @@
-"""Checks a calibrator of scores on newly labelled rows, as `watch` checks the champion of a data set."""
+"""Checks a calibrator of scores on newly labelled rows, as `watch` checks the champion of a data set, and fits anew."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
-import numpy as np
 from filelock import FileLock
 
-from kgcore.config import ScoresConfig, WatchConfig
+from kgcore.calibration.fit import labelled_sample
+from kgcore.config import EvaluateConfig, ScoresConfig, WatchConfig
 from kgcore.errors import InputError
 from kgcore.external.calibrator import ScoreCalibrator
-from kgcore.external.read import read_new_rows
-from kgcore.external.rows import ScoreRows
-from kgcore.monitoring.drift import Check, Origin, check
+from kgcore.external.read import ScoreFile, read_new_rows
+from kgcore.external.rows import in_halves, renumbered, tables_after
+from kgcore.monitoring.drift import Check, Origin, check, find_evidence
 from kgcore.monitoring.two_samples import NewTriples
-from tasks.jobs.score_model import FoundScoreModel, find_score_model, registered_scores
-from tasks.jobs.watch import WatchResult, markdown, readable
+from kgcore.score_table import ScoreTable
+from tasks.jobs.calibrated_model import Ask, FoundScores, find_scores, registered_scores
+from tasks.jobs.fitted_scores import ScoresRequest, fit_and_measure, log_fit
+from tasks.jobs.watch import FEWEST_OF_A_LABEL, WatchResult, markdown, readable
 from tasks.tracking.artifacts import SCORE_ROWS
 from tasks.tracking.labels import CALIBRATE_SCORES, WATCH_SCORES
 from tasks.tracking.record import RunTags
@@ -22,79 +24,107 @@ from tasks.tracking.registry import CHAMPION, registered_name, run_of_model
 from tasks.tracking.store import Store
 
 
-def watch_scores(store: Store, path: Path, model: str, calibrator: str, config: ScoresConfig) -> WatchResult:
+def watch_scores(store: Store, request: ScoresRequest, config: ScoresConfig) -> WatchResult:
     """Measure a calibrator of scores on newly labelled rows, and test whether its probabilities are still right.
 
-    path   file of newly labelled scores, a random sample of the rows that are asked about
-    model  the calibrator, as in `find_score_model`; '': the champion of the scorer
+    The rows of `request.file` are a random sample of the rows that are asked about. `request.model` names the
+    calibrator; '': the champion of the scorer. The rows must be new: the calibrator must not be fitted to them. Every
+    check of the calibrators of a fit counts, so that the error level of all of them together is that of `WatchConfig`.
 
-    The rows must be new: the calibrator must not be fitted to them. Every check of the calibrators of a fit counts, so
-    that the error level of all of them together is that of `WatchConfig`.
-
-    Raises InputError as `read_new_rows` and `find_score_model` do, for the rows of the fit, and for too few rows.
+    Raises InputError as `read_new_rows` and `find_scores` do, for the rows of the fit, and for too few rows.
     """
-    limits = WatchConfig()
-    uri = model or f"models:/{registered_name(registered_scores(config.named))}@{CHAMPION}"
-    found = find_score_model(store, uri, config.named, calibrator)
-    made_by = run_of_model(store, f"models:/{found.model_id}")
+    limits, path = WatchConfig(), Path(request.file)
+    uri = request.model or f"models:/{registered_name(registered_scores(config.named))}@{CHAMPION}"
+    found = find_scores(Ask(uri, calibrator=request.calibrator, scorer=config.named))
+    made_by = run_of_model(store, f"models:/{found.located.model_id}")
     new = read_new_rows(path, config)
-    if new.fingerprint() == found.calibrator.bound.dataset:
+    if new.dataset == found.calibrator.bound.dataset:
         raise InputError(f"{path} has the rows that the calibrator was fitted to: give newly labelled rows")
     if len(new) < limits.at_least:
         raise InputError(f"{path} has {len(new):,} rows: the tests need at least {limits.at_least}")
     tags = RunTags(stage=WATCH_SCORES, dataset=config.named, inputs={CALIBRATE_SCORES: made_by})
     with FileLock(store.home / "watch.lock"):
         number = 1 + len(store.find_all(tags))
-        measured = _check(store.load(made_by, SCORE_ROWS), new, found, limits, number)
+        asked, origin = _as_asked(new, found.calibrator), _origin(store.load(made_by, SCORE_ROWS), found.calibrator)
+        measured = check(found.calibrator.calibrate(asked.scores, asked.predicates)[0], asked, origin, limits, number)
         with store.open_run(f"watch scores of {config.named}", tags) as run_id:
             result = _result(found, path, config, measured, number, run_id)
-            store.log_params(run_id, {"file": path.name, "model": found.uri, **asdict(limits)})
-            store.log_metrics(run_id, {**result.metrics, "check": float(number)}, model_id=found.model_id)
+            store.log_params(run_id, {"file": path.name, "model": result.model, **asdict(limits)})
+            metrics = {**result.metrics, "check": float(number)}
+            store.log_metrics(run_id, metrics, model_id=found.located.model_id)
             store.log_tags(run_id, RunTags(note=markdown(result)))
     return result
 
 
-def origin_of(fitted: ScoreRows, calibrator: ScoreCalibrator) -> Origin:
+def recalibrate_scores(
+    store: Store, seen: WatchResult, request: ScoresRequest, config: ScoresConfig, evaluation: EvaluateConfig
+) -> WatchResult:
+    """Fit calibrators again if a check asks for it. The best becomes the champion if it passes the gate.
+
+    Half of the new rows, drawn at random, is for the fit and for the new base rate. The other half measures the
+    calibrators and the champion, so no calibrator is measured on rows that it was fitted to. If the map has moved, two
+    fits are compared: see `tables_after`.
+
+    Returns the check, with the run of the new calibrators and the decision of the gate among its notes; the check as it
+    was, if it asks for nothing that a fit can do.
+
+    Raises InputError if only the old or only the new rows have relations.
+    """
+    if seen.answer not in ("shift", "refit"):
+        return seen
+    found = find_scores(Ask(seen.model, scorer=config.named))
+    old = store.load(run_of_model(store, seen.model), SCORE_ROWS)
+    new = in_halves(read_new_rows(Path(request.file), config), config.fold_seed)
+    half = new.part(new.rows("valid"))
+    rate = float(half.labels.mean())
+    if seen.answer == "shift":
+        asked, origin = _as_asked(half, found.calibrator), _origin(old, found.calibrator)
+        q, _, _ = found.calibrator.calibrate(asked.scores, asked.predicates)
+        rate = find_evidence(q, asked, origin).moved_base_rate.value
+    config = replace(config, base_rate=readable(rate))
+    tables = tables_after(seen.answer, old, new, readable(rate), FEWEST_OF_A_LABEL)
+    fits = [(what, fit_and_measure(ScoreFile(table), config, evaluation)) for what, table in tables.items()]
+    what, fitted = min(fits, key=lambda fit: fit[1].best[1])
+    asks = replace(request, watch=False, recalibrate=False, promote=True, calibrator="")
+    result = log_fit(store, fitted, asks, config, evaluation, len(fits))
+    store.log_tags(seen.run, RunTags(recalibrated=result.run))
+    said = f"calibrators were fitted to {what}: {result.promotion}"
+    return replace(seen, recalibrated=result.run, notes=(*seen.notes, said))
+
+
+def _origin(fitted: ScoreTable, calibrator: ScoreCalibrator) -> Origin:
     """Return what a calibrator was fitted and measured on: its rows, weighted to the base rate of its fit."""
     bound = calibrator.bound
-    sample = fitted.sample(bound.base_rate if bound.fitted_at is None else bound.fitted_at)
-    by_relation = bound.calibrator.by_predicate
-    return Origin(sample, bound.base_rate, by_relation, sample.scores, sample.weights, bound.limits)
+    at_fit = bound.base_rate if bound.fitted_at is None else bound.fitted_at
+    sample = labelled_sample(replace(fitted, labelled_base_rate=at_fit))
+    return Origin(sample, bound.base_rate, calibrator.by_relation, sample.scores, sample.weights, bound.limits)
 
 
-def as_asked(new: ScoreRows, calibrator: ScoreCalibrator) -> NewTriples:
+def _as_asked(new: ScoreTable, calibrator: ScoreCalibrator) -> NewTriples:
     """Return new rows as the calibrator takes them: with its numbers of the relations, if it has a map for each.
 
     Raises InputError if it has, and the rows have no relations.
     """
-    if not calibrator.bound.calibrator.by_predicate:
-        return NewTriples(new.scores, new.labels, None)
-    if new.relations is None:
+    if not calibrator.by_relation:
+        return NewTriples(new.scores, new.labels)
+    if not new.relations:
         name = calibrator.bound.name
         raise InputError(f"the calibrator {name} has a map for each relation: name their column: --relation")
-    numbers = {name: number for number, name in enumerate(calibrator.relations)}
-    renumbered = np.array([numbers.get(name, len(numbers)) for name in new.names], dtype=np.int64)
-    return NewTriples(new.scores, new.labels, renumbered[new.relations])
-
-
-def _check(fitted: ScoreRows, new: ScoreRows, found: FoundScoreModel, limits: WatchConfig, number: int) -> Check:
-    """Measure a calibrator on new rows. `fitted` are the rows that it was fitted on."""
-    asked = as_asked(new, found.calibrator)
-    probabilities, _, _ = found.calibrator.predict(asked.scores, asked.predicates)
-    return check(probabilities, asked, origin_of(fitted, found.calibrator), limits, number)
+    return NewTriples(new.scores, new.labels, renumbered(new.relations, calibrator.relations, new.triples[:, 1]))
 
 
 def _result(
-    found: FoundScoreModel, path: Path, config: ScoresConfig, made: Check, number: int, run_id: str
+    found: FoundScores, path: Path, config: ScoresConfig, measured: Check, number: int, run_id: str
 ) -> WatchResult:
-    rate, answer = readable(made.evidence.moved_base_rate.value), made.report.answer
+    rate, answer, model = readable(measured.evidence.moved_base_rate.value), measured.report.answer, found.located.uri
     asked = f"--scorer {config.named} --score {config.score}"
     commands = {
-        "shift": f"kgcal calibrate-scores --model {found.uri} {asked} --base-rate {rate:g} --apply FILE --output FILE",
+        "shift": f"kgcal calibrate-scores --model {model} {asked} --base-rate {rate:g} --apply FILE --output FILE",
         "refit": f"kgcal calibrate-scores {path} {asked} --label {config.label} --promote",
     }
     findings, notes = (
-        tuple(text.replace("triple", "row") for text in said) for said in (made.report.findings, made.report.notes)
+        tuple(text.replace("triple", "row") for text in said)
+        for said in (measured.report.findings, measured.report.notes)
     )
-    said = (made.metrics(), findings, notes, answer, commands.get(answer, ""))
-    return WatchResult(config.named, found.uri, *said, number, run_id)
+    said = (measured.metrics(), findings, notes, answer, commands.get(answer, ""))
+    return WatchResult(config.named, model, *said, number, run_id)

@@ -1,5 +1,6 @@
-"""The addresses of the server of a graph: JSON for programs, and a page for people."""
+"""The addresses of the server of a graph, and of that of a scorer: JSON for programs, and a page for people."""
 
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -7,18 +8,22 @@ from typing import Annotated, Any
 import pyarrow as pa
 from fastapi import FastAPI, Query, Request
 from fastapi.responses import Response
+from pydantic import BaseModel
 from pydantic_core import to_json
 from starlette.concurrency import run_in_threadpool
 
 from kgcore.datasets.formats.base import COLUMNS
 from kgcore.errors import InputError
+from kgcore.external.calibrator import RELATION, SCORE, ScoreCalibrator
+from kgcore.external.tables import TableBlock
 from kgcore.population.answers import answers_to, as_sentence
 from kgcore.population.population import FEWEST_ROWS
 from kgcore.prediction.answers import Answers, table_of
 from kgcore.prediction.candidates import read_candidates
 from kgcore.prediction.question import Question
-from kgcore.prediction.sink import sink
+from tasks.jobs.calibrated_model import FoundScores
 from tasks.serving.application import answer_file, new_app
+from tasks.serving.follow import ServedScores
 from tasks.serving.model import Answerer, Served
 from tasks.serving.requests import (
     AnswersQuery,
@@ -27,17 +32,56 @@ from tasks.serving.requests import (
     NamesQuery,
     NoQuery,
     PredictRequest,
+    PredictScoresRequest,
+    ScoreFileQuery,
     read_body,
 )
 
 AT_ONCE = 2**16  # bytes of a body to /predict: a smaller body is answered without a thread, which is faster
 
 
-def create_app(served: Served) -> FastAPI:
+def create_app(served: Served | ServedScores) -> FastAPI:
     """Return the server's application. A request is answered by the model that is current when the request begins."""
-    app = new_app("Calibrated probabilities of triples. Names are case-sensitive.", "page.html")
+    if isinstance(served, ServedScores):
+        app = new_app("Calibrated probabilities of the scores of one scorer.", "scores.html")
+        _answer_scores(app, served)
+    else:
+        app = new_app("Calibrated probabilities of triples. Names are case-sensitive.", "page.html")
+        _answer_triples(app, served)
 
-    @app.post("/predict", openapi_extra=_predict_schema())
+    @app.get("/health")
+    def health(query: Annotated[NoQuery, Query()]) -> dict[str, Any]:
+        """Say which model answers, and whether the MLflow store answers."""
+        now = served.current
+        model = _described_scores(now, now.calibrator) if isinstance(now, FoundScores) else _described(now, now.answers)
+        return {"status": "ok", "model": model, "store_answers": served.store_answers}
+
+    return app
+
+
+def _answer_scores(app: FastAPI, served: ServedScores) -> None:
+    """Add the addresses at which scores become probabilities."""
+
+    @app.post("/predict", openapi_extra=_body_schema(PredictScoresRequest, "rows"))
+    async def predict(query: Annotated[NoQuery, Query()], request: Request) -> Response:
+        """Give each score a probability and its 95 % interval."""
+        return await run_in_threadpool(_predicted_scores, served.current, await request.body())
+
+    @app.post("/file")
+    async def file(query: Annotated[ScoreFileQuery, Query()], request: Request) -> Response:
+        """Answer a file of scores, which is the body, with the same rows and their probabilities."""
+        calibrator = served.current.calibrator.at(query.base_rate)
+
+        def answer(source: Path) -> Iterator[pa.Table]:
+            return (table for table, _ in calibrator.answer_file(source, query.score, query.relation))
+
+        return await run_in_threadpool(answer_file, await request.body(), "scores", query.format, answer)
+
+
+def _answer_triples(app: FastAPI, served: Served) -> None:
+    """Add the addresses at which triples, queries and names are answered."""
+
+    @app.post("/predict", openapi_extra=_body_schema(PredictRequest, "triples"))
     async def predict(query: Annotated[NoQuery, Query()], request: Request) -> Response:
         """Give each triple a score, a probability with an interval, and a decision.
 
@@ -84,19 +128,11 @@ def create_app(served: Served) -> FastAPI:
         now, body = served.current, await request.body()
         return await run_in_threadpool(_answer_file, now, query, body)
 
-    @app.get("/health")
-    def health(query: Annotated[NoQuery, Query()]) -> dict[str, Any]:
-        """Say which model answers, and whether the MLflow store answers."""
-        now = served.current
-        return {"status": "ok", "model": _described(now, now.answers), "store_answers": served.store_answers}
 
-    return app
-
-
-def _predict_schema() -> dict[str, Any]:
-    """Return the OpenAPI description of the body of a request to /predict."""
-    schema = PredictRequest.model_json_schema()
-    schema["properties"]["triples"]["items"] = schema.pop("$defs")["Triple"]
+def _body_schema(kind: type[BaseModel], rows: str) -> dict[str, Any]:
+    """Return the OpenAPI description of the body of a request to /predict, whose field `rows` is a list of objects."""
+    schema = kind.model_json_schema()
+    [schema["properties"][rows]["items"]] = schema.pop("$defs").values()
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
@@ -104,15 +140,14 @@ def _answer_file(now: Answerer, query: FileQuery, body: bytes) -> Response:
     answers = now.answers.under(query.base_rate, query.threshold, query.at_least)
     about: list[str] = []
 
-    def answer(source: Path, target: Path) -> None:
+    def answer(source: Path) -> Iterator[pa.Table]:
         named = [block.names.select(COLUMNS) for block in read_candidates(source)]
         if not sum(map(len, named)):
             raise InputError(f"{source} has no rows: it must have at least one triple")
         found = now.file_answer(answers, pa.concat_tables(named), query.base_rate)
         about.append(as_sentence(found.about))
-        with sink(target) as write:
-            for block in read_candidates(source):
-                write(found.table(answers, block.names))
+        for block in read_candidates(source):
+            yield found.table(answers, block.names)
 
     response = answer_file(body, "candidates", query.format, answer)
     response.headers["about"] = about[0]
@@ -150,4 +185,31 @@ def _described(now: Answerer, answers: Answers) -> dict[str, Any]:
         "calibrator": answers.model.label,
         "base_rate": answers.model.calibrator.base_rate,
         "base_rate_is": answers.model.calibrator.base_rate_is,
+    }
+
+
+def _predicted_scores(now: FoundScores, body: bytes) -> Response:
+    request = read_body(body, PredictScoresRequest)
+    calibrator = now.calibrator.at(request.base_rate)
+    if request.scorer is not None:
+        calibrator.check_scorer(request.scorer)
+    relations = [row.relation for row in request.rows]
+    if calibrator.by_relation and None in relations:
+        where, name = f"rows[{relations.index(None)}].relation", calibrator.bound.name
+        raise InputError(f"{where} is missing: the calibrator {name} has a map for each relation")
+    columns = {SCORE: [row.score for row in request.rows], RELATION: pa.array(relations, pa.string())}
+    table = calibrator.answer(TableBlock("rows", pa.table(columns), unit="", first=0))
+    found = {"model": _described_scores(now, calibrator), "answers": table.to_pylist()}
+    return Response(to_json(found), media_type="application/json")
+
+
+def _described_scores(now: FoundScores, calibrator: ScoreCalibrator) -> dict[str, Any]:
+    return {
+        "uri": now.located.uri,
+        "scorer": calibrator.scorer,
+        "scale": calibrator.scale,
+        "calibrator": calibrator.bound.label,
+        "relations": list(calibrator.relations) if calibrator.by_relation else [],
+        "base_rate": calibrator.bound.base_rate,
+        "base_rate_is": calibrator.bound.base_rate_is,
     }

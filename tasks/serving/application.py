@@ -1,14 +1,16 @@
 """What the servers have in common: pages, errors, limits, and files that are answered with files."""
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow as pa
 from fastapi import Depends, FastAPI, HTTPException
 from fastapi.responses import FileResponse, HTMLResponse, Response
 from starlette.background import BackgroundTask
 
 from kgcore.errors import KgcalError
+from kgcore.prediction.sink import sink
 from tasks.serving.errors import add_errors, once
 from tasks.serving.limits import MOST_BYTES, LimitedBody
 
@@ -19,7 +21,7 @@ def new_app(description: str, page: str) -> FastAPI:
     """Return an application with a page for people at `/`, and the page of its API at `/docs`.
 
     description  a sentence about the answers
-    page         name of the HTML file of the page, in this folder
+    page         name of the HTML file of the page's body, in this folder; frame.html has what pages share
     """
     app = FastAPI(title="kgcal", description=description, docs_url=None, redoc_url=None, dependencies=[Depends(once)])
     app.add_middleware(LimitedBody)
@@ -27,7 +29,8 @@ def new_app(description: str, page: str) -> FastAPI:
 
     @app.get("/", response_class=HTMLResponse, include_in_schema=False)
     def home() -> str:
-        return (HERE / page).read_text(encoding="utf-8").replace("MOST_BYTES", str(MOST_BYTES))
+        frame, body = ((HERE / name).read_text(encoding="utf-8") for name in ("frame.html", page))
+        return frame.replace("MOST_BYTES", str(MOST_BYTES)).replace("PAGE", body)
 
     @app.get("/docs", response_class=HTMLResponse, include_in_schema=False)
     def docs() -> str:
@@ -36,13 +39,13 @@ def new_app(description: str, page: str) -> FastAPI:
     return app
 
 
-def answer_file(body: bytes, name: str, ending: str, answer: Callable[[Path, Path], None]) -> Response:
+def answer_file(body: bytes, name: str, ending: str, answer: Callable[[Path], Iterator[pa.Table]]) -> Response:
     """Answer a file with a file of the same format. No file stays behind.
 
     body    the file
     name    its name in messages, without the ending
     ending  tsv, csv or parquet
-    answer  function that reads the first path, and writes the second one
+    answer  function that reads a path, and yields the answers
 
     Raises HTTPException, with status 422, if `answer` raises KgcalError.
     """
@@ -56,7 +59,9 @@ def answer_file(body: bytes, name: str, ending: str, answer: Callable[[Path, Pat
     source, target = folder / f"{name}.{ending}", folder / f"answers.{ending}"
     try:
         source.write_bytes(body)
-        answer(source, target)
+        with sink(target) as write:
+            for table in answer(source):
+                write(table)
     except KgcalError as error:
         remove()
         raise HTTPException(422, str(error).replace(f"{folder}/", "")) from error

@@ -21,7 +21,7 @@ from kgcore.population.files import FileAnswer
 from kgcore.population.population import FEWEST_ROWS
 from kgcore.prediction.answers import Answers, table_of
 from kgcore.prediction.explanation import Explainer
-from tasks.jobs.calibrated_model import Ask, FoundModel, find_calibrated_model, locate
+from tasks.jobs.calibrated_model import Ask, FoundModel, Located, find_calibrated_model
 from tasks.jobs.calibration_sample import counted_sample
 from tasks.jobs.population import Stated, calibrate_to_missing
 from tasks.jobs.request import Answering
@@ -54,9 +54,9 @@ class Answerer:
     predicates: Names
 
     @property
-    def uri(self) -> str:
-        """Return the URI of the model."""
-        return self.found.uri
+    def located(self) -> Located:
+        """Return the place of the model."""
+        return self.found.located
 
     def calibration(self, predicate: str, base_rate: float | None, completeness: str) -> Calibration | None:
         """Calibrate to the missing facts of a predicate; None: nothing is stated about them.
@@ -137,14 +137,11 @@ class Served(Followed[Answerer]):
     """The calibrated model of a server."""
 
     def __init__(self, ask: Ask, stated: Stated = Stated()) -> None:
-        self._ask, self._stated = ask, stated
-        super().__init__()
-
-    def _moved(self) -> bool:
-        return locate(self._ask) != self.current.found.located
+        self._stated = stated
+        super().__init__(ask)
 
     def _load(self) -> Answerer:
-        found, config = find_calibrated_model(self._ask), PredictConfig()
+        found, config = find_calibrated_model(self.ask), PredictConfig()
         graph, answers = found.model.graph, Answers(found.model, config.decides_at, config.at_least)
         answers.table(table_of([(graph.entities[0], graph.predicates[0], graph.entities[0])]))  # fills its caches
         if found.model.answers_unseen:

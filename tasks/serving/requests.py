@@ -11,7 +11,7 @@ from kgcore.config import PredictConfig
 from kgcore.config.calibrate import share_of
 from kgcore.errors import InputError
 
-MOST_TRIPLES = 100_000  # of a request to /predict
+MOST_TRIPLES = MOST_ROWS = 100_000  # of a request to /predict
 MOST_ANSWERS = 1_000  # of a request to /answers
 MOST_NAMES = 100  # of a request to /names
 
@@ -108,6 +108,33 @@ class FileQuery(Conditions):
     """The format of a file of candidates, and of the file of answers."""
 
     format: Annotated[str, Field(pattern="^(tsv|csv|parquet)$", description="format of both files")]
+
+
+class ScoreRow(BaseModel):
+    """A score, and its relation if the calibrator has a map for each relation."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    score: Annotated[float, Field(allow_inf_nan=False, description="score; a higher one means a more plausible row")]
+    relation: Annotated[str | None, Field(description="relation of the row")] = None
+
+
+class PredictScoresRequest(BaseModel):
+    """A question about some scores."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    rows: Annotated[list[ScoreRow], Field(min_length=1, max_length=MOST_ROWS, description="scores")]
+    base_rate: BaseRate = None
+    scorer: Annotated[str | None, Field(description="scorer of the scores: it must be that of the calibrator")] = None
+
+
+class ScoreFileQuery(BaseModel):
+    """The format of a file of scores, and of the file of answers, and the names of its columns."""
+
+    model_config = ConfigDict(extra="forbid")
+    format: Annotated[str, Field(pattern="^(tsv|csv|parquet)$", description="format of both files")]
+    score: Annotated[str, Field(description="column with the scores")] = "score"
+    relation: Annotated[str, Field(description="column with the relations")] = "relation"
+    base_rate: BaseRate = None
 
 
 def read_body(body: bytes, kind: type[Asked]) -> Asked:

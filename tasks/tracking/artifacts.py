@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from kgcore.evaluation.predictions import Predictions
     from kgcore.evidence.table import TableEvidence
     from kgcore.external.calibrator import ScoreCalibrator
-    from kgcore.external.rows import ScoreRows
     from kgcore.graph import KnowledgeGraph
     from kgcore.mixture.samples import MixtureData
     from kgcore.models.trained import TrainedModel
@@ -173,8 +172,8 @@ REPORT: Artifact[str] = Artifact("report", "report.html", _read_text, _write_tex
 SCORE_CALIBRATOR: "ModelFiles[ScoreCalibrator]" = ModelFiles(
     CALIBRATE_SCORES, _later("read_score_calibrator"), _later("write_score_calibrator"), storage.SCORE_CALIBRATOR_FILE
 )
-SCORE_ROWS: "Artifact[ScoreRows]" = Artifact(
-    CALIBRATE_SCORES, "rows.parquet", _later("read_score_rows"), _later("write_score_rows")
+SCORE_ROWS: "Artifact[ScoreTable]" = Artifact(
+    CALIBRATE_SCORES, "rows.parquet", _later("read_scores"), _later("write_scores")
 )
 ENSEMBLE: "ModelFiles[tuple[list[str], Ensemble]]" = ModelFiles(
     "ensemble", _later("read_ensemble"), _write_ensemble, storage.ENSEMBLE_FILE

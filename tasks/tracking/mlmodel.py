@@ -18,13 +18,15 @@ from kgcore.config import PredictConfig
 from kgcore.datasets.formats.base import COLUMNS
 from kgcore.graph import KnowledgeGraph
 from kgcore.storage import GRAPH_PART, parts_of
-from tasks.tracking.artifacts import GRAPH
+from tasks.tracking.artifacts import GRAPH, SCORE_CALIBRATOR
 from tasks.tracking.record import RunRecord
 from tasks.tracking.registry import Sources, sources_of
 from tasks.tracking.store import Store
 
 if TYPE_CHECKING:
     from mlflow.models import Model, ModelSignature
+
+    from kgcore.external.calibrator import ScoreCalibrator
 
 LOADER = "tasks.tracking.pyfunc"
 EXAMPLES = 3  # triples of the input example
@@ -53,13 +55,33 @@ def log_pyfunc(
     sources = sources_of(store, model_id, run)
     places = {part: f"models:/{base}" for part, base in _models(sources).items()}
     places[GRAPH_PART] = f"runs:/{sources.graph}/{GRAPH.path}"
-    example = pd.DataFrame(examples, columns=list(COLUMNS))
+    example, record = pd.DataFrame(examples, columns=list(COLUMNS)), Model(model_id=model_id, run_id=run.run_id)
     store.add_model_files(
-        model_id,
-        lambda folder: write_pyfunc(
-            folder, LOADER, _signature(base_rate), example, Model(model_id=model_id, run_id=run.run_id), places
-        ),
+        model_id, lambda folder: _write_pyfunc(folder, _signature(base_rate), example, record, places)
     )
+
+
+def log_score_calibrator(
+    store: Store, run_id: str, number: int, calibrator: "ScoreCalibrator", example: pd.DataFrame
+) -> str:
+    """Log a calibrator of scores as a LoggedModel, which is an MLflow pyfunc. Return its id.
+
+    number   position among the models of the run, from 0
+    example  rows that show how to ask it: columns score and, for a calibrator by relation, relation
+    """
+    from mlflow.models import Model
+
+    bound = calibrator.bound
+    named = {"scorer": calibrator.scorer, "scale": calibrator.scale}
+    params = {"calibrator": bound.name, "negatives": bound.negatives, "base_rate": bound.base_rate, **named}
+    tags = {"label": bound.label, "base_rate_is": bound.base_rate_is, "scorer": calibrator.scorer}
+    name = f"{calibrator.scorer}-{bound.label}"
+    model_id = store.log_model(
+        run_id, number, name, params, tags, lambda folder: SCORE_CALIBRATOR.write(folder, calibrator)
+    )
+    record, signature = Model(model_id=model_id, run_id=run_id), _signature_of_scores(calibrator)
+    store.add_model_files(model_id, lambda folder: _write_pyfunc(folder, signature, example, record, {}))
+    return model_id
 
 
 def complete_model(store: Store, model_id: str) -> None:
@@ -96,9 +118,8 @@ def _models(sources: Sources) -> dict[str, str]:
     return dict(zip(parts_of(len(sources.models), sources.is_ensemble), sources.models, strict=True))
 
 
-def write_pyfunc(
+def _write_pyfunc(
     folder: Path,
-    loader: str,
     signature: "ModelSignature",
     example: pd.DataFrame,
     model: "Model",
@@ -106,7 +127,6 @@ def write_pyfunc(
 ) -> None:
     """Write MLmodel, the pinned requirements and the input example to a folder.
 
-    loader  name of the module whose `_load_pyfunc` loads the model
     model   MLflow's record of the LoggedModel, with its id and the id of its run
     places  part of the model -> URI from which the loader fetches it
     """
@@ -115,7 +135,7 @@ def write_pyfunc(
     with tempfile.TemporaryDirectory() as parent, _LOCK, _unchecked_requirements():
         mlflow.pyfunc.save_model(
             Path(parent) / "pyfunc",
-            loader_module=loader,
+            loader_module=LOADER,
             signature=signature,
             input_example=example,
             pip_requirements=list(requirements()),
@@ -158,6 +178,22 @@ def _signature(base_rate: float) -> "ModelSignature":
         inputs=Schema([ColSpec("string", name) for name in COLUMNS]),
         outputs=Schema([ColSpec(kind, name, required=name in COLUMNS) for name, kind in OUTPUTS.items()]),
         params=ParamSchema(list(params)),
+    )
+
+
+def _signature_of_scores(calibrator: "ScoreCalibrator") -> "ModelSignature":
+    """Return the columns that the pyfunc of a calibrator of scores reads and writes, and its parameter."""
+    from mlflow.models import ModelSignature
+    from mlflow.types import ColSpec, ParamSchema, ParamSpec, Schema
+
+    from kgcore.external.calibrator import RELATION, SCORE, SCORE_ANSWERS, SCORER
+
+    needed = {SCORE: True, RELATION: calibrator.by_relation, SCORER: False}
+    kinds = {SCORE: "double", RELATION: "string", SCORER: "string"}
+    return ModelSignature(
+        inputs=Schema([ColSpec(kinds[name], name, required=needed[name]) for name in kinds]),
+        outputs=Schema([ColSpec("double", name) for name in SCORE_ANSWERS]),
+        params=ParamSchema([ParamSpec("base_rate", "double", calibrator.bound.base_rate)]),
     )
 
 

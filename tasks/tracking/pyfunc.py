@@ -1,4 +1,6 @@
-"""The loader of the MLflow pyfunc that every calibrator and every ensemble is: MLflow calls `_load_pyfunc`.
+"""The loader of the MLflow pyfunc that every calibrator, of a model or of scores, and every ensemble is.
+
+MLflow calls `_load_pyfunc`.
 
 Logged models store the name of this module. It must keep its name and its place, or models that were logged before
 cannot be loaded.
@@ -14,21 +16,22 @@ import pandas as pd
 from mlflow.exceptions import MlflowException
 
 from kgcore.errors import InputError, KgcalError, first_line
+from kgcore.external.calibrator import ScoreCalibrator
 from kgcore.loaded import LoadedModel
-from kgcore.storage import missing_parts, read_calibrated
+from kgcore.storage import SCORE_CALIBRATOR_FILE, missing_parts, read_calibrated, read_score_calibrator
 
 
 class PyfuncModel:
     """A calibrated model with the interface of an MLflow pyfunc."""
 
-    def __init__(self, model: LoadedModel) -> None:
+    def __init__(self, model: LoadedModel | ScoreCalibrator) -> None:
         self._model = model
 
     def predict(self, model_input: pd.DataFrame, params: Mapping[str, float | None] | None = None) -> pd.DataFrame:
-        """Answer candidate triples, as `LoadedModel.predict` does. A missing value is None, so that JSON has null.
+        """Answer rows, as `predict` of LoadedModel and ScoreCalibrator do. A missing value is None: JSON has null.
 
-        model_input  n rows, at least 1, the columns subject, predicate and object as text
-        params       base_rate, threshold and at_least; see `LoadedModel.predict`. None stands for the default
+        model_input  n rows, at least 1: the columns subject, predicate and object as text, or those of scores
+        params       base_rate and, of triples, threshold and at_least. None stands for the default
 
         Raises MlflowException, which a server answers with status 400, for input that cannot be used. MLflow leaves out
         params that the signature does not have before it calls this method: docs/decisions/0008-pyfunc.md.
@@ -36,13 +39,14 @@ class PyfuncModel:
         stated = {name: value for name, value in (params or {}).items() if value is not None}
         try:
             if len(model_input) == 0:
-                raise InputError("the input has no rows: it must have at least one triple")
+                row = "triple" if isinstance(self._model, LoadedModel) else "score"
+                raise InputError(f"the input has no rows: it must have at least one {row}")
             answers = self._model.predict(model_input, **stated)  # type: ignore[arg-type]
         except KgcalError as error:
             raise MlflowException.invalid_parameter_value(str(error)) from error
         return pd.DataFrame({name: _plain(answers[name]) for name in answers.columns}, index=answers.index)
 
-    def get_raw_model(self) -> LoadedModel:
+    def get_raw_model(self) -> LoadedModel | ScoreCalibrator:
         """Return the model itself, which can answer more than `predict`."""
         return self._model
 
@@ -59,7 +63,7 @@ def _plain(column: "pd.Series[Any]") -> "pd.Series[Any]":
 def _load_pyfunc(path: str, model_config: Mapping[str, str] | None = None) -> PyfuncModel:
     """Load the model from the files of its LoggedModel.
 
-    path          folder with calibrator.json or ensemble.json
+    path          folder with calibrator.json, ensemble.json or score_calibrator.json
     model_config  part -> URI of the embedding models and of the graph: `model` or `model_1`, `model_2`, ..., and
                   `graph`. They are read from there if the folder does not contain them
 
@@ -67,6 +71,8 @@ def _load_pyfunc(path: str, model_config: Mapping[str, str] | None = None) -> Py
     """
     folder, elsewhere = Path(path), dict(model_config or {})
     try:
+        if (folder / SCORE_CALIBRATOR_FILE).is_file():
+            return PyfuncModel(read_score_calibrator(folder))
         missing = missing_parts(folder)
         if unknown := [part for part in missing if part not in elsewhere]:
             what = ", ".join(unknown)

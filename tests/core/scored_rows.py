@@ -1,14 +1,19 @@
 """Files of scores for tests."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
 from kgcore.config import ScoresConfig
+from kgcore.external.calibrator import scorer_fingerprint
 from kgcore.external.read import ScoreFile, read_scores
+from kgcore.external.rows import table_of_rows
+from kgcore.score_table import ScoreTable
 
 
 def table_of_scores(rng: np.random.Generator, n: int = 600) -> pa.Table:
@@ -35,6 +40,16 @@ def written(folder: Path, name: str, table: pa.Table) -> Path:
 def config_of(**settings: object) -> ScoresConfig:
     """Return settings for `table_of_scores`."""
     return ScoresConfig(**({"score": "f", "label": "y"} | settings))
+
+
+def rows_of(
+    scores: npt.ArrayLike, positive: npt.ArrayLike, weights: npt.ArrayLike | None = None, **further: Any
+) -> ScoreTable:
+    """Return labelled rows of the scorer `f` as a score table."""
+    weighted = None if weights is None else np.asarray(weights, dtype=np.float64)
+    labels = np.asarray(positive, dtype=np.float64)
+    model = scorer_fingerprint("f", "any")
+    return table_of_rows(np.asarray(scores, dtype=np.float64), labels, weights=weighted, model=model, **further)
 
 
 def read(folder: Path, table: pa.Table, name: str = "s.csv", **settings: object) -> ScoreFile:

@@ -9,22 +9,21 @@ import pytest
 
 from kgcore import storage
 from kgcore.calibration import folds
+from kgcore.calibration.fit import labelled_sample
 from kgcore.calibration.sample import ground_truth_sample
 from kgcore.calibration.support import Support
 from kgcore.config import EvaluateConfig
 from kgcore.errors import InputError, MismatchError
 from kgcore.evaluation.evaluate import evaluate
-from kgcore.external.answers import ScoreAnswers
 from kgcore.external.calibrator import ScoreCalibrator
-from kgcore.external.fit import fit_scores, left_out, usable
-from kgcore.external.measure import cross_fitted, folds_of, of_test_rows
+from kgcore.external.fit import fit_scores, folds_of, of_other_folds, of_test_rows, usable
 from kgcore.external.read import read_scores
-from kgcore.external.rows import ScoreRows, log_odds
-from kgcore.external.tables import read_table
+from kgcore.external.rows import joined, stored_rows
+from kgcore.external.tables import TableBlock, log_odds
 from kgcore.registries import CALIBRATORS
 from kgcore.report.results import Results
-from kgcore.report.scores import Counts, ScoresSummary
-from tests.core.scored_rows import config_of, read, table_of_scores, written
+from kgcore.report.scores import RowCounts, ScoresSummary
+from tests.core.scored_rows import config_of, read, rows_of, table_of_scores, written
 
 EVERY = tuple(CALIBRATORS.names())
 
@@ -34,10 +33,8 @@ def test_calibrators_equal_those_that_are_fitted_by_hand(
     tmp_path: Path, rng: np.random.Generator, base_rate: float | None
 ) -> None:
     table = table_of_scores(rng)
-    fitted = fit_scores(
-        read(tmp_path, table, relation="r").fit,
-        config := config_of(calibrators=EVERY, base_rate=base_rate, relation="r"),
-    )
+    settings = {"calibrators": EVERY, "base_rate": base_rate, "relation": "r"}
+    fitted = fit_scores(read(tmp_path, table, **settings).table, config := config_of(**settings))
     names = sorted(set(table["r"].to_pylist()))
     f, y = table["f"].to_numpy(), table["y"].to_numpy().astype(float)
     relations = np.array([names.index(name) for name in table["r"].to_pylist()])
@@ -47,32 +44,31 @@ def test_calibrators_equal_those_that_are_fitted_by_hand(
     assert [one.bound.name for one in fitted] == ["uncalibrated", "base_rate", *EVERY]
     for one in fitted[2:]:
         by_hand = CALIBRATORS.get(one.bound.name)().fit_sample(sample)
-        q, low, high = one.predict(asked, of)
+        q, low, high = one.calibrate(asked, of)
         assert q == pytest.approx(by_hand.calibrate_of(asked, of), abs=1e-9), one.bound.name
         ends = Support.fit(sample, by_hand.by_predicate).limits(asked, of)
         assert low == pytest.approx(np.minimum(ends[0], q), abs=1e-9)
         assert high == pytest.approx(np.maximum(ends[1], q), abs=1e-9)
         assert one.bound.base_rate == pytest.approx(base_rate or y.mean())
         assert one.bound.base_rate_is == ("stated" if base_rate else "estimated")
-    assert fitted[0].predict(asked, of)[0] == pytest.approx(1 / (1 + np.exp(-asked)))
+    assert fitted[0].calibrate(asked, of)[0] == pytest.approx(1 / (1 + np.exp(-asked)))
     assert config.named == "f"
 
 
 def test_cross_fitting_is_that_of_ensembles(tmp_path: Path, rng: np.random.Generator) -> None:
-    rows, config = read(tmp_path, table_of_scores(rng)).fit, config_of(folds=4)
-    found = cross_fitted(rows, config)
+    rows, config = read(tmp_path, table_of_scores(rng)).table, config_of(folds=4)
+    found = of_other_folds(rows, config)
     fold = folds.draw_folds(np.arange(len(rows)), rows.labels, 4, np.random.default_rng(0))
     order = np.argsort(fold, kind="stable")
     assert (found.labels == rows.labels[order]).all()
     for name in usable(config):
-        expected = folds.cross_fitted(CALIBRATORS.get(name), rows.sample(None), fold)
+        expected = folds.cross_fitted(CALIBRATORS.get(name), labelled_sample(rows), fold)
         assert found.probabilities[f"ground_truth.{name}"] == pytest.approx(expected[order], abs=1e-9)
 
 
 def test_a_calibrator_by_relation_needs_relations_if_it_is_named() -> None:
     assert usable(config_of()) == ("smoothed_isotonic", "beta")
-    assert left_out(config_of()) == ("per_relation",)
-    assert left_out(config_of(relation="r")) == ()
+    assert usable(config_of(relation="r")) == config_of().calibrators
     assert usable(config_of(relation="r", calibrators=("per_relation",))) == ("per_relation",)
     for named in (("per_relation",), ("beta", "per_relation")):
         with pytest.raises(InputError, match="per_relation needs relations: name their column with --relation, or"):
@@ -81,10 +77,10 @@ def test_a_calibrator_by_relation_needs_relations_if_it_is_named() -> None:
 
 @pytest.mark.parametrize(("most", "measured"), [(1000, 1000), (2500, 2500), (9000, 5000)])
 def test_whole_folds_are_measured_up_to_a_limit(rng: np.random.Generator, most: int, measured: int) -> None:
-    rows = ScoreRows(np.sort(rng.normal(size=5000)), (rng.random(5000) < 0.5).astype(np.int8))
+    rows = rows_of(rng.normal(size=5000), rng.random(5000) < 0.5)
     config = config_of(most_measured=most, calibrators=("platt",))
-    assert len(cross_fitted(rows, config).labels) == pytest.approx(measured, abs=2)
-    few = ScoreRows(np.arange(5.0), np.array([0, 1, 0, 1, 0], dtype=np.int8))
+    assert len(of_other_folds(rows, config).labels) == pytest.approx(measured, abs=2)
+    few = rows_of(np.arange(5), [0, 1, 0, 1, 0])
     assert folds_of(few, config) == (2, 2)
 
 
@@ -92,31 +88,31 @@ def test_whole_folds_are_measured_up_to_a_limit(rng: np.random.Generator, most: 
 def test_order_and_format_of_the_file_do_not_matter(tmp_path: Path, rng: np.random.Generator, name: str) -> None:
     table, settings = table_of_scores(rng), {"weight": "w", "relation": "r", "base_rate": 0.1, "folds": 3}
     config = config_of(**settings, calibrators=("smoothed_isotonic", "per_relation"))
-    first = read(tmp_path, table, **settings).fit
-    other = read(tmp_path, table.take(rng.permutation(len(table))), name, **settings).fit
-    assert other.fingerprint() == first.fingerprint()
+    first = read(tmp_path, table, **settings).table
+    other = read(tmp_path, table.take(rng.permutation(len(table))), name, **settings).table
+    assert other.dataset == first.dataset
     assert [one.to_json() for one in fit_scores(other, config)] == [one.to_json() for one in fit_scores(first, config)]
-    q, again = cross_fitted(first, config).probabilities, cross_fitted(other, config).probabilities
+    q, again = of_other_folds(first, config).probabilities, of_other_folds(other, config).probabilities
     assert all((again[label] == q[label]).all() for label in q)
 
 
 def test_rows_without_weights_are_in_the_order_of_rows_with_them(rng: np.random.Generator) -> None:
-    scores, positive = rng.integers(-3, 3, 400) / 2, rng.integers(0, 2, 400).astype(np.int8)
-    plain, weighted = (ScoreRows(scores, positive, weights).in_order() for weights in (None, np.ones(400)))
+    scores, positive = rng.integers(-3, 3, 400) / 2, rng.integers(0, 2, 400)
+    plain, weighted = (rows_of(scores, positive, weights) for weights in (None, np.ones(400)))
     assert (plain.scores == weighted.scores).all()
-    assert (plain.positive == weighted.positive).all()
-    assert plain.positive.dtype == np.int8
+    assert (plain.labels == weighted.labels).all()
 
 
 def test_a_weight_of_two_is_a_row_that_occurs_twice(tmp_path: Path, rng: np.random.Generator) -> None:
     table = table_of_scores(rng)
     table = table.set_column(3, "w", pa.array(rng.integers(0, 3, len(table))))
     twice = table.take(np.repeat(np.arange(len(table)), table["w"].to_numpy()))
-    config = config_of(calibrators=("isotonic",), base_rate=0.2)
-    weighted = read(tmp_path, table, weight="w")
+    config = config_of(calibrators=("isotonic",))
+    weighted = read(tmp_path, table, weight="w", base_rate=0.2)
     assert weighted.of_weight == (table["w"].to_numpy() == 0).sum()
     asked = np.linspace(-3, 5, 50)
-    found = [fit_scores(rows, config)[-1].predict(asked, None)[0] for rows in (weighted.fit, read(tmp_path, twice).fit)]
+    files = weighted, read(tmp_path, twice, base_rate=0.2)
+    found = [fit_scores(file.table, config)[-1].calibrate(asked, None)[0] for file in files]
     assert found[0] == pytest.approx(found[1])
 
 
@@ -124,10 +120,10 @@ def test_limits_of_weighted_rows_cover_the_weighted_share() -> None:
     """The share of true rows at a score is 0.5; the weights of high scores are ten times those of low ones."""
     rng, outside = np.random.default_rng(3), 0
     for seed in range(60):
-        f, y = rng.uniform(size=2000), (rng.random(2000) < 0.5).astype(np.int8)
-        rows = ScoreRows(f, y, np.where(y == 1, 1.0 + 9 * f, 10.0))  # weighted, the share is (1 + 9 f) / (11 + 9 f)
+        f, y = rng.uniform(size=2000), rng.random(2000) < 0.5
+        rows = rows_of(f, y, np.where(y == 1, 1.0 + 9 * f, 10.0))  # weighted, the share is (1 + 9 f) / (11 + 9 f)
         one = fit_scores(rows, config_of(fold_seed=seed, calibrators=("smoothed_isotonic",)))[-1]
-        _, low, high = one.predict(np.array([0.5]), None)
+        _, low, high = one.calibrate(np.array([0.5]), None)
         outside += not low[0] <= 5.5 / 15.5 <= high[0]
     assert outside <= 6
 
@@ -137,12 +133,11 @@ def test_test_rows_are_measured_and_train_rows_are_left_out(tmp_path: Path, rng:
     splits = rng.choice(["train", "Validation", "test"], len(table))
     file = read(tmp_path, table.append_column("s", pa.array(splits)), split="s")
     assert file.of_train == (splits == "train").sum()
-    assert len(file.fit) == (splits == "Validation").sum()
-    assert file.test is not None
-    calibrators = fit_scores(file.fit, config_of())
-    found = of_test_rows(file.test, calibrators, config_of())
+    assert file.table.rows("valid").sum() == (splits == "Validation").sum()
+    calibrators = fit_scores(file.table, config_of())
+    found = of_test_rows(file.table, calibrators)
     assert sorted(found.scores) == sorted(table["f"].to_numpy()[splits == "test"])
-    assert (found.probabilities["ground_truth.beta"] == calibrators[-1].predict(found.scores, None)[0]).all()
+    assert (found.probabilities["ground_truth.beta"] == calibrators[-1].calibrate(found.scores, None)[0]).all()
 
 
 def test_probabilities_are_calibrated_as_log_odds(tmp_path: Path, rng: np.random.Generator) -> None:
@@ -150,10 +145,10 @@ def test_probabilities_are_calibrated_as_log_odds(tmp_path: Path, rng: np.random
     q = 1 / (1 + np.exp(-3 * (rng.normal(size=4000) + y - 0.5)))  # three times too far from 0 in log-odds
     file = read(tmp_path, pa.table({"f": q, "y": y}), scale="probability")
     config = config_of(scale="probability", calibrators=("platt",))
-    uncalibrated, _, platt = fit_scores(file.fit, config)
-    assert uncalibrated.predict(log_odds(q), None)[0] == pytest.approx(q.clip(1e-7, 1 - 1e-7))
+    uncalibrated, _, platt = fit_scores(file.table, config)
+    assert uncalibrated.calibrate(log_odds(q), None)[0] == pytest.approx(q.clip(1e-7, 1 - 1e-7))
     assert platt.bound.calibrator.parameters()["a"] == pytest.approx(1 / 3, rel=0.15)
-    with pytest.raises(InputError, match=r"line 2: the score in the column f is 1\.5: with --scale probability"):
+    with pytest.raises(InputError, match=r"line 2: the score in the column f is '1\.5': it must be in \[0, 1\]"):
         read(tmp_path, pa.table({"f": [1.5, 0.5], "y": [1, 0]}), scale="probability")
 
 
@@ -161,13 +156,13 @@ def test_answers_keep_the_columns_and_do_not_depend_on_blocks(
     tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = table_of_scores(rng)
-    rows = read(tmp_path, table, relation="r").fit
+    rows = read(tmp_path, table, relation="r").table
     config = config_of(relation="r", calibrators=("per_relation",))
-    answers = ScoreAnswers(ScoreCalibrator.from_json(fit_scores(rows, config)[-1].to_json()), "f", "r")
+    calibrator = ScoreCalibrator.from_json(fit_scores(rows, config)[-1].to_json())
     path = written(tmp_path, "a.csv", table.select(["f", "r"]))
 
     def answered() -> pa.Table:
-        return pa.concat_tables(answers.table(path, block) for block in read_table(path, answers.columns()))
+        return pa.concat_tables(answers for answers, _ in calibrator.answer_file(path, "f", "r"))
 
     whole = answered()
     monkeypatch.setattr("kgcore.datasets.formats.text.BLOCK_BYTES", 500)
@@ -175,23 +170,20 @@ def test_answers_keep_the_columns_and_do_not_depend_on_blocks(
     assert whole.column_names == ["f", "r", "probability", "low", "high"]
     low, q, high = (whole[name].to_numpy() for name in ("low", "probability", "high"))
     assert ((low <= q) & (q <= high)).all()
-    unknown = written(tmp_path, "u.csv", pa.table({"f": [0.5], "r": ["never seen"]}))
-    [block] = read_table(unknown, {})
-    shared = answers.calibrator.bound.calibrator.calibrate(np.array([0.5]))
-    assert answers.table(unknown, block)["probability"].to_numpy() == pytest.approx(shared)
+    unknown = TableBlock("u", pa.table({"f": [0.5], "r": ["never seen"]}))
+    shared = calibrator.bound.calibrator.calibrate(np.array([0.5]))
+    assert calibrator.answer(unknown, "f", "r")["probability"].to_numpy() == pytest.approx(shared)
     with pytest.raises(InputError, match="has a map for each relation: name their column with --relation"):
-        ScoreAnswers(answers.calibrator, "f", "").columns()
+        next(calibrator.answer_file(path, "f", ""))
 
 
-def test_stored_rows_represent_all_rows(
-    tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows = read(tmp_path, table_of_scores(rng), weight="w", relation="r").fit
-    storage.write_score_rows(tmp_path / "rows.parquet", rows)
-    assert storage.read_score_rows(tmp_path / "rows.parquet").fingerprint() == rows.fingerprint()
-    monkeypatch.setattr("kgcore.storage.external.MOST_ROWS", 100)
-    storage.write_score_rows(tmp_path / "few.parquet", rows)
-    few = storage.read_score_rows(tmp_path / "few.parquet")
+def test_stored_rows_represent_all_rows(tmp_path: Path, rng: np.random.Generator) -> None:
+    rows = read(tmp_path, table_of_scores(rng), weight="w", relation="r").table
+    storage.write_scores(tmp_path / "rows.parquet", stored_rows(rows))
+    again = storage.read_scores(tmp_path / "rows.parquet")
+    assert joined([again], None).dataset == again.dataset == rows.dataset
+    assert again.relations == rows.relations
+    few = stored_rows(rows, 100)
     assert len(few) == 100
     levels = np.linspace(0, 1, 20)
     assert np.quantile(few.scores, levels) == pytest.approx(np.quantile(rows.scores, levels), abs=0.2)
@@ -203,16 +195,16 @@ def test_scores_that_run_the_other_way_are_said(tmp_path: Path, rng: np.random.G
     for rows, said in ((table, False), (negated, True)):
         with warnings.catch_warnings(record=True) as found:
             warnings.simplefilter("always")
-            held_out = cross_fitted(read(tmp_path, rows).fit, config_of(calibrators=("platt",)))
+            held_out = of_other_folds(read(tmp_path, rows).table, config_of(calibrators=("platt",)))
         assert not found
         results = Results.of(evaluate(held_out, EvaluateConfig(bootstrap_replicates=50)))
-        counts = Counts(true=1, false=1, measured=600, folds=10, of_train=0, of_weight=0)
-        summary = ScoresSummary(scorer="f", results=results, relations=(), counts=counts, base_rate=0.3, stated=True)
+        counts = RowCounts(true=1, false=1, measured=600, folds=10, of_train=0, of_weight=0)
+        summary = ScoresSummary(scorer="f", results=results, relations={}, counts=counts, base_rate=0.3, stated=True)
         assert ("rank true rows below false ones" in summary.notes[0]) == said
 
 
 def test_two_scorers_cannot_be_mixed(tmp_path: Path, rng: np.random.Generator) -> None:
-    one, *_ = fit_scores(read(tmp_path, table_of_scores(rng)).fit, config_of(scorer="miner"))
+    one, *_ = fit_scores(read(tmp_path, table_of_scores(rng)).table, config_of(scorer="miner"))
     one.check_scorer("miner")
     with pytest.raises(MismatchError, match="belongs to the scorer 'miner', but the scores are of 'f'"):
         one.check_scorer("f")
@@ -254,10 +246,10 @@ def test_a_wrong_file_is_refused_in_one_sentence(
 def test_labels_may_have_every_spelling(tmp_path: Path) -> None:
     texts = ["1", "True", "true", "0", "-1", "FALSE", " 1 "]
     (tmp_path / "s.csv").write_text("f,y\n" + "".join(f" {n},{text}\n" for n, text in enumerate(texts)))
-    assert read_scores(tmp_path / "s.csv", config_of()).fit.positive.tolist() == [1, 1, 1, 0, 0, 0, 1]
+    assert read_scores(tmp_path / "s.csv", config_of()).table.labels.tolist() == [1, 1, 1, 0, 0, 0, 1]
     for labels in ([True, False, True, False], [1.0, -1.0, 1.0, 0.0]):
         table = pa.table({"f": [1, 2, 3, 4], "y": labels})
-        assert read(tmp_path, table, "s.parquet").fit.positive.tolist() == [1, 0, 1, 0]
+        assert read(tmp_path, table, "s.parquet").table.labels.tolist() == [1, 0, 1, 0]
     missing = pa.table({"f": [1.0, None], "y": [1, 0]})
     with pytest.raises(InputError, match=r"s\.parquet, row 2: the score in the column f is empty"):
         read(tmp_path, missing, "s.parquet")

@@ -24,7 +24,6 @@ JSON_FILES = {
     "kgcore/storage/tables.py",
     "kgcore/training/checkpoint.py",
     "tasks/serving/api.py",
-    "tasks/serving/score_api.py",
     "tasks/tracking/artifacts.py",
 }
 FLOW_RUN_FILE = "tasks/workspace/flow_run.py"  # the only file that asks Prefect for the current flow run

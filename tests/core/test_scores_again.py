@@ -1,80 +1,83 @@
 """The rows that calibrators of scores are fitted to again after drift."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kgcore.errors import InputError
-from kgcore.external.again import fits_after, halves
-from kgcore.external.rows import ScoreRows
+from kgcore.external.rows import in_halves, joined, tables_after
+from kgcore.score_table import ScoreTable
+from tests.core.scored_rows import rows_of
+
+Listed = list[tuple[float, float, str]]
 
 
-def rows(rng: np.random.Generator, n: int = 200, names: tuple[str, ...] = (), weighted: bool = False) -> ScoreRows:
-    positive = (np.arange(n) % 3 == 0).astype(np.int8)
+def rows(rng: np.random.Generator, n: int = 200, names: tuple[str, ...] = (), weighted: bool = False) -> ScoreTable:
+    positive = np.arange(n) % 3 == 0
     weights = rng.uniform(0.5, 2, n) if weighted else None
-    relations = rng.integers(0, len(names), n).astype(np.int32) if names else None
-    return ScoreRows(rng.normal(size=n) + positive, positive, weights, relations, names)
+    numbers = rng.integers(0, len(names), n) if names else None
+    return rows_of(rng.normal(size=n) + positive, positive, weights, numbers=numbers, relations=names)
 
 
-def listed(made: ScoreRows) -> list[tuple[float, int, str]]:
-    """Return score, label and name of the relation of each row, in order."""
-    own = [""] * len(made) if made.relations is None else [made.names[number] for number in made.relations]
-    return sorted(zip(made.scores.tolist(), made.positive.tolist(), own, strict=True))
+def listed(table: ScoreTable, split: str = "") -> Listed:
+    """Return score, label and name of the relation of each row of a split, or of all rows, in order."""
+    table = table.part(table.rows(split)) if split else table
+    names = [table.relations[number] if table.relations else "" for number in table.triples[:, 1]]
+    return sorted(zip(table.scores.tolist(), table.labels.tolist(), names, strict=True))
 
 
 @given(st.integers(0, 2**32), st.permutations(["a", "b", "c"]), st.integers(1, 3))
 def test_joined_rows_keep_their_relations(seed: int, names: list[str], count: int) -> None:
     rng = np.random.default_rng(seed)
     one, other = rows(rng, names=tuple(names[:count])), rows(rng, 50, names=("b", "d"))
-    joined = ScoreRows.joined([one, other])
-    assert listed(joined) == sorted(listed(one) + listed(other))
-    assert joined.names == tuple(sorted({*names[:count], "b", "d"}))
+    both = joined([one, other], None)
+    assert listed(both) == sorted(listed(one) + listed(other))
+    assert both.relations == tuple(sorted({*names[:count], "b", "d"}))
 
 
 def test_a_row_without_weight_counts_as_the_mean_of_the_others(rng: np.random.Generator) -> None:
     weighted, plain = rows(rng, weighted=True), rows(rng, 40)
-    joined = ScoreRows.joined([weighted, plain])
+    both = joined([weighted, plain], None)
     assert weighted.weights is not None
-    assert joined.weights is not None
-    assert np.array_equal(joined.weights[:200], weighted.weights)
-    assert np.allclose(joined.weights[200:], weighted.weights.mean())
-    assert ScoreRows.joined([plain, plain]).weights is None
+    assert both.weights is not None
+    expected = [*weighted.weights, *np.full(40, weighted.weights.mean())]
+    assert np.allclose(np.sort(both.weights), np.sort(expected))
+    assert joined([plain, plain], None).weights is None
 
 
 def test_relations_must_be_known_for_all_rows_or_for_none(rng: np.random.Generator) -> None:
     with pytest.raises(InputError, match="only some of the rows have relations"):
-        ScoreRows.joined([rows(rng), rows(rng, names=("a",))])
+        joined([rows(rng), rows(rng, names=("a",))], None)
 
 
 def test_no_new_row_is_fitted_and_measured(rng: np.random.Generator) -> None:
-    old, new = rows(rng), rows(rng, 101)
-    half, measured = halves(new, 0)
-    assert listed(half) + listed(measured) != listed(new)  # drawn, not cut in the middle
-    assert sorted(listed(half) + listed(measured)) == listed(new)
-    assert abs(half.positives - measured.positives) <= 1
-    both, alone = fits_after("refit", old, half, measured, 0.2, 10)
-    assert listed(both.file.fit) == sorted(listed(old) + listed(half))
-    assert listed(alone.file.fit) == listed(half)
-    assert both.file.test is not None
-    assert listed(both.file.test) == listed(measured)
-    [shifted] = fits_after("shift", old, half, measured, 0.2, 10)
-    assert listed(shifted.file.fit) == listed(old)
-    assert shifted.base_rate == 0.2
+    old, every = rows(rng), rows(rng, 101)
+    new = in_halves(every, 0)
+    half, measured = listed(new, "valid"), listed(new, "test")
+    assert half + measured != listed(every)  # drawn, not cut in the middle
+    assert sorted(half + measured) == listed(every)
+    true = [int(new.rows(split, label=1).sum()) for split in ("valid", "test")]
+    assert abs(true[0] - true[1]) <= 1
+    both, alone = tables_after("refit", old, new, 0.2, 10).values()
+    assert listed(both, "valid") == sorted(listed(old) + half)
+    assert listed(alone, "valid") == half
+    assert listed(both, "test") == listed(alone, "test") == measured
+    [shifted] = tables_after("shift", old, new, 0.2, 10).values()
+    assert listed(shifted, "valid") == listed(old)
+    assert listed(shifted, "test") == measured
+    assert shifted.labelled_base_rate == both.labelled_base_rate == 0.2
 
 
 def test_few_new_rows_are_not_fitted_alone(rng: np.random.Generator) -> None:
-    half, measured = halves(rows(rng, 101), 0)
-    assert len(fits_after("refit", rows(rng), half, measured, 0.2, 18)) == 1
-    assert len(fits_after("refit", rows(rng), half, measured, 0.2, 17)) == 2
+    new = in_halves(rows(rng, 101), 0)
+    assert len(tables_after("refit", rows(rng), new, 0.2, 18)) == 1
+    assert len(tables_after("refit", rows(rng), new, 0.2, 17)) == 2
 
 
 def test_old_and_new_rows_have_the_same_numbers_of_relations(rng: np.random.Generator) -> None:
-    old, new = rows(rng, names=("b", "c")), rows(rng, names=("a", "b"))
-    [shifted] = fits_after("shift", old, *halves(new, 0), 0.2, 10)
-    assert shifted.file.test is not None
-    assert shifted.file.fit.names == shifted.file.test.names == ("a", "b", "c")
-    assert listed(shifted.file.fit) == listed(old)
-    assert replace(old, names=("b", "c")).named(("b", "c")) == old
+    old, new = rows(rng, names=("b", "c")), in_halves(rows(rng, names=("a", "b")), 0)
+    [shifted] = tables_after("shift", old, new, 0.2, 10).values()
+    assert shifted.relations == ("a", "b", "c")
+    assert listed(shifted, "valid") == listed(old)
+    assert listed(shifted, "test") == listed(new, "test")

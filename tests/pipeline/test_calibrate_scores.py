@@ -97,7 +97,7 @@ def test_answers_of_a_fit_of_a_stored_model_and_of_the_pyfunc_are_equal(
         loaded = mlflow.pyfunc.load_model(uri)
         asked = pd.DataFrame({"score": others["f"], "relation": others["r"], "scorer": "miner"})
         found = loaded.predict(asked, params={"base_rate": 0.3})
-        assert np.array_equal(found[columns], expected, equal_nan=True), label
+        assert np.array_equal(found[columns].astype(float), expected, equal_nan=True), label
         with pytest.raises(MlflowException, match="belongs to the scorer 'miner', but the scores are of 'engine'"):
             loaded.predict(asked.assign(scorer="engine"))
 

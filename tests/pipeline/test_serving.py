@@ -17,8 +17,7 @@ from flows.predict import predict
 from flows.promote import promote
 from kgcore.config import CalibrateGiven, DiscoverConfig, ExplainConfig, PairsConfig, PrepareGiven, TrainGiven
 from tasks.jobs.calibrated_model import Ask
-from tasks.serving import api
-from tasks.serving import model as serving
+from tasks.serving import api, follow
 from tasks.serving.api import create_app
 from tasks.serving.limits import MOST_BYTES
 from tasks.serving.model import Served
@@ -322,7 +321,7 @@ def test_a_new_champion_takes_over_and_a_lost_store_loses_nothing(
         raise OSError("the MLflow store does not answer")
 
     with monkeypatch.context() as broken:
-        broken.setattr(serving, "locate", lost)
+        broken.setattr(follow, "locate", lost)
         served.refresh()
     assert client.get("/health").json()["store_answers"] is False
     assert client.post("/predict", json={"triples": triples(served, 1)}).status_code == 200

@@ -14,15 +14,12 @@ from fastapi.testclient import TestClient
 from kgcore.config import EvaluateConfig, ScoresConfig
 from kgcore.errors import InputError
 from tasks.jobs.calibrate_scores import calibrate_scores
-from tasks.jobs.calibrated_model import Ask
-from tasks.jobs.score_model import AskScores
-from tasks.jobs.scores_request import ScoresRequest
-from tasks.jobs.scores_result import ScoresResult
-from tasks.serving import scores as serving
-from tasks.serving.score_api import create_score_app
-from tasks.serving.scores import ServedScores
-from tasks.serving.server import choose
-from tasks.tracking.store import Store
+from tasks.jobs.calibrated_model import Ask, FoundScores, find_calibrated_model, is_of_scores
+from tasks.jobs.fitted_scores import ScoresRequest, ScoresResult
+from tasks.serving import follow
+from tasks.serving.api import create_app
+from tasks.serving.follow import ServedScores
+from tasks.serving.server import served_by
 from tests.conftest import use_home
 from tests.core.scored_rows import config_of, table_of_scores, written
 
@@ -68,7 +65,7 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fitted]:
 
 @pytest.fixture(scope="module")
 def client(fitted: Fitted) -> TestClient:
-    return TestClient(create_score_app(ServedScores(AskScores("miner"))), raise_server_exceptions=False)
+    return TestClient(create_app(ServedScores(Ask(scorer="miner"))), raise_server_exceptions=False)
 
 
 @pytest.mark.parametrize("base_rate", [None, 0.3])
@@ -146,24 +143,28 @@ def test_probabilities_of_a_scorer_become_calibrated_and_others_are_refused(fitt
     table["f"] = 1 / (1 + np.exp(-3 * table["f"]))
     table.to_csv(fitted.folder / "confidences.csv", index=False)
     fit(fitted.folder, "confidences.csv", scorer="llm", scale="probability", calibrators=("platt",))
-    client = TestClient(create_score_app(ServedScores(AskScores("llm"))))
+    client = TestClient(create_app(ServedScores(Ask(scorer="llm"))))
     answers = client.post("/predict", json={"rows": [{"score": score} for score in (0, 0.5, 1)]}).json()["answers"]
     probabilities = [answer["probability"] for answer in answers]
     assert 0 < probabilities[0] < probabilities[1] < probabilities[2] < 1
     refused = client.post("/predict", json={"rows": [{"score": 0.5}, {"score": 1.2}]})
-    message = "rows[1].score is 1.2: it must be in [0, 1], because the scores of llm are probabilities"
+    message = "rows[1]: the score in the column score is 1.2: it must be in [0, 1], as a probability"
     assert (refused.status_code, refused.json()) == (422, {"error": message})
 
 
 def test_the_options_name_a_scorer_or_a_data_set(fitted: Fitted) -> None:
-    assert choose("", "", "miner", "") == AskScores("miner")
-    assert choose(fitted.made.model, "", "", "") == AskScores(model=fitted.made.model)
-    assert choose(fitted.made.run, "", "", "platt") == AskScores("", fitted.made.run, "platt")
-    assert choose("", "family", "", "") == Ask("", "family", "")
+    assert isinstance(served_by(Ask(scorer="miner")), ServedScores)
+    assert isinstance(served_by(Ask(fitted.made.model)), ServedScores)
+    named = served_by(Ask(fitted.made.run, calibrator="per_relation")).current
+    assert isinstance(named, FoundScores)
+    assert named.calibrator.bound.name == "per_relation"
+    assert not is_of_scores(Ask(dataset="family"))
     with pytest.raises(InputError, match="--dataset family and --scorer miner are given"):
-        choose("", "family", "miner", "")
+        served_by(Ask(dataset="family", scorer="miner"))
     with pytest.raises(InputError, match="no calibrator of the scorer 'engine' was fitted"):
-        ServedScores(AskScores("engine"))
+        served_by(Ask(scorer="engine"))
+    with pytest.raises(InputError, match="calibrates scores: use `kgcal calibrate-scores --model`"):
+        find_calibrated_model(Ask(fitted.made.model))
 
 
 def test_the_page_and_openapi_are_of_scores(client: TestClient) -> None:
@@ -176,16 +177,16 @@ def test_a_new_champion_takes_over_and_a_lost_store_loses_nothing(
     fitted: Fitted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fit(fitted.folder, scorer="other", calibrators=("histogram",))
-    served = ServedScores(AskScores("other"))
-    client, before = TestClient(create_score_app(served)), served.current
+    served = ServedScores(Ask(scorer="other"))
+    client, before = TestClient(create_app(served)), served.current
     served.refresh()
     assert served.current is before
 
-    def lost(store: Store, ask: AskScores) -> None:
+    def lost(ask: Ask) -> None:
         raise OSError("the MLflow store does not answer")
 
     with monkeypatch.context() as broken:
-        broken.setattr(serving, "locate_scores", lost)
+        broken.setattr(follow, "locate", lost)
         served.refresh()
     assert client.get("/health").json()["store_answers"] is False
     assert client.post("/predict", json={"rows": [{"score": 1}]}).status_code == 200

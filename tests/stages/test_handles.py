@@ -32,7 +32,7 @@ from kgcore.config import (
 )
 from kgcore.external.calibrator import ScoreCalibrator
 from tasks.jobs import exam as exam_job
-from tasks.jobs import log_scores as scores_job
+from tasks.jobs import fitted_scores as scores_job
 from tasks.jobs import pipeline as pipeline_job
 from tasks.jobs import tune as tune_job
 from tasks.stages.calibrate import CALIBRATE
@@ -125,12 +125,12 @@ def pairs(home: Path) -> str:
     return str(home / "pairs.tsv")
 
 
-def second_model() -> StageRef:
+def second_model(home: Path) -> StageRef:
     """Return the calibrate run of a second model, for the ensemble."""
     data = PREPARE(config=PrepareConfig(size=200))
     model = TRAIN(data, config=TrainConfig(k=8, epochs=4, batch_size=128))
     scores = SCORE(model, CORRUPT(data, model, config=CorruptConfig(calibration_eta="10")))
-    return CALIBRATE(scores, config=CalibrateConfig(base_rate=0.5, calibrators=("platt",)))
+    return CALIBRATE(scores, config=CalibrateConfig(base_rate=0.5, calibrators=("platt",), completeness=shares(home)))
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +141,7 @@ def saved(module_home: Path) -> Saved:
     with pytest.MonkeyPatch.context() as patch:
         record(patch, found)
         few_trees(patch)
-        other = second_model()
+        other = second_model(module_home)
         patch.setattr("tasks.stages.evidence.FEWEST", 100)
         made = pipeline.fn(
             prepare=prepare,

@@ -30,10 +30,10 @@ def serve(
 
     A new champion answers within ten seconds, without a lost request.
     """
-    from tasks.serving.server import choose  # only this command loads a web framework
+    from tasks.jobs.calibrated_model import Ask  # only this command loads a web framework
     from tasks.serving.server import serve as run
 
-    run(choose(model, dataset, scorer, calibrator), host, port, completeness)
+    run(Ask(model, dataset, calibrator, scorer), host, port, completeness)
 
 
 def add(app: typer.Typer) -> None:

@@ -3,7 +3,7 @@
 from rich.console import Console
 
 from flows.cli.tables.results import results_table, show_best
-from tasks.jobs.scores_result import ScoresResult
+from tasks.jobs.fitted_scores import ScoresResult
 
 
 def show_scores(console: Console, found: ScoresResult) -> None:
@@ -13,14 +13,14 @@ def show_scores(console: Console, found: ScoresResult) -> None:
         show_best(console, found.summary.results)
         for note in found.summary.notes:
             console.print(note, soft_wrap=True, markup=False)
-    if found.applied is not None:
+    if found.expected is not None:
         console.print(
-            f"{found.applied.rows:,} rows, {found.applied.expected:,.1f} expected to be true: {found.applied.output}",
+            f"{found.rows:,} rows, {found.expected:,.1f} expected to be true: {found.output}",
             soft_wrap=True,
             markup=False,
         )
     if found.promotion:
         console.print(found.promotion, soft_wrap=True, markup=False)
-    console.print(f"model: {found.model} ({found.label}), base rate {found.base_rate_text}", soft_wrap=True)
+    console.print(f"model: {found.model} ({found.calibrator}), base rate {found.base_rate_text}", soft_wrap=True)
     if found.report:
         console.print(f"report: {found.report}", soft_wrap=True, markup=False)

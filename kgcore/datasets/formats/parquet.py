@@ -1,6 +1,9 @@
 """Parquet tables. Names may be text, numbers or categories."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -8,25 +11,34 @@ import pyarrow.parquet
 
 from kgcore.config.split import GROUP, TIME
 from kgcore.datasets.formats.base import BLOCK_ROWS, COLUMNS, CONFIDENCE, LABEL, Block, Format, Source
-from kgcore.datasets.formats.columns import find_columns
+from kgcore.datasets.formats.columns import Columns, find_columns
 from kgcore.errors import InputError
 from kgcore.registries import FORMATS
 
 
 def read_parquet(source: Source) -> Iterator[Block]:
     """Yield the blocks of a Parquet file. Raises InputError if it cannot be read, and as `find_columns` does."""
+    for block in read_row_groups(source.path, partial(find_columns, source, named=True)):
+        yield replace(block, names=_as_text(source, block.names))
+
+
+def read_row_groups(path: Path, find: Callable[[list[str]], Columns]) -> Iterator[Block]:
+    """Yield the blocks of a Parquet file with the columns that `find` returns for the names of all, in their types.
+
+    Raises InputError if the file cannot be read, and as `find` does.
+    """
     try:
-        with pa.parquet.ParquetFile(source.path) as file:
+        with pa.parquet.ParquetFile(path) as file:
             names = file.schema_arrow.names
-            columns = find_columns(source, names, named=True).names
+            columns = find(names).names
             wanted = [names[place] for place in columns.values()]
             rows, done = max(file.metadata.num_rows, 1), 0
             for batch in file.iter_batches(BLOCK_ROWS, columns=wanted):
                 table = pa.table(batch).select(wanted).rename_columns(list(columns))
-                yield Block(_as_text(source, table), (done + len(batch)) / rows, done + 1)
+                yield Block(table, (done + len(batch)) / rows, done + 1)
                 done += len(batch)
     except pa.ArrowInvalid as error:
-        raise InputError(f"{source.path} cannot be read as Parquet: {error}") from error
+        raise InputError(f"{path} cannot be read as Parquet: {error}") from error
 
 
 def _as_text(source: Source, table: pa.Table) -> pa.Table:
