@@ -18,6 +18,7 @@ gc.set_threshold(100_000, 50, 100)  # with the libraries loaded, each collection
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background job: tests interrupt their children
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+os.environ.setdefault("KGCAL_PREFECT", "off")  # each home would start Prefect
 IN_A_WORKER = "PYTEST_XDIST_WORKER" in os.environ
 if IN_A_WORKER or "-n" not in sys.argv:  # otherwise this process only hands the tests to workers
     import prefect.flows  # noqa: F401 - flows that are declared after it are Prefect's flows at once, as in a worker

@@ -22,6 +22,7 @@ def prefect_server() -> Iterator[None]:
     brief = SimpleNamespace(**vars(time) | {"sleep": lambda seconds: time.sleep(seconds / 50)})
     with prefect_test_harness(server_startup_timeout=120), pytest.MonkeyPatch.context() as patch:
         patch.setattr(flow_engine, "time", brief)
+        patch.setenv("KGCAL_PREFECT", "on")
         yield
 
 
