@@ -14,6 +14,7 @@ from filelock import FileLock
 
 from flows.local.processes import start, wait
 from flows.local.status import local_api
+from kgcore.errors import InputError, first_line
 from tasks.workspace.services import RECORDER, recorded_services
 from tasks.workspace.settings import ensure_home
 
@@ -31,7 +32,11 @@ def recording_api() -> str:
             return api
         recorder = recorded_services().get(RECORDER)
         if recorder is None or not recorder.ready():
-            _start_recorder()
+            try:
+                _start_recorder()
+            except (InputError, OSError) as error:
+                without = "with KGCAL_PREFECT=off, work is done without Prefect"
+                raise InputError(f"Prefect cannot record this work: {first_line(error)} ({without})") from error
         return f"{recorded_services()[RECORDER].url}/api"
 
 

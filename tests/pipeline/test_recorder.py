@@ -1,11 +1,12 @@
 """The recorder ends when nobody asks it, and not while somebody is connected."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from flows.local.recorder import Idle
+from flows.local.recorder import Idle, recording_api
 from kgcore.errors import InputError
 from tasks.workspace.settings import uses_prefect
 
@@ -45,3 +46,11 @@ def test_the_switch_is_on_or_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KGCAL_PREFECT", "no")
     with pytest.raises(InputError, match="KGCAL_PREFECT is 'no': it must be on or off"):
         uses_prefect()
+
+
+def test_a_home_in_which_prefect_cannot_start_is_reported(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PREFECT_SERVER_DATABASE_CONNECTION_URL", raising=False)
+    monkeypatch.delenv("PREFECT_API_DATABASE_CONNECTION_URL", raising=False)
+    (home / "prefect").write_text("no folder")
+    with pytest.raises(InputError, match=r"^Prefect cannot record this work: .*KGCAL_PREFECT=off"):
+        recording_api()
