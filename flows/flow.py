@@ -31,7 +31,7 @@ class LaterFlow(Generic[P, R]):
         self.fn, self.name, self.flow_run_name = fn, name, flow_run_name
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
-        """Run the flow with Prefect."""
+        """Run the flow: see `HeartbeatFlow`."""
         return self._flow(*args, **kwargs)
 
     def __getattr__(self, attribute: str) -> Any:

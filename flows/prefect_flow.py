@@ -36,22 +36,22 @@ class HeartbeatFlow(Flow[P, R]):
         if PREFECT_API_URL.value() or current_flow_run() is not None:
             with temporary_settings(updates=beating):
                 return super().__call__(*args, **kwargs)
-        with temporary_settings(updates=beating | {PREFECT_API_URL: recording_api()}), _own_lines_only():
+        with temporary_settings(updates=beating | {PREFECT_API_URL: recording_api()}), _without_run_logs():
             return super().__call__(*args, **kwargs)
 
 
 @contextmanager
-def _own_lines_only() -> Iterator[None]:
-    """Keep what Prefect says of flow and task runs from the terminal: it is in the history, and kgcal says the same."""
+def _without_run_logs() -> Iterator[None]:
+    """Hide Prefect's log lines of runs from the terminal: the history has them, and kgcal says the same."""
     consoles = [own for own in logging.getLogger().handlers if isinstance(own, PrefectConsoleHandler)]
     for console in consoles:
-        console.addFilter(_of_no_run)
+        console.addFilter(_is_of_no_run)
     try:
         yield
     finally:
         for console in consoles:
-            console.removeFilter(_of_no_run)
+            console.removeFilter(_is_of_no_run)
 
 
-def _of_no_run(record: logging.LogRecord) -> bool:
+def _is_of_no_run(record: logging.LogRecord) -> bool:
     return not record.name.startswith(("prefect.flow_runs", "prefect.task_runs"))

@@ -67,8 +67,8 @@ def reproduce(
 def run_cells(cells: list[Cell], runner: str, context: Context) -> tuple[dict[Cell, PipelineSummary], dict[Cell, str]]:
     """Run the cells. Return the summary of each cell that succeeded, and the reason of each cell that failed.
 
-    A failed cell does not stop the other cells. In a flow run, the cells are tasks of the runner. Without a Prefect
-    server, they run one after the other.
+    A failed cell does not stop the other cells. In a flow run, the cells are tasks of the runner. Without Prefect,
+    they run one after the other.
     """
     outcomes = _run_as_tasks(cells, runner, context) if current_flow_run() else _run_in_turn(cells, context)
     results = {cell: outcome for cell, outcome in outcomes.items() if isinstance(outcome, PipelineSummary)}

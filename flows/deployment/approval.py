@@ -3,10 +3,10 @@
 from prefect.exceptions import FlowPauseTimeout
 from prefect.flow_runs import pause_flow_run
 from prefect.input import RunInput
-from prefect.settings import PREFECT_API_URL
 
 from kgcore.errors import InputError
 from tasks.workspace.flow_run import current_flow_run
+from tasks.workspace.prefect_api import permanent_api
 
 DAY = 86_400
 OFTEN = 5  # seconds between two requests for the answer
@@ -20,7 +20,7 @@ class Approval(RunInput):
 
 def check_approval() -> None:
     """Raise InputError if nobody could approve: outside a flow run, or without a permanent Prefect server."""
-    if current_flow_run() is None or not PREFECT_API_URL.value():
+    if current_flow_run() is None or not permanent_api():
         raise InputError(
             "--approve needs a Prefect server, in whose UI a person answers: start it with `kgcal up`, then type the "
             "command again"

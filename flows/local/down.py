@@ -29,7 +29,8 @@ def down(seconds: float = 30.0) -> list[str]:
                 _end_flow_runs(api, known.get(WORKER), seconds)
             except InputError as error:  # stop the services even if the server fails
                 log.warning("flow runs could not be cancelled: %s", error)
-        stopped = [name for name in (WORKER, PREFECT, RECORDER, MLFLOW) if name in known]
+        stopped = [name for name in (WORKER, PREFECT, MLFLOW) if name in known]
+        stopped += [RECORDER] if RECORDER in known and known[RECORDER].alive() else []
         for name in stopped:
             stop(known[name])
     _mark_dead_runs()

@@ -12,11 +12,11 @@ from typing import Any
 
 from filelock import FileLock
 
-from flows.local.processes import start, wait
+from flows.local.processes import keep, start, wait
 from flows.local.status import local_api
 from kgcore.errors import InputError, first_line
-from tasks.workspace.services import RECORDER, recorded_services
-from tasks.workspace.settings import ensure_home
+from tasks.workspace.services import PREFECT, RECORDER, recorded_services
+from tasks.workspace.settings import ensure_home, prefect_database
 
 log = logging.getLogger("kgcal")
 IDLE_SECONDS = 600.0
@@ -30,17 +30,16 @@ def recording_api() -> str:
     with FileLock(ensure_home() / "recorder.lock"):
         if api := local_api():
             return api
-        recorder = recorded_services().get(RECORDER)
-        if recorder is None or not recorder.ready():
-            try:
-                _start_recorder()
-            except (InputError, OSError) as error:
-                without = "with KGCAL_PREFECT=off, work is done without Prefect"
-                raise InputError(f"Prefect cannot record this work: {first_line(error)} ({without})") from error
-        return f"{recorded_services()[RECORDER].url}/api"
+        if keep(RECORDER, ""):
+            return f"{recorded_services()[RECORDER].url}/api"
+        try:
+            return _start_recorder()
+        except (InputError, OSError) as error:
+            without = "with KGCAL_PREFECT=off, work is done without Prefect"
+            raise InputError(f"Prefect cannot record this work: {first_line(error)} ({without})") from error
 
 
-def _start_recorder() -> None:
+def _start_recorder() -> str:
     from flows.local.prefect_database import create_prefect_database
     from flows.local.prefect_server import client_of, server_environment
     from flows.local.prefect_setup import set_up_server
@@ -51,11 +50,18 @@ def _start_recorder() -> None:
     environment = server_environment() | {"PREFECT_UI_ENABLED": "false", "PREFECT__SERVER_EPHEMERAL": "1"}
     command = [sys.executable, "-m", "flows.local.recorder", str(port), str(IDLE_SECONDS)]
     with FileLock(ensure_home() / "services.lock"):  # that of `kgcal up`: both write the record of services
+        if api := local_api():
+            return api
+        server = recorded_services().get(PREFECT)
+        alone = not prefect_database() and not (server and server.alive())
         service = start(RECORDER, command, environment, port, "/api/health")
     wait(service)
-    with client_of(f"{service.url}/api") as client:
+    api = f"{service.url}/api"
+    with client_of(api) as client:
         set_up_server(client)
-        _end_dead_runs(client)
+        if alone:  # otherwise another server or another home may have runs
+            _end_dead_runs(client)
+    return api
 
 
 def _end_dead_runs(client: Any) -> None:

@@ -14,7 +14,7 @@ from kgcore.ensembles.base import Pool
 from kgcore.errors import InputError, check_format
 from kgcore.registries import POOLS
 
-FORMAT = 1
+FORMAT = 3
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from kgcore.arrays import Ints, Probabilities, Scores
 from kgcore.calibration.bound import BoundCalibrator
-from kgcore.errors import InputError, MismatchError
+from kgcore.errors import InputError, MismatchError, check_format, first_line
 from kgcore.external.rows import UNKNOWN
 from kgcore.external.tables import TableBlock, read_table
 
@@ -77,9 +77,10 @@ class ScoreCalibrator:
             raise InputError(f"{rows.source} already has the columns {', '.join(taken)} of the answers: leave them out")
         if self.by_relation:
             if relation not in table.column_names:
+                lacks = f"; {rows.source} has no column {relation}" if relation else ""
                 raise InputError(
-                    f"the calibrator {self.bound.name} has a map for each relation: name their column with --relation; "
-                    f"{rows.source} has no column {relation}".rstrip()
+                    f"the calibrator {self.bound.name} has a map for each relation: name their column with --relation"
+                    f"{lacks}"
                 )
             numbers = rows.names(relation, {name: number for number, name in enumerate(self.relations)})
             numbers[numbers >= len(self.relations)] = UNKNOWN
@@ -110,7 +111,10 @@ class ScoreCalibrator:
             self.check_scorer(str(scorer))
         if SCORE not in frame:
             raise InputError(f"the input has no column {SCORE}: it must have the scores")
-        columns = {SCORE: pa.array(frame[SCORE], from_pandas=True)}
+        try:
+            columns = {SCORE: pa.array(frame[SCORE], from_pandas=True)}
+        except pa.ArrowException as error:
+            raise InputError(f"the column {SCORE} must have numbers: {first_line(error)}") from error
         if self.by_relation and RELATION in frame:
             columns[RELATION] = pa.array(frame[RELATION].astype("string"), from_pandas=True)
         table = self.at(base_rate).answer(TableBlock("the input", pa.table(columns)))
@@ -129,7 +133,6 @@ class ScoreCalibrator:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
         """Read the calibrator that `to_json` wrote. Raises InputError for an unknown format."""
-        if data.get("format") != FORMAT:
-            raise InputError(f"the calibrator of scores has format {data.get('format')!r}: this version reads {FORMAT}")
+        check_format("calibrators of scores", data, FORMAT)
         bound = BoundCalibrator.from_json(data["calibrator"])
         return cls(data["scorer"], data["scale"], tuple(data["relations"]), bound)

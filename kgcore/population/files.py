@@ -19,10 +19,8 @@ from kgcore.population.unknown_facts import stated_facts
 from kgcore.prediction.answers import Answers, without_probabilities
 from kgcore.prediction.domains import Domains
 
-STATE = (
-    "State which share of them is true (--base-rate) or how complete the graph is (--completeness), or label some of "
-    "them (kgcal recalibrate --labels FILE). The order by score needs none of these"
-)
+LABEL = "Label some of them (kgcal recalibrate --labels FILE). The order by score needs no labels"
+STATE = f"State which share of them is true (--base-rate) or how complete the graph is (--completeness). Or: {LABEL}"
 
 
 @dataclass(frozen=True)
@@ -84,8 +82,8 @@ def answer_of_file(
     rows = comparable(graph, triples)
     if len(rows) < FEWEST_ROWS:
         few = (
-            f"{len(rows):,} of the {len(triples):,} triples are new to the graph: too few to compare them with these "
-            f"or to calibrate to them (at least {FEWEST_ROWS}, and half of all)"
+            f"{len(rows):,} of the {len(triples):,} triples can be compared with these, or be calibrated to: at least "
+            f"{FEWEST_ROWS} must be new to the graph, with predicates of validation, and half of all must be new"
         )
         return replace(stored, about=f"{stored.about}; {few}", counts=False) if len(triples) > 1 else stored
     if not completeness:
@@ -96,7 +94,7 @@ def answer_of_file(
             return _refused(stored, f"the triples are unlike the calibration triples ({found}). {STATE}")
     population = Population.of_rows(Domains(graph), triples, at_least)
     if population is None:
-        return _refused(stored, f"validation has too few facts of the predicates of the triples. {STATE}")
+        return _refused(stored, f"validation has too few facts of the predicates of the triples. {LABEL}")
     true, rng = stated_facts(population, completeness, base_rate), np.random.default_rng(SurveyConfig.survey_seed)
     calibration = Calibration.of(population, survey(population), model.trained.embedding_models, true, rng)
     unseen = bound.unseen  # answers about new entities come from their names, as before
@@ -107,7 +105,7 @@ def answer_of_file(
 def comparable(graph: KnowledgeGraph, triples: Triples) -> Triples:
     """Return the triples (n, 3) of a file that the graph does not store, with a predicate of validation.
 
-    None of a file of which the graph stores most triples: its rows are like those that the run has measured.
+    There are none if the graph stores most of the file: its rows are like those that the run has measured.
     """
     unknown = unstored(graph, triples)
     rows: Triples = unknown[np.isin(unknown[:, 1], graph.valid.triples[:, 1])]

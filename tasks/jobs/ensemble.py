@@ -144,7 +144,7 @@ def _log_models(
         name = f"{params['dataset']}-{ENSEMBLE_NAME}-{ensemble.label}"
         logged = ([member.model_id for member in members], ensemble)
         model_id = run.log_model(ENSEMBLE, logged, name, params, number, label=ensemble.label)
-        log_pyfunc(run.store, model_id, run.record, ensemble.base_rate, examples)
+        log_pyfunc(run.store, model_id, run.record, examples)
         models[ensemble.label] = model_id
     return models
 

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from kgcore.population.likeness import SampleDifference
 
 UNLIKE = (
-    "fdr is {fdr:g}, but nothing limits the share of false ones among the selected: for no share of true ones, the "
-    "triples are like the calibration triples ({found}). Label some of them (kgcal recalibrate --labels FILE)"
+    "fdr is {fdr:g}: it needs a file like the calibration triples, and this one differs from them at every share of "
+    "true ones ({found}). Label some of its triples (kgcal recalibrate --labels FILE)"
 )
 
 

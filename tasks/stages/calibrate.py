@@ -102,8 +102,7 @@ def _with_unseen(run: StageRun, fitted: "Sequence[BoundCalibrator]") -> "list[Bo
     for bound in fitted:
         if bound.negatives == GROUND_TRUTH:
             unseen.check(bound.base_model, bound.dataset)
-            own = replace(unseen, base_rate=bound.base_rate) if unseen.base_rate is None else unseen
-            bound = replace(bound, unseen=own)
+            bound = replace(bound, unseen=unseen)
         given.append(bound)
     return given
 

@@ -26,7 +26,7 @@ def log_calibrator(run: StageRun, number: int, bound: "BoundCalibrator", example
     name = f"{params['dataset']}-{params['model']}-{bound.label}"
     tags = {"label": bound.label, "base_model": base, "base_rate_is": bound.base_rate_is}
     model_id = run.log_model(CALIBRATOR, bound, name, params, number, **tags)
-    log_pyfunc(run.store, model_id, run.record, bound.base_rate, examples)
+    log_pyfunc(run.store, model_id, run.record, examples)
 
 
 def calibrator_params(run: StageRun, bound: "BoundCalibrator") -> dict[str, object]:

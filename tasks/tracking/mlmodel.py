@@ -41,14 +41,11 @@ OUTPUTS = {
 }
 
 
-def log_pyfunc(
-    store: Store, model_id: str, run: RunRecord, base_rate: float, examples: Sequence[Sequence[str]]
-) -> None:
+def log_pyfunc(store: Store, model_id: str, run: RunRecord, examples: Sequence[Sequence[str]]) -> None:
     """Add the files that make a LoggedModel a pyfunc, without the embedding models and the graph.
 
-    run        the run that logged it
-    base_rate  the base rate of its calibrator or ensemble
-    examples   triples of names, at least one
+    run       the run that logged it
+    examples  triples of names, at least one
     """
     from mlflow.models import Model
 
@@ -56,9 +53,7 @@ def log_pyfunc(
     places = {part: f"models:/{base}" for part, base in _models(sources).items()}
     places[GRAPH_PART] = f"runs:/{sources.graph}/{GRAPH.path}"
     example, record = pd.DataFrame(examples, columns=list(COLUMNS)), Model(model_id=model_id, run_id=run.run_id)
-    store.add_model_files(
-        model_id, lambda folder: _write_pyfunc(folder, _signature(base_rate), example, record, places)
-    )
+    store.add_model_files(model_id, lambda folder: _write_pyfunc(folder, _signature(), example, record, places))
 
 
 def log_score_calibrator(
@@ -164,13 +159,13 @@ def _unchecked_requirements() -> Iterator[None]:
         environment.warn_dependency_requirement_mismatches = check
 
 
-def _signature(base_rate: float) -> "ModelSignature":
+def _signature() -> "ModelSignature":
     """Return the columns that the pyfunc reads and writes, and its parameters with their defaults."""
     from mlflow.models import ModelSignature
     from mlflow.types import ColSpec, ParamSchema, ParamSpec, Schema
 
     params = (
-        ParamSpec("base_rate", "double", base_rate),
+        ParamSpec("base_rate", "double", None),  # a base rate that is given is that of the rows
         ParamSpec("threshold", "double", PredictConfig.threshold),
         ParamSpec("at_least", "long", PredictConfig.at_least),
     )

@@ -20,6 +20,14 @@ def named_api() -> str | None:
     return url
 
 
+def permanent_api() -> str | None:
+    """Return the API URL of the Prefect server that Prefect's settings name; None for the recorder, or without one."""
+    from tasks.workspace.services import RECORDER, recorded_services
+
+    url, recorder = named_api(), recorded_services().get(RECORDER)
+    return None if recorder is not None and url == f"{recorder.url}/api" else url
+
+
 def _may_name_a_server() -> bool:
     """Return whether the environment, a file in the working folder or a saved profile may name a Prefect server."""
     variables = {name.upper() for name in os.environ}  # Prefect reads them in any case

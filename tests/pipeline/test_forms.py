@@ -175,6 +175,12 @@ def test_the_schema_has_the_limits_and_the_choices_of_the_settings(kind: Any) ->
                 check(kind, item, value)
 
 
+@pytest.mark.parametrize("text", ["", "0.8", "0.7:0.9", "shares.tsv"])
+def test_a_form_takes_a_completeness(text: str) -> None:
+    for name in ("CalibrateConfig", "DiscoverConfig", "PairsConfig"):
+        assert is_valid({"completeness": text}, definitions()[name])
+
+
 @pytest.mark.parametrize(
     ("train", "given"),
     [
