@@ -122,7 +122,7 @@ def test_an_ensemble_survives_json() -> None:
         members = ensemble.pooling.member_probabilities(scores, models)
         np.testing.assert_array_equal(again.pooling.member_probabilities(scores, models), members)
         np.testing.assert_array_equal(again.predict(members), ensemble.predict(members))
-        with pytest.raises(InputError, match="reads ensembles of format 1, not 9"):
+        with pytest.raises(InputError, match="reads ensembles of format 3, not 9"):
             Ensemble.from_json(ensemble.to_json() | {"format": 9})
 
 
