@@ -82,8 +82,8 @@ def answer_of_file(
     rows = comparable(graph, triples)
     if len(rows) < FEWEST_ROWS:
         few = (
-            f"{len(rows):,} of the {len(triples):,} triples can be compared with these, or be calibrated to: at least "
-            f"{FEWEST_ROWS} must be new to the graph, with predicates of validation, and half of all must be new"
+            f"too few of the {len(triples):,} triples are new to the graph to compare them with these or to calibrate "
+            f"to them: at least {FEWEST_ROWS} with predicates of validation are needed, and half of all"
         )
         return replace(stored, about=f"{stored.about}; {few}", counts=False) if len(triples) > 1 else stored
     if not completeness:

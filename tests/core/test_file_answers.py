@@ -70,10 +70,10 @@ def test_a_few_rows_are_not_compared(model: LoadedModel, count: int) -> None:
     answers = model.predict(named(GRAPH, HIDDEN[:count]))
     assert answers["probability"].notna().all()
     assert answers.attrs["about"].startswith(ABOUT)
-    assert ("triples can be compared with these" in answers.attrs["about"]) == (count > 1)
+    assert ("triples are new to the graph to compare" in answers.attrs["about"]) == (count > 1)
 
 
 def test_stored_rows_are_not_compared(model: LoadedModel) -> None:
     answers = model.predict(named(GRAPH, GRAPH.valid.positives, HIDDEN[:60]))
-    assert "; 0 of the " in answers.attrs["about"]
+    assert "; too few of the " in answers.attrs["about"]
     assert answers["probability"].notna().all()

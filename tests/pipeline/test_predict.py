@@ -247,8 +247,8 @@ def test_a_file_is_calibrated_to_its_rows_or_refused(trained: Trained, tmp_path:
 
     selected = trained.kgcal("predict", str(file), *synthetic, "--fdr", "0.1")
     assert selected.returncode == 2
-    assert "nothing limits the share of false ones among the selected" in selected.stderr
-    assert "like the calibration triples (AUROC" in selected.stderr
+    assert "this one differs from them at every share of true ones" in selected.stderr
+    assert "every share of true ones (AUROC" in selected.stderr
 
 
 @pytest.mark.long

@@ -173,7 +173,7 @@ def test_many_unknown_triples_are_compared_with_the_calibration_triples(client: 
     assert done.headers["about"] == about
     assert pd.read_csv(io.BytesIO(done.content))["probability"].isna().all()
     few = client.post("/predict", json={"triples": rows[:2]}).json()
-    assert " of the 2 triples are new to the graph: too few to compare" in few["about"][0]
+    assert "too few of the 2 triples are new to the graph to compare" in few["about"][0]
     assert all(row["probability"] for row in few["answers"])
 
 
