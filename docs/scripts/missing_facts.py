@@ -23,7 +23,7 @@ from kgcore.population.calibration import Calibration
 from kgcore.population.draw import DrawSize, ranked_by
 from kgcore.population.population import Population
 from kgcore.population.survey import survey
-from kgcore.population.unknown_facts import read_completeness
+from kgcore.population.unknown_facts import stated_facts
 from kgcore.prediction.domains import Domains
 from kgcore.prediction.question import Question
 from tasks.jobs.calibrated_model import Ask, find_calibrated_model
@@ -96,7 +96,7 @@ def calibrated(model: CalibratedModel, population: Population, complete: float, 
         trained = trained.trained
     rng = np.random.default_rng(seed)
     made = survey(population, [trained], DrawSize(), rng)
-    true = read_completeness(f"{complete:.6f}", population.graph).of(population)
+    true = stated_facts(population, f"{complete:.6f}", None)
     return Calibration.of(population, made, [trained], true, rng)
 
 
