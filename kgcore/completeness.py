@@ -34,7 +34,7 @@ class Completeness:
     def missing(self, predicates: Sequence[int] | Ints, otherwise: int | None = None) -> Floats:
         """Return the number of unknown true facts for each known fact, (1 - c) / c: (b,) predicates -> (ENDS, b).
 
-        otherwise  a predicate whose share holds for those that have none; None: there is none
+        otherwise  the predicate whose share a predicate without a share gets; None: each needs a share
 
         Raises InputError if a predicate has no share.
         """

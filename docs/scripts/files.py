@@ -2,9 +2,9 @@
 
 usage: files.py DATASET CALIBRATOR [--truth FILE] [--kinds KIND:SHARE ...] [--rows N ...] [--seeds N]
 
-KGCAL_HOME has a finished run on DATASET. A file has N rows, of which SHARE are true: facts of test or, with --truth,
-facts of a file that were left out of DATASET. The others are labelled negatives of test (KIND `own`, if the calibrator
-was fitted to labels), corruptions by the strategy of the calibrator (`own` otherwise), or by the strategy KIND.
+KGCAL_HOME has a finished run on DATASET. The script draws files of N rows. SHARE of the rows are true: facts of test,
+or of the file --truth, whose facts DATASET lacks. The other rows are corruptions by the strategy KIND. The kind `own`
+stands for the negatives of the calibrator: labelled negatives of test, or corruptions by its strategy.
 """
 
 import argparse

@@ -65,7 +65,7 @@ def _start_recorder() -> str:
 
 
 def _end_dead_runs(client: Any) -> None:
-    """Mark as crashed the flow runs of commands that were killed: before the recorder started, none of them ran."""
+    """Mark the unfinished flow runs of commands as crashed. No command runs while its home has no recorder."""
     from prefect.client.schemas.filters import (
         FlowRunFilter,
         FlowRunFilterDeploymentId,

@@ -215,8 +215,9 @@ def fit_each(
     ends     as in `support_of`
     """
     fitted = {name: CALIBRATORS.get(name)().fit_sample(sample) for name in names}
-    support = {kind: support_of(counted, kind, ends) for kind in {one.by_predicate for one in fitted.values()}}
-    return {name: (one, support[one.by_predicate]) for name, one in fitted.items()}
+    kinds = {calibrator.by_predicate for calibrator in fitted.values()}
+    support = {by_predicate: support_of(counted, by_predicate, ends) for by_predicate in kinds}
+    return {name: (calibrator, support[calibrator.by_predicate]) for name, calibrator in fitted.items()}
 
 
 def corruption_settings(corrupt: CorruptConfig, negatives: str) -> CorruptionSettings | None:

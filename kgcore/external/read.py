@@ -23,8 +23,8 @@ from kgcore.score_table import ScoreTable
 class ScoreFile:
     """The labelled scores of a file.
 
-    table      rows of valid, that calibrators are fitted on: those of the split valid, or all rows of a file without
-               splits. Rows of test, on which the calibrators are measured; if there are none, cross-fitting measures
+    table      its rows of valid fit the calibrators, and its rows of test measure them. A file without splits has only
+               rows of valid, and cross-fitting measures
     of_train   number of rows of the split train, which are left out: a scorer fits its own training rows too well
     of_weight  number of rows with weight 0, which are left out
     """

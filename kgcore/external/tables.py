@@ -131,7 +131,7 @@ def read_table(path: Path, wanted: Mapping[str, str], all_columns: bool = True) 
     """Yield the blocks of a file with a header: .tsv, .txt, .csv (also with .gz or .zst) or .parquet.
 
     wanted       option -> name of the column that the file must have; '' if the option is not given
-    all_columns  whether other columns are read, too
+    all_columns  whether the blocks have the other columns of the file
 
     Raises InputError for a file that is missing, empty, not UTF-8 or of another kind, for a missing column, for two
     columns of the same name, for lines with another number of columns than the first, and for a file without rows. The

@@ -28,7 +28,7 @@ class FileAnswer:
     """Who answers the triples of a file.
 
     model        the model that answers
-    about        what the probabilities are about, or why there are none, as a sentence without a point
+    about        what the probabilities are about, or why the rows get none: a sentence without its full stop
     counts       whether the sum of the probabilities is a number of true rows
     stated       whether there are probabilities
     calibration  the calibration to the rows; None: the stored calibrator answers, or there are no probabilities
@@ -87,11 +87,11 @@ def answer_of_file(
         )
         return replace(stored, about=f"{stored.about}; {few}", counts=False) if len(triples) > 1 else stored
     if not completeness:
-        found = difference(rows)
-        if found.alike:
-            return replace(stored, about=f"{stored.about}; the triples look like these ({found})")
+        comparison = difference(rows)
+        if comparison.alike:
+            return replace(stored, about=f"{stored.about}; the triples look like these ({comparison})")
         if base_rate is None:
-            return _refused(stored, f"the triples are unlike the calibration triples ({found}). {STATE}")
+            return _refused(stored, f"the triples are unlike the calibration triples ({comparison}). {STATE}")
     population = Population.of_rows(Domains(graph), triples, at_least)
     if population is None:
         return _refused(stored, f"validation has too few facts of the predicates of the triples. {LABEL}")
@@ -105,7 +105,7 @@ def answer_of_file(
 def comparable(graph: KnowledgeGraph, triples: Triples) -> Triples:
     """Return the triples (n, 3) of a file that the graph does not store, with a predicate of validation.
 
-    There are none if the graph stores most of the file: its rows are like those that the run has measured.
+    If the graph stores most triples of the file, no triple is returned: the run has measured such triples.
     """
     unknown = unstored(graph, triples)
     rows: Triples = unknown[np.isin(unknown[:, 1], graph.valid.triples[:, 1])]

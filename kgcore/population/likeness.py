@@ -89,12 +89,12 @@ class CalibrationTriples:
     def drawn(self, predicates: Ints, rng: np.random.Generator) -> tuple[Triples, Probabilities]:
         """Draw calibration triples (m, 3) of some predicates, with their truth (m,): 1, 0, or a confidence.
 
-        The negatives are the labelled ones, or corruptions of the strategy that the calibrator was fitted to. Facts of
-        test are none of these: a row of a file is no stored fact.
+        The negatives are the labelled ones, or corruptions of the strategy that the calibrator was fitted to. No
+        negative is a fact of test, because no row that is compared is a stored fact.
         """
         graph, bound = self.model.graph, self.model.calibrator
-        held = graph.valid.part(np.isin(graph.valid.triples[:, 1], predicates))
-        triples, truth = held.triples, held.truth
+        validation = graph.valid.part(np.isin(graph.valid.triples[:, 1], predicates))
+        triples, truth = validation.triples, validation.truth
         if bound.corruptions is None:
             return triples, truth
         chosen = rng.permutation(np.flatnonzero(truth > 0))[:MOST_ROWS]
@@ -132,13 +132,13 @@ def true_share(rows: tuple[Triples, Scores], calibration: tuple[Triples, Scores]
     """
     true, excess, most = truth >= 0.5, 0.0, 0.0
     for predicate in np.unique(rows[0][:, 1]).tolist():
-        own, of = rows[1][rows[0][:, 1] == predicate], calibration[0][:, 1] == predicate
-        facts, false = calibration[1][of & true], np.sort(calibration[1][of & ~true])
+        scores, is_predicate = rows[1][rows[0][:, 1] == predicate], calibration[0][:, 1] == predicate
+        facts, false = calibration[1][is_predicate & true], np.sort(calibration[1][is_predicate & ~true])
         if not len(facts) or not len(false):
             continue
-        t = [sum(np.searchsorted(false, z, side).mean() for side in ("left", "right")) for z in (own, facts)]
+        t = [sum(np.searchsorted(false, z, side).mean() for side in ("left", "right")) for z in (scores, facts)]
         excess, most = (
-            total + len(own) * (z / (2 * len(false)) - 0.5) for total, z in zip((excess, most), t, strict=True)
+            total + len(scores) * (z / (2 * len(false)) - 0.5) for total, z in zip((excess, most), t, strict=True)
         )
     return float(np.clip(excess / most, LEAST, 1 - LEAST)) if most > 0 else 0.5
 

@@ -193,7 +193,7 @@ def _calibrator_of(store: Store, run_id: str, label: str) -> str:
     run = store.get(run_id)
     labels = {store.model(model_id).label: model_id for model_id in run.model_ids}
     if label:
-        return labels[chosen(label, list(labels))]
+        return labels[chosen(label, list(labels), f"run {run_id}")]
     if (best := run.params.get("best", "")) in labels:
         return labels[best]
     for negatives in ("ground_truth", "candidates", "synthetic"):
@@ -203,15 +203,18 @@ def _calibrator_of(store: Store, run_id: str, label: str) -> str:
     raise InputError(f"run {run_id} has no calibrator: run `kgcal calibrate`")
 
 
-def chosen(name: str, labels: list[str]) -> str:
+def chosen(name: str, labels: list[str], place: str = "") -> str:
     """Return the label that a user means: `beta` is `ground_truth.beta` if no other label ends so.
+
+    place  the run that has the calibrators with these labels; empty: they are not logged yet
 
     Raises InputError for an unknown name.
     """
     ending = [label for label in labels if label.rpartition(".")[2] == name]
     if name in labels or len(ending) == 1:
         return name if name in labels else ending[0]
-    raise InputError(f"there is no calibrator {name!r}: there are {', '.join(labels)}")
+    lacks, has = (f"{place} has", "it has") if place else ("there is", "there are")
+    raise InputError(f"{lacks} no calibrator {name!r}: {has} {', '.join(labels)}")
 
 
 def _newest_scores(store: Store, scorer: str) -> str:

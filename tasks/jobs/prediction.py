@@ -70,7 +70,7 @@ class Predictor:
     unknown_only
              whether only candidates that are no known facts count as expected to be true
     calibration
-             the calibration to the candidates of a file; None: there is none
+             the calibration to the candidates of a file; None: the stored calibrator answers
     """
 
     by: Answering

@@ -95,7 +95,7 @@ def uses(path: str, code: ast.Module) -> tuple[set[tuple[str, str]], set[tuple[s
 def unused(texts: Mapping[str, str], docs: str) -> Iterator[str]:
     """Yield the public functions that nothing in these files uses, no decorator registers, and no page names in full.
 
-    An import is a use, because ruff finds the unused ones; but the export of an `__init__.py` must be used, too.
+    An import is a use, because ruff reports unused imports. An export of an `__init__.py` needs a further use.
     """
     trees = {path: ast.parse(text) for path, text in texts.items()}
     found, exports = set[tuple[str, str]](), dict[tuple[str, str], tuple[str, str]]()

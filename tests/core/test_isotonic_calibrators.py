@@ -1,6 +1,7 @@
 """Isotonic regression and its smoothed variant, compared with scikit-learn and hand numbers."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from sklearn.isotonic import IsotonicRegression
 
@@ -17,6 +18,19 @@ def test_isotonic_agrees_with_scikit_learn(rng: np.random.Generator) -> None:
     reference = IsotonicRegression(out_of_bounds="clip").fit(scores, labels, sample_weight=weights)
     np.testing.assert_allclose(ours.calibrate(GRID), reference.predict(GRID), atol=1e-9)
     assert len(ours.scores_) < len(np.unique(scores))
+
+
+@pytest.mark.parametrize("rare", [0, 1])
+@pytest.mark.parametrize("decimals", [1, 9])
+def test_isotonic_with_a_rare_label_agrees_too(rng: np.random.Generator, rare: int, decimals: int) -> None:
+    """Runs of rows between two rare ones are pooled first: see `score_runs`."""
+    scores, labels = rng.normal(size=2_000).round(decimals), np.full(2_000, 1.0 - rare)
+    labels[rng.choice(2_000, 30, replace=False)] = rare
+    weights = rng.uniform(0.1, 5, 2_000)
+    ours = Isotonic().fit_sample(CalibrationSample(scores, labels, weights))
+    reference = IsotonicRegression(out_of_bounds="clip").fit(scores, labels, sample_weight=weights)
+    np.testing.assert_allclose(ours.calibrate(scores), reference.predict(scores), atol=1e-12)
+    np.testing.assert_allclose(ours.calibrate(GRID), reference.predict(GRID), atol=1e-12)
 
 
 def test_isotonic_by_hand() -> None:

@@ -75,7 +75,7 @@ def test_samples_without_a_common_predicate_cannot_be_compared() -> None:
 
 @pytest.mark.parametrize("kind", ["ground_truth", "synthetic"])
 def test_calibration_triples_are_those_of_validation_at_the_base_rate(kind: str) -> None:
-    """Corruptions are drawn anew, by the strategy of the calibrator; known facts of all splits are none of them."""
+    """Corruptions are drawn anew, by the strategy of the calibrator. No corruption is a known fact of any split."""
     graph = graph_with_labels()
     settings = CorruptionSettings({"uniform": 1.0}, "object", True) if kind == "synthetic" else None
     model = calibrated(graph)

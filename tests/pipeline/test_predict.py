@@ -151,10 +151,7 @@ def test_the_champion_answers_if_there_is_one(trained: Trained) -> None:
         (("TEST", "-o", "out.json"), "out.json is of an unknown kind: its name must end in .parquet, .csv, .tsv"),
         (("TEST", "-o", "no/out.csv"), "--output no/out.csv: there is no folder"),
         (("TEST", "--model", "f" * 32), f"the run '{'f' * 32}' does not exist"),
-        (
-            ("TEST", "--calibrator", "platt"),
-            "there is no calibrator 'platt': there are uncalibrated, base_rate, ground_truth",
-        ),
+        (("TEST", "--calibrator", "platt"), "has no calibrator 'platt': it has uncalibrated, base_rate, ground_truth"),
         (("TEST", "--base-rate", "1"), "base_rate is 1: it must be above 0 and below 1"),
         (("TEST", "--threshold", "0.6", "--cost-false-positive", "2"), "give a threshold or costs"),
         (("TEST", "--dataset", "wn11"), "wn11 has neither a champion nor a finished run"),
