@@ -7,5 +7,5 @@ printer.py    prints the result of a job
 commands/     the other commands
 options.py    options made from the settings in kgcore/config
 terminal.py   the Typer application, output, and how a command ends
-mlproject.py  MLproject, made from the commands; project.py prints it
+mlproject.py  MLproject, made from the commands
 """

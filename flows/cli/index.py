@@ -25,7 +25,7 @@ INDEX = Path(__file__).with_name("index.json")
 HELP_OPTIONS = ("-h", "--help")
 Rows = list[tuple[str, str]]
 # the modules with the commands, in the order in which the help lists them
-COMMANDS = ("serving", "overviews", "services", "status", "entry_point")
+COMMANDS = ("overviews", "services", "entry_point")
 TOPICS = (*job_modules(), *(f"flows.cli.commands.{name}" for name in COMMANDS))
 
 

@@ -171,3 +171,9 @@ def _entry_text(entry: str, known: Sequence[Parameter]) -> str:
     words = f"python -m flows.cli project {entry} " + " ".join(f"--{p.name}\0{{{p.name}}}" for p in declared)
     lines = textwrap.wrap(words, 110, break_long_words=False, break_on_hyphens=False)
     return text + "    command: >-\n" + "".join(f"      {line}\n" for line in lines).replace("\0", " ")
+
+
+if __name__ == "__main__":
+    from flows.cli.index import whole_app
+
+    print(project_text(whole_app()), end="")

@@ -7,8 +7,7 @@ from flows.job import Argument, job
 from kgcore.config import PairsConfig, PredictConfig
 from kgcore.errors import InputError
 from tasks.jobs.calibrated_model import Ask
-from tasks.jobs.predict import predict_candidates
-from tasks.jobs.predict_pairs import Pairs, predict_pairs
+from tasks.jobs.predict import Pairs, predict_candidates, predict_pairs
 from tasks.jobs.prediction import Prediction
 from tasks.jobs.request import Request
 

@@ -102,6 +102,6 @@ def test_the_job_has_a_deployment_with_its_schedule(extended: Extended) -> None:
 
 
 def test_the_job_has_an_entry_point_of_mlproject(extended: Extended) -> None:
-    entry = yaml.safe_load(extended.python("-m", "flows.cli.project"))["entry_points"]["count-facts"]
+    entry = yaml.safe_load(extended.python("-m", "flows.cli.mlproject"))["entry_points"]["count-facts"]
     assert list(entry["parameters"]) == ["run", "least"]
     assert entry["command"] == "python -m flows.cli project count-facts --run {run} --least {least}"
