@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from kgcore.base_rate import ASSUMED, STATED, BaseRate
 from kgcore.calibration.bound import BoundCalibrator
-from kgcore.config import ASSUMED, STATED, PredictConfig
+from kgcore.config import PredictConfig
 from kgcore.config.base import value_text
-from kgcore.config.calibrate import rate_text
 from kgcore.report.columns import overview, title
 from kgcore.report.data import shown_settings
 from kgcore.report.ensemble_summary import EnsembleSummary
@@ -147,7 +147,7 @@ class ModelCard:
     def _base_rate(self) -> str:
         """Return the base rate, and where it comes from."""
         bound = self.calibrator
-        rate = rate_text(bound.base_rate, bound.limits) if bound.limits else f"{bound.base_rate:.4g}"
+        rate = BaseRate(bound.base_rate, *bound.limits).figures if bound.limits else f"{bound.base_rate:.4g}"
         if bound.fitted_at is not None:
             return f"{rate}, **stated**. The probabilities are shifted to it; the fit was at {bound.fitted_at:.4g}."
         origin = bound.base_rate_is
