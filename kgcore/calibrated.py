@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from kgcore.arrays import Bools, Probabilities, Scores, Triples
-from kgcore.calibration.bound import BoundCalibrator
+from kgcore.calibration.calibrated import Calibrated
 from kgcore.calibration.fit import CANDIDATES, GROUND_TRUTH
 from kgcore.calibration.unseen_answers import Answers
 from kgcore.combiners.scorer import CombinedModel
@@ -34,14 +34,14 @@ class CalibratedModel:
     """
 
     trained: Scorer
-    calibrator: BoundCalibrator
+    calibrator: Calibrated
     graph: KnowledgeGraph
     labelled: Triples = field(default_factory=lambda: np.empty((0, 3), dtype=np.int64), compare=False)
 
     @property
     def label(self) -> str:
         """Return its name in tables and metrics: `synthetic.isotonic`, or `synthetic.linear` for an ensemble."""
-        return f"{self.calibrator.negatives}.{self.trained.pool}" if self.trained.pool else self.calibrator.label
+        return self.calibrator.label
 
     @property
     def about(self) -> str:
@@ -59,10 +59,10 @@ class CalibratedModel:
         return labelled or bound.base_rate_is == STATED or bound.negatives == CANDIDATES
 
     def at(self, base_rate: float) -> "CalibratedModel":
-        """Return the same model with its calibrator at another base rate in (0, 1): see `BoundCalibrator.at`."""
+        """Return the same model with its calibrator at another base rate in (0, 1): see `Calibrated.at`."""
         return self.under(self.calibrator.at(base_rate))
 
-    def under(self, calibrator: BoundCalibrator) -> "CalibratedModel":
+    def under(self, calibrator: Calibrated) -> "CalibratedModel":
         """Return the same model with its calibrator at another base rate. They share the tables about names."""
         other = replace(self, calibrator=calibrator)
         vars(other).update(_named=self._named)  # fills the cache
@@ -79,7 +79,7 @@ class CalibratedModel:
         if self.answers_unseen:
             return ""
         start = f"The model ({self.label}) has no answers about entities that training has not seen"
-        if self.trained.pool:
+        if self.calibrator.scorer is not None and self.calibrator.combined is None:
             return f"{start}: it is an ensemble."
         if self.calibrator.negatives != GROUND_TRUTH:
             return f"{start}: these need a calibrator that was fitted to labelled negatives."
@@ -146,13 +146,3 @@ class CalibratedModel:
         seen = self.graph.index(self.graph.train.triples, self.graph.valid.triples, self.labelled)
         fitted[known] = seen.contains(triples[known])
         return fitted
-
-
-def scorer_of(
-    bound: BoundCalibrator, trained: "TrainedModel", graph: KnowledgeGraph, others: "Sequence[TrainedModel]" = ()
-) -> Scorer:
-    """Return what gives the scores for a calibrator: the model or, if the calibrator sees evidence, its combiner.
-
-    others  the further models whose scores are among the evidence
-    """
-    return trained if bound.combined is None else CombinedModel(bound.combined, trained, graph, tuple(others))

@@ -9,7 +9,7 @@ from typing import Self
 
 import numpy as np
 
-from kgcore.calibration.bound import BoundCalibrator
+from kgcore.calibration.calibrated import Calibrated
 from kgcore.calibration.sample import CalibrationSample
 
 HIGH = 0.75  # a probability above it counts as high
@@ -31,7 +31,7 @@ class Thinness:
     negatives: int
 
     @classmethod
-    def of(cls, bound: BoundCalibrator, sample: CalibrationSample) -> Self:
+    def of(cls, bound: Calibrated, sample: CalibrationSample) -> Self:
         """Count the rows.
 
         bound   a calibrator, at its own base rate, which may be another than that of the sample

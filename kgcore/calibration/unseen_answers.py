@@ -7,7 +7,7 @@ object hidden (`Features.hidden`). A calibrator and its band of confidence are f
 are really unseen, because their labels may depend on which side is unseen: intervals are as wide as so few rows ask.
 
 The answer is stored as JSON, with the model and the graph that it was fitted to. Calibrators that were fitted to the
-same labels hold it: kgcore/calibration/bound.py.
+same labels hold it: kgcore/calibration/calibrated.py.
 """
 
 import math

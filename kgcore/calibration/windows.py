@@ -7,8 +7,9 @@ import numpy as np
 from scipy.special import ndtri
 
 from kgcore.arrays import Floats
-from kgcore.calibration.band import CONFIDENCE, MOST_POINTS, Band
+from kgcore.calibration.band import MOST_POINTS, Band
 from kgcore.calibration.sample import CalibrationSample
+from kgcore.intervals import CONFIDENCE
 
 _TAIL = (1 - CONFIDENCE) / 2
 ADDED = float(ndtri(_TAIL)) ** 2 / 2  # number of rows that are added for a limit, z^2 / 2

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kgcore.calibration.bound import BoundCalibrator
+from kgcore.calibration.calibrated import Calibrated
 from kgcore.config import ASSUMED, STATED, PredictConfig
 from kgcore.config.base import value_text
 from kgcore.config.calibrate import rate_text
@@ -57,7 +57,7 @@ class ModelCard:
     settings: Mapping[str, Mapping[str, object]]
     trainings: Sequence[Mapping[str, object]]
     label: str
-    calibrator: BoundCalibrator
+    calibrator: Calibrated
     summary: Summary | EnsembleSummary
     runs: Mapping[str, str]
     race: Race | None = None

@@ -110,7 +110,7 @@ def example_triples(graph: KnowledgeGraph) -> list[list[str]]:
 
 def _models(sources: Sources) -> dict[str, str]:
     """Return the folder of each embedding model -> the id of its LoggedModel: kgcore/storage/calibrated.py."""
-    return dict(zip(parts_of(len(sources.models), sources.is_ensemble), sources.models, strict=True))
+    return dict(zip(parts_of(len(sources.models)), sources.models, strict=True))
 
 
 def _write_pyfunc(

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 from kgcore.calibration.beta import features
-from kgcore.calibration.bound import stored_class
+from kgcore.calibration.calibrated import stored_class
 from kgcore.calibration.isotonic import Isotonic
 from kgcore.calibration.logistic import fit_logistic
 from kgcore.calibration.platt import fit_sigmoid

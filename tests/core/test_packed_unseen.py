@@ -11,7 +11,7 @@ from scipy.special import logit
 
 import kgcore
 from kgcore.calibrated import CalibratedModel
-from kgcore.calibration.bound import BoundCalibrator
+from kgcore.calibration.calibrated import Calibrated
 from kgcore.calibration.unseen_answers import Answers as Found
 from kgcore.calibration.unseen_answers import Origin, UnseenAnswers
 from kgcore.combiners.boosted_trees import BoostedTrees
@@ -143,7 +143,7 @@ def test_a_predicate_with_too_few_calibration_triples_has_no_answer(
 
 def test_the_answers_are_stored_with_their_calibrator(made: tuple[CalibratedModel, Found]) -> None:
     bound = made[0].calibrator
-    read = BoundCalibrator.from_json(json.loads(json.dumps(bound.to_json())))
+    read = Calibrated.from_json(json.loads(json.dumps(bound.to_json())))
     assert read.unseen is not None
     assert bound.unseen is not None
     assert read.unseen.to_json() == bound.unseen.to_json()

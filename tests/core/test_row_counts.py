@@ -10,10 +10,9 @@ from scipy.stats import norm
 from kgcore.calibration.audit import score_audit
 from kgcore.calibration.balance import base_rate_weights, label_sizes
 from kgcore.calibration.band import Band
-from kgcore.calibration.bound import BoundCalibrator
 from kgcore.calibration.effective import effective_weights
 from kgcore.calibration.even import even_sample
-from kgcore.calibration.fit import calibration_samples
+from kgcore.calibration.fit import calibration_bases
 from kgcore.calibration.folds import cross_fitted, draw_folds
 from kgcore.calibration.sample import CalibrationSample, synthetic_sample
 from kgcore.calibration.support import Support
@@ -30,6 +29,7 @@ from kgcore.registries import CALIBRATORS, POOLS
 from kgcore.score_table import CORRUPTION, LABELLED, ScoreTable
 from kgcore.storage.corruptions import read_corruptions, write_corruptions
 from kgcore.storage.scores import read_scores, write_scores
+from tests.core.calibrator_samples import bound_to
 
 ALPHA = 0.03
 GRID = np.linspace(-3, 5, 81)
@@ -134,7 +134,7 @@ def test_the_overlap_counts_copies() -> None:
 def test_high_negatives_count_copies() -> None:
     one, two, _ = both(4000)
     made = CALIBRATORS.get("isotonic")().fit_sample(two)
-    bound = BoundCalibrator("isotonic", "synthetic", ALPHA, "model", "graph", made, support=Support.fit(two, False))
+    bound = bound_to("isotonic", "synthetic", ALPHA, "model", "graph", made, support=Support.fit(two, False))
     own = [Thinness.of(bound.at(0.5), sample) for sample in (one, two)]
     assert own[0].positives == own[1].positives
     assert own[0].negatives == pytest.approx(own[1].negatives * 4000 / (two.labels == 0).sum(), abs=1)
@@ -205,12 +205,12 @@ def test_tables_keep_their_weights_and_hand_them_to_the_sample(tmp_path: Path) -
         write_scores(tmp_path / "scores.parquet", own)
         again = read_scores(tmp_path / "scores.parquet")
         np.testing.assert_equal(again.weights, own.weights)
-        sample = calibration_samples(again, CalibrateConfig(base_rate=0.2))["synthetic"]
+        sample = calibration_bases(again, CalibrateConfig(base_rate=0.2))["synthetic"].sample
         assert sample.base_rate == pytest.approx(0.2)
         np.testing.assert_allclose(
             sample.weights[2:] / sample.weights[3], (1, 1, 1) if own.weights is None else (0.5, 1, 1.5)
         )
-    unweighted = calibration_samples(table(weights), CalibrateConfig(weighted=False))["synthetic"]
+    unweighted = calibration_bases(table(weights), CalibrateConfig(weighted=False))["synthetic"].sample
     np.testing.assert_allclose(unweighted.weights, weights)
     with pytest.raises(MismatchError, match="other rows"):
         check_same_rows([table(weights), replace(table(None), model="n")])

@@ -19,7 +19,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from kgcore.arrays import Floats
 from kgcore.calibration.base import Calibrator
-from kgcore.calibration.bound import stored_class
+from kgcore.calibration.calibrated import stored_class
 from kgcore.calibration.histogram import Histogram
 from kgcore.calibration.isotonic import Isotonic
 from kgcore.calibration.per_relation import PerRelation

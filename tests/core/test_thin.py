@@ -3,21 +3,22 @@
 import numpy as np
 import pytest
 
-from kgcore.calibration.bound import BoundCalibrator
+from kgcore.calibration.calibrated import Calibrated
 from kgcore.calibration.sample import CalibrationSample, synthetic_sample
 from kgcore.calibration.support import Support
 from kgcore.calibration.thin import Thinness, thin_notes
 from kgcore.config import CorruptConfig
 from kgcore.registries import CALIBRATORS
+from tests.core.calibrator_samples import bound_to
 
 
-def fitted(positives: int, alpha: float, apart: float) -> tuple[BoundCalibrator, CalibrationSample]:
+def fitted(positives: int, alpha: float, apart: float) -> tuple[Calibrated, CalibrationSample]:
     """Return `beta`, fitted to normal scores with as many negatives as `auto` draws."""
     rng, eta = np.random.default_rng(0), CorruptConfig(for_base_rate=alpha).eta(positives)
     sample = synthetic_sample(rng.normal(apart, 1, positives), rng.normal(0, 1, positives * eta), alpha)
     map_ = CALIBRATORS.get("beta")().fit_sample(sample)
     support = Support.fit(sample, False)
-    return BoundCalibrator("beta", "synthetic", alpha, "model", "graph", map_, support=support), sample
+    return bound_to("beta", "synthetic", alpha, "model", "graph", map_, support=support), sample
 
 
 @pytest.mark.parametrize(
