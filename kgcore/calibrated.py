@@ -11,7 +11,7 @@ import pandas as pd
 from kgcore.arrays import Bools, Probabilities, Scores, Triples
 from kgcore.calibration.calibrated import Calibrated
 from kgcore.calibration.fit import CANDIDATES, GROUND_TRUTH
-from kgcore.calibration.unseen_answers import Answers
+from kgcore.calibration.unseen_answers import UnseenProbabilities
 from kgcore.combiners.scorer import CombinedModel
 from kgcore.config import STATED
 from kgcore.evidence.base import Source
@@ -99,7 +99,7 @@ class CalibratedModel:
         assert self._named is not None
         return self._named.shared_words
 
-    def answer_unseen(self, triples: Triples, evidence: Evidence) -> Answers:
+    def answer_unseen(self, triples: Triples, evidence: Evidence) -> UnseenProbabilities:
         """Return probabilities and intervals of the triples (n, 3) of `unseen_evidence`, at the calibrator's base rate.
 
         An interval of the base rate widens the intervals.

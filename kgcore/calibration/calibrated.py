@@ -7,10 +7,10 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from kgcore.arrays import Ints, Probabilities, Scores
+from kgcore.calibration.balance import check_base_rate, shift
 from kgcore.calibration.base import Calibrator
 from kgcore.calibration.hidden_share import HiddenShare
 from kgcore.calibration.matched import Matched
-from kgcore.calibration.shift import check_base_rate, shift
 from kgcore.calibration.support import Support
 from kgcore.calibration.unseen_answers import UnseenAnswers
 from kgcore.combiners.combined import Combined

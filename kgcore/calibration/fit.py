@@ -10,10 +10,15 @@ from kgcore.calibration.base import Calibrator
 from kgcore.calibration.baselines.constant import Constant
 from kgcore.calibration.baselines.uncalibrated import Uncalibrated
 from kgcore.calibration.calibrated import Calibrated, CorruptionSettings, FittedScorer, Terms
-from kgcore.calibration.even import evenly_weighted
 from kgcore.calibration.hidden import HiddenFacts, hidden_facts
 from kgcore.calibration.matched import Matched, fit_matched
-from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, soft_sample, synthetic_sample
+from kgcore.calibration.sample import (
+    CalibrationSample,
+    evenly_weighted,
+    ground_truth_sample,
+    soft_sample,
+    synthetic_sample,
+)
 from kgcore.calibration.support import Support
 from kgcore.config import ESTIMATED, STATED, CalibrateConfig, CorruptConfig
 from kgcore.mixture.samples import MixtureData

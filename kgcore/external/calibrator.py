@@ -12,8 +12,7 @@ import pyarrow as pa
 from kgcore.arrays import Ints, Probabilities, Scores
 from kgcore.calibration.calibrated import Calibrated
 from kgcore.errors import InputError, MismatchError, check_format, first_line
-from kgcore.external.rows import UNKNOWN
-from kgcore.external.tables import TableBlock, read_table
+from kgcore.external.tables import UNKNOWN, TableBlock, read_table
 
 FORMAT = 1
 SCORE, RELATION, SCORER = "score", "relation", "scorer"  # columns of a frame

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kgcore.calibrated import CalibratedModel
-from kgcore.calibration.unseen_answers import Answers as Found
+from kgcore.calibration.unseen_answers import UnseenProbabilities as Found
 from kgcore.evidence.words import words_of
 from kgcore.prediction.answers import SIDES, numbered_unseen, table_of
 from kgcore.prediction.contributions import Contribution, divided

@@ -3,10 +3,9 @@
 import numpy as np
 
 from kgcore.calibrated import CalibratedModel
-from kgcore.calibration.even import drawn_sample, even_sample
 from kgcore.calibration.fit import calibration_bases
 from kgcore.calibration.matched import candidate_sample
-from kgcore.calibration.sample import CalibrationSample
+from kgcore.calibration.sample import CalibrationSample, drawn_sample, even_sample
 from kgcore.config import CalibrateConfig
 from kgcore.ensembles.ensemble import PooledModel, pooled_table
 from tasks.stages.calibrate import completeness_of, scores_of

@@ -12,8 +12,8 @@ from filelock import FileLock
 
 from kgcore.arrays import Probabilities
 from kgcore.calibrated import CalibratedModel
+from kgcore.calibration.balance import check_base_rate
 from kgcore.calibration.fit import CANDIDATES
-from kgcore.calibration.shift import check_base_rate
 from kgcore.config import STATED, CalibrateConfig, GateConfig
 from kgcore.errors import InputError
 from kgcore.evaluation.predictions import Predictions

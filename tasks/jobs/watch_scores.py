@@ -9,8 +9,7 @@ from kgcore.calibration.fit import labelled_sample
 from kgcore.config import EvaluateConfig, ScoresConfig, WatchConfig
 from kgcore.errors import InputError
 from kgcore.external.calibrator import ScoreCalibrator
-from kgcore.external.read import ScoreFile, read_new_rows
-from kgcore.external.rows import in_halves, renumbered, tables_after
+from kgcore.external.rows import ScoreFile, in_halves, read_new_rows, renumbered, tables_after
 from kgcore.monitoring.drift import Check, Origin, check, find_evidence
 from kgcore.monitoring.two_samples import NewTriples
 from kgcore.score_table import ScoreTable

@@ -64,7 +64,7 @@ def _code(config: CalibrateConfig) -> tuple[str, ...]:
         "kgcore.calibration.fit",
         "kgcore.calibration.answering",
         "kgcore.calibration.audit",
-        "kgcore.calibration.thin",
+        "kgcore.calibration.audit",
         *(_COMBINE if config.combiners else ()),
         *map(ALL_CALIBRATORS.module, config.calibrators),
     )
@@ -87,7 +87,7 @@ def _body(run: StageRun, config: CalibrateConfig) -> None:
     for number, bound in enumerate(fitted):
         log_calibrator(run, number, bound, examples)
     soft = table.soft("valid")
-    audits = {name: score_audit(sample, soft and name == GROUND_TRUTH).to_json() for name, sample in samples.items()}
+    audits = {name: score_audit(sample, soft and name == GROUND_TRUTH) for name, sample in samples.items()}
     for kind, own in figures.items():
         audits[kind] |= own
     hidden = next((bound.hidden for bound in fitted if bound.hidden), None)
@@ -206,12 +206,12 @@ def _save_audit(
     samples: "Mapping[str, CalibrationSample]",
 ) -> None:
     """Save the audits of the samples, with the support of each calibrator's high probabilities."""
-    from kgcore.calibration.thin import Thinness
+    from kgcore.calibration.audit import thin_figures
 
     every = {name: dict(figures) for name, figures in audits.items()}
     for bound in fitted:
         if bound.support is not None and bound.combined is None:
-            every[bound.negatives] |= Thinness.of(bound, samples[bound.negatives]).figures(bound.name)
+            every[bound.negatives] |= thin_figures(bound, samples[bound.negatives])
     run.save(CALIBRATION_AUDIT, every)
 
 

@@ -52,7 +52,7 @@ _CODE = (
 
 def _body(run: StageRun, config: EvaluateConfig) -> None:
     from kgcore.calibration.answering import answering, answering_notes
-    from kgcore.calibration.thin import thin_notes
+    from kgcore.calibration.audit import thin_notes
     from kgcore.evaluation.by_knowledge import reliability_by_knowledge
     from kgcore.evaluation.by_relation import reliability_by_relation
     from kgcore.evaluation.tolerance import miscalibrated

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kgcore.arrays import Floats, Scores, Triples
     from kgcore.calibration.calibrated import Calibrated
     from kgcore.calibration.matched import Matched
-    from kgcore.calibration.unseen_answers import Answers, UnseenAnswers
+    from kgcore.calibration.unseen_answers import UnseenAnswers, UnseenProbabilities
     from kgcore.corruptions.base import Corruptions
     from kgcore.datasets.unseen import Unseen
     from kgcore.evaluation.evaluate import Measured
@@ -134,7 +134,7 @@ EVIDENCE: "Artifact[TableEvidence]" = Artifact(
 UNSEEN_ANSWERS: "Artifact[UnseenAnswers]" = Artifact(
     "evidence", "unseen_answers.json", _later("read_unseen_answers"), _later("write_unseen_answers")
 )
-UNSEEN_TEST: "Artifact[Answers]" = Artifact(
+UNSEEN_TEST: "Artifact[UnseenProbabilities]" = Artifact(
     "evidence", "unseen_test.parquet", _later("read_answers"), _later("write_answers")
 )
 CALIBRATOR: "ModelFiles[Calibrated]" = ModelFiles(

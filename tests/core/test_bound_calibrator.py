@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit
 
+from kgcore.calibration.balance import shift
 from kgcore.calibration.calibrated import FORMAT, Calibrated, CorruptionSettings, stored_class
 from kgcore.calibration.hidden_share import HiddenShare
 from kgcore.calibration.isotonic import Isotonic
 from kgcore.calibration.platt import Platt
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample
-from kgcore.calibration.shift import shift
 from kgcore.calibration.support import Support
 from kgcore.config.calibrate import middle
 from kgcore.errors import InputError, MismatchError

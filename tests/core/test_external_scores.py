@@ -17,8 +17,7 @@ from kgcore.errors import InputError, MismatchError
 from kgcore.evaluation.evaluate import evaluate
 from kgcore.external.calibrator import ScoreCalibrator
 from kgcore.external.fit import fit_scores, folds_of, of_other_folds, of_test_rows, usable
-from kgcore.external.read import read_scores
-from kgcore.external.rows import joined, stored_rows
+from kgcore.external.rows import joined, read_scores, stored_rows
 from kgcore.external.tables import TableBlock, log_odds
 from kgcore.registries import CALIBRATORS
 from kgcore.report.results import Results

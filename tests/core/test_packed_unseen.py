@@ -12,8 +12,8 @@ from scipy.special import logit
 import kgcore
 from kgcore.calibrated import CalibratedModel
 from kgcore.calibration.calibrated import Calibrated
-from kgcore.calibration.unseen_answers import Answers as Found
-from kgcore.calibration.unseen_answers import Origin, UnseenAnswers
+from kgcore.calibration.unseen_answers import UnseenAnswers
+from kgcore.calibration.unseen_answers import UnseenProbabilities as Found
 from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.errors import InputError
 from kgcore.evidence.base import Source
@@ -48,9 +48,9 @@ def made(asked: pd.DataFrame) -> tuple[CalibratedModel, Found]:
     features = Features.of(Source(graph, model.trained), GROUPS).extended([*UNSEEN, "entirely_new"])
     few = np.array([[len(ENTITIES) + i, 0, i % 5] for i in range(52)])
     unseen = Split(few, (few[:, 0] < len(ENTITIES) + 26).astype(float))
-    origin = Origin("boosted_trees", model.calibrator.model, model.calibrator.dataset)
+    prints, combiner = (model.calibrator.model, model.calibrator.dataset), BoostedTrees(trees=20, fewest=5)
     rng = np.random.default_rng(0)
-    fitted = UnseenAnswers.fit(origin, BoostedTrees(trees=20, fewest=5), features, valid, unseen, rng)
+    fitted = UnseenAnswers.fit(*prints, "boosted_trees", combiner, features, valid, unseen, rng)
     numbers = {name: n for n, name in enumerate([*ENTITIES, *UNSEEN, "entirely_new"])}
     triples = np.array([[numbers[s], 0, numbers[o]] for s, _, o in asked.to_numpy()])
     packed = replace(model, calibrator=replace(model.calibrator, unseen=fitted))

@@ -8,9 +8,8 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from kgcore.calibration.balance import base_rate_weights
-from kgcore.calibration.per_relation import PerRelation
+from kgcore.calibration.per_relation import PerRelation, RelationCounts, fit_relations
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, synthetic_sample
-from kgcore.calibration.shrinkage import RelationCounts, fit_relations
 from kgcore.calibration.smoothed_isotonic import SmoothedIsotonic
 from kgcore.errors import InputError
 from kgcore.metrics.proper import brier, log_loss

@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgcore.arrays import Floats
-from kgcore.calibration.effective import effective_weights
-from kgcore.calibration.even import drawn_sample
 from kgcore.calibration.fit import calibration_bases
-from kgcore.calibration.shrinkage import RelationCounts
+from kgcore.calibration.per_relation import RelationCounts
+from kgcore.calibration.sample import drawn_sample
 from kgcore.calibration.support import Support
 from kgcore.config import CalibrateConfig, CorruptConfig
 from kgcore.config import stages as bounds
@@ -154,7 +153,7 @@ def test_effective_weights_are_those_of_all_corruptions(small_graph: KnowledgeGr
     case, config = Case(small_graph, shares=shares), CalibrateConfig(base_rate=RATE)
     everything = score_table(small_graph, {"valid": case.all()}, case.model)
     every, mine = (calibration_bases(t, config)["synthetic"].sample for t in (everything, case.searched()))
-    own = [effective_weights(sample)[sample.labels == 0] for sample in (every, mine)]
+    own = [sample.effective_weights[sample.labels == 0] for sample in (every, mine)]
     assert own[1].sum() == pytest.approx(own[0].sum(), rel=1e-9)
     size = len(np.unique(every.predicates))
     counted = [

@@ -10,10 +10,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.special import expit, logit
 
+from kgcore.calibration.balance import shift
 from kgcore.calibration.calibrated import Calibrated, stored_class
 from kgcore.calibration.isotonic import Isotonic
 from kgcore.calibration.sample import synthetic_sample
-from kgcore.calibration.shift import shift
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.registries import CALIBRATORS

@@ -119,8 +119,8 @@ def test_the_best_calibrator_is_promoted_if_it_is_better(calibrated: FittedHome)
     fit = ("scores.csv", "--score", "f", "--label", "y", *promote)
     assert "It is the new champion." in calibrated(*fit, "--calibrators", "platt")
     assert "(ground_truth.platt) is already the champion" in calibrated(*fit, "--calibrators", "platt")
-    shown = calibrated(*fit, "--calibrators", "histogram", "--base-rate", "0.3")
-    assert "kgcal-scores-other/2 (ground_truth.histogram) against the champion, models:/kgcal-scores-other/1" in shown
+    shown = calibrated(*fit, "--calibrators", "bbq", "--base-rate", "0.3")
+    assert "kgcal-scores-other/2 (ground_truth.bbq) against the champion, models:/kgcal-scores-other/1" in shown
     assert "It is not promoted." in shown
     uri = "models:/kgcal-scores-other@champion"
     ask = ("--scorer", "other", "--score", "f", "--apply", "others.tsv", "-o", "by-champion.csv")
@@ -154,7 +154,7 @@ def test_drift_is_answered_by_a_new_champion(calibrated: FittedHome) -> None:
     table.to_csv(calibrated.folder / "turned.csv", index=False)
     ask = ("--score", "f", "--label", "y", "--scorer", "third", *QUICK)
     calibrated("scores.csv", *ask, "--calibrators", "beta,platt", "--promote")
-    shown = calibrated("turned.csv", *ask, "--calibrators", "isotonic,histogram", "--watch", "--recalibrate")
+    shown = calibrated("turned.csv", *ask, "--calibrators", "isotonic,bbq", "--watch", "--recalibrate")
     assert "kgcal-scores-third/2" in shown
     assert "It is the new champion." in shown
     assert "calibrators were fitted to half of the new rows" in shown
