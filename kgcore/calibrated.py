@@ -46,7 +46,7 @@ class CalibratedModel:
     @property
     def about(self) -> str:
         """Return what the probabilities of the stored calibrator are about."""
-        return f"the probabilities are about {self.calibrator.about}, at the base rate {self.calibrator.base_rate_text}"
+        return f"the probabilities are about {self.calibrator.about}, at the base rate {self.calibrator.rate}"
 
     @property
     def knows_base_rate(self) -> bool:
@@ -56,7 +56,7 @@ class CalibratedModel:
         """
         bound = self.calibrator
         labelled = bound.negatives == GROUND_TRUTH and self.graph.labelled_base_rate is not None
-        return labelled or bound.base_rate_is == STATED or bound.negatives == CANDIDATES
+        return labelled or bound.rate.origin == STATED or bound.negatives == CANDIDATES
 
     def at(self, base_rate: float) -> "CalibratedModel":
         """Return the same model with its calibrator at another base rate in (0, 1): see `Calibrated.at`."""
@@ -106,7 +106,7 @@ class CalibratedModel:
         """
         bound = self.calibrator
         assert bound.unseen is not None
-        return bound.unseen.answers(triples, evidence, bound.base_rate, bound.limits)
+        return bound.unseen.answers(triples, evidence, bound.base_rate, bound.rate.limits)
 
     @cached_property
     def _named(self) -> NamedEvidence | None:

@@ -13,6 +13,7 @@ from multiprocessing import get_context
 import numpy as np
 import torch
 
+from kgcore.base_rate import BaseRate
 from kgcore.calibrated import CalibratedModel
 from kgcore.calibration.calibrated import Terms
 from kgcore.calibration.fit import Basis
@@ -59,7 +60,7 @@ def discovery_of(graph: KnowledgeGraph, seed: int) -> Discovery:
     trained = train(graph, TrainConfig(**SETTINGS, seed=seed), torch.device("cpu")).model
     valid = graph.valid
     sample = ground_truth_sample(trained.score(valid.triples), valid.labels, valid.triples[:, 1])
-    basis = Basis(sample, Terms(negatives="ground_truth", base_rate=0.5, dataset=graph.fingerprint()))
+    basis = Basis(sample, Terms(negatives="ground_truth", rate=BaseRate(0.5), dataset=graph.fingerprint()))
     bound = basis.fit("platt", trained.fingerprint())
     return Discovery(CalibratedModel(trained, bound, graph), Domains(graph), 5)
 

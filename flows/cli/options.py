@@ -7,9 +7,9 @@ from typing import Annotated, Any, get_origin, get_type_hints
 
 import typer
 
+from kgcore.base_rate import BaseRate
 from kgcore.config import Config, Given, describe
 from kgcore.config.base import default_of, default_text
-from kgcore.config.calibrate import read_base_rate
 from kgcore.errors import InputError
 
 INTERVAL = "RATE|LOW:HIGH"  # how a number with an interval is written
@@ -113,9 +113,9 @@ def _values(item: "Field[Any]", value: Any) -> dict[str, object]:
     """Return setting -> value of an option. Only LOW:HIGH sets other settings than its own: the ends of an interval."""
     if "ends" not in item.metadata:
         return {item.name: _value(item, value)}
-    rate, limits = read_base_rate(value)
-    found: dict[str, object] = {item.name: rate}
-    found.update(zip(item.metadata["ends"], limits or (), strict=False))
+    rate = BaseRate.read(value)
+    found: dict[str, object] = {item.name: rate and rate.value}
+    found.update(zip(item.metadata["ends"], (rate and rate.limits) or (), strict=False))
     return found
 
 

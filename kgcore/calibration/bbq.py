@@ -9,7 +9,7 @@ from scipy.special import betaln, softmax
 from kgcore.arrays import Floats, Ints, Probabilities, Scores, Weights
 from kgcore.calibration.balance import shift
 from kgcore.calibration.base import Calibrator
-from kgcore.calibration.pav import block_starts, distinct_scores, positive_share
+from kgcore.calibration.pav import block_starts, positive_share
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.registries import CALIBRATORS
 
@@ -66,14 +66,15 @@ class BBQ(Calibrator):
     def fit_sample(self, sample: CalibrationSample) -> Self:
         effective = sample.effective_weights
         rate = float(np.average(sample.labels, weights=effective))
-        groups = distinct_scores(sample.scores, sample.labels, effective)
-        scores, totals = groups.first, groups.totals
+        scores, place = np.unique(sample.scores, return_inverse=True)
+        columns = (effective, effective * sample.labels)
+        totals, true = (np.bincount(place, own).astype(np.float64) for own in columns)
         root = totals.sum() ** (1 / 3)
         sizes = range(max(1, int(root / SPREAD)), math.ceil(root * SPREAD) + 1)
         binnings = {starts.tobytes(): starts for starts in (equal_mass(totals, size) for size in sizes)}
         evidence, shares = [], []
         for starts in binnings.values():
-            positives, rows = groups.pooled(starts)
+            positives, rows = np.add.reduceat(true, starts), np.add.reduceat(totals, starts)
             evidence.append(log_evidence(positives, rows, rate))
             shares.append((positives + rate * PRIOR / len(starts)) / (rows + PRIOR / len(starts)))
         average = np.zeros(len(scores))

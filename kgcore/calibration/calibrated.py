@@ -7,6 +7,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from kgcore.arrays import Ints, Probabilities, Scores
+from kgcore.base_rate import ESTIMATED, STATED, BaseRate
 from kgcore.calibration.balance import check_base_rate, shift
 from kgcore.calibration.base import Calibrator
 from kgcore.calibration.hidden_share import HiddenShare
@@ -14,8 +15,7 @@ from kgcore.calibration.matched import Matched
 from kgcore.calibration.support import Support
 from kgcore.calibration.unseen_answers import UnseenAnswers
 from kgcore.combiners.combined import Combined
-from kgcore.config import ASSUMED, ESTIMATED, STATED, CorruptConfig
-from kgcore.config.calibrate import base_rate_text
+from kgcore.config import CorruptConfig
 from kgcore.errors import InputError, MismatchError, check_format
 from kgcore.registries import BASELINES, CALIBRATORS
 
@@ -69,10 +69,8 @@ class Terms:
     """What calibrators share that are fitted to one kind of negatives: what their probabilities are about.
 
     negatives    kind of negatives: ground_truth, candidates, synthetic or population; none for a baseline
-    base_rate    the share of true triples that the probabilities assume, in (0, 1)
+    rate         the share of true triples that the probabilities assume, in (0, 1)
     dataset      fingerprint of the graph
-    base_rate_is where the base rate comes from: assumed, stated or estimated
-    limits       the ends of an interval of the base rate; None: it has no interval
     corruptions  how synthetic negatives were drawn. The probabilities are valid for false triples of this kind. None:
                  the negatives are not synthetic
     hidden       the share of the synthetic negatives that are estimated to be true, and that count as much less. None:
@@ -81,13 +79,16 @@ class Terms:
     """
 
     negatives: str
-    base_rate: float
+    rate: BaseRate
     dataset: str
-    base_rate_is: str = field(default=ASSUMED, compare=False)
-    limits: tuple[float, float] | None = None
     corruptions: CorruptionSettings | None = None
     hidden: HiddenShare | None = None
     mixture: Matched | None = field(default=None, compare=False)
+
+    @property
+    def base_rate(self) -> float:
+        """Return the number of the base rate."""
+        return self.rate.value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,11 +143,6 @@ class Calibrated(Terms):
         """Return the fingerprints of all embedding models that it needs."""
         return self.scorer.models if self.scorer else (self.model,)
 
-    @property
-    def base_rate_text(self) -> str:
-        """Return the base rate and where it comes from, such as `0.0224 [0.01, 0.05], stated`."""
-        return base_rate_text(self.base_rate, self.limits, self.base_rate_is)
-
     def predict(self, scores: Scores, model: str, predicates: Ints | None = None) -> Probabilities:
         """Map scores (n,) to probabilities (n,) in [0, 1].
 
@@ -180,8 +176,9 @@ class Calibrated(Terms):
         if self.support is None:
             return np.full(len(scores), np.nan), np.full(len(scores), np.nan)
         low, high = (self._shifted(limits) for limits in self.support.limits(scores, predicates))
-        if self.limits is not None and not self._counted:
-            low, high = (shift(own, self.base_rate, end) for own, end in zip((low, high), self.limits, strict=True))
+        if self.rate.limits is not None and not self._counted:
+            ends = zip((low, high), self.rate.limits, strict=True)
+            low, high = (shift(own, self.base_rate, end) for own, end in ends)
         return np.minimum(low, probabilities), np.maximum(high, probabilities)
 
     def lowest_score(self, above: float, predicate: int) -> float:
@@ -210,35 +207,34 @@ class Calibrated(Terms):
     def _counted(self) -> bool:
         """Whether `support` counts the uncertainty of the base rate: it was estimated in each bootstrap replicate."""
         estimated = self.mixture is not None and not self.mixture.fit.stated
-        return estimated and self.base_rate_is == ESTIMATED
+        return estimated and self.rate.origin == ESTIMATED
 
     def _shifted(self, probabilities: Probabilities) -> Probabilities:
         if self.fitted_at is None:
             return probabilities
         return shift(probabilities, self.fitted_at, self.base_rate)
 
-    def at(self, base_rate: float, limits: tuple[float, float] | None = None) -> Self:
+    def at(self, rate: BaseRate | float) -> Self:
         """Return the same calibrator for another base rate in (0, 1), without a new fit.
-
-        limits  the ends of the interval of the new base rate, in (0, 1); None: it has none
 
         `predict` then applies `shift`, which adds a constant to the log-odds. The shift always starts from the base
         rate of the fit, so going to another base rate and back restores the calibrator exactly. A baseline is shifted
         in the same way. The new base rate counts as stated. Raises InputError for a base rate out of range.
         """
-        for rate in (base_rate, *(limits or ())):
-            check_base_rate("base_rate", rate)
+        rate = replace(rate, origin=STATED) if isinstance(rate, BaseRate) else BaseRate(rate)
+        for end in (rate.value, *(rate.limits or ())):
+            check_base_rate("base_rate", end)
         fitted_at = self.base_rate if self.fitted_at is None else self.fitted_at
-        moved = None if base_rate == fitted_at else fitted_at
-        return replace(self, base_rate=base_rate, fitted_at=moved, base_rate_is=STATED, limits=limits)
+        return replace(self, rate=rate, fitted_at=None if rate.value == fitted_at else fitted_at)
 
     def to_json(self) -> dict[str, Any]:
         """Return the calibrator as plain JSON values, which hold no executable code."""
-        plain = ("name", "negatives", "base_rate", "base_rate_is", "limits", "fitted_at", "model", "dataset")
+        plain = ("name", "negatives", "fitted_at", "model", "dataset")
         parts = {name: getattr(self, name) for name in ("mixture", "scorer", "unseen", "hidden", "support")}
         return {
             "format": FORMAT,
             **{name: getattr(self, name) for name in plain},
+            "rate": asdict(self.rate),
             "corruptions": None if self.corruptions is None else asdict(self.corruptions),
             "parameters": self.calibrator.parameters(),
             **{name: None if value is None else value.to_json() for name, value in parts.items()},
@@ -251,7 +247,7 @@ class Calibrated(Terms):
         readers: dict[str, Callable[[Any], object]] = {
             "corruptions": lambda settings: CorruptionSettings(**settings),
             "support": Support.from_json,
-            "limits": tuple,
+            "rate": lambda rate: BaseRate(**rate),
             "mixture": Matched.from_json,
             "scorer": lambda scorer: SCORERS[scorer["scorer"]](scorer),
             "unseen": UnseenAnswers.from_json,

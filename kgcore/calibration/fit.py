@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from kgcore.arrays import Scores
+from kgcore.base_rate import ESTIMATED, BaseRate
 from kgcore.calibration.base import Calibrator
 from kgcore.calibration.baselines.constant import Constant
 from kgcore.calibration.baselines.uncalibrated import Uncalibrated
@@ -20,7 +21,7 @@ from kgcore.calibration.sample import (
     synthetic_sample,
 )
 from kgcore.calibration.support import Support
-from kgcore.config import ESTIMATED, STATED, CalibrateConfig, CorruptConfig
+from kgcore.config import CalibrateConfig, CorruptConfig
 from kgcore.mixture.samples import MixtureData
 from kgcore.registries import BASELINES, CALIBRATORS
 from kgcore.score_table import LABELLED, ScoreTable
@@ -110,7 +111,7 @@ def calibration_bases(
     ends = (share.low, share.high) if share and share.share else ()
     terms = replace(
         terms_of(table, SYNTHETIC, config),
-        base_rate=config.alpha if config.weighted else every.base_rate,  # weights give alpha with rounding errors
+        rate=config.rate if config.weighted else replace(config.rate, value=every.base_rate),
         corruptions=None if corrupt is None else CorruptionSettings.of(corrupt),
         hidden=share,
     )
@@ -121,9 +122,7 @@ def terms_of(table: ScoreTable, negatives: str, config: CalibrateConfig, mixture
     """Return the terms of calibrators at the base rate of the configuration."""
     return Terms(
         negatives=negatives,
-        base_rate=config.alpha,
-        base_rate_is=config.base_rate_is,
-        limits=config.limits,
+        rate=config.rate,
         dataset=table.dataset,
         mixture=mixture,
     )
@@ -131,8 +130,8 @@ def terms_of(table: ScoreTable, negatives: str, config: CalibrateConfig, mixture
 
 def _estimated(table: ScoreTable, sample: CalibrationSample) -> Terms:
     """Return the terms of calibrators at the base rate of the labelled rows."""
-    rate = sample.base_rate
-    return Terms(negatives=GROUND_TRUTH, base_rate=rate, base_rate_is=ESTIMATED, dataset=table.dataset)
+    rate = BaseRate(sample.base_rate, origin=ESTIMATED)
+    return Terms(negatives=GROUND_TRUTH, rate=rate, dataset=table.dataset)
 
 
 def labelled_sample(table: ScoreTable) -> CalibrationSample:
@@ -221,7 +220,7 @@ def fit_labelled(table: ScoreTable, names: Sequence[str], rng: np.random.Generat
     sample = labelled_sample(table)
     terms = _estimated(table, sample)
     if (stated := table.labelled_base_rate) is not None:
-        terms = replace(terms, base_rate=stated, base_rate_is=STATED)
+        terms = replace(terms, rate=BaseRate(stated))
     basis = Basis(sample, terms, counted=evenly_weighted(sample, rng))
     baselines = _baselines(replace(terms, negatives=BASELINE), table.model)
     return baselines + [basis.fit(name, table.model) for name in names]

@@ -52,26 +52,17 @@ def score_runs(scores: Scores, labels: Labels, weights: Weights) -> ScoreRuns:
     rarer = 1.0 if 2 * labels.sum() <= len(labels) else 0.0
     anchors = np.unique(scores[labels == rarer])
     if len(anchors) > len(scores) / 8:  # hardly fewer runs than distinct scores, which are found faster
-        return distinct_scores(scores, labels, weights)
+        distinct, place = np.unique(scores, return_inverse=True)
+        totals, positives = (np.bincount(place, own) for own in (weights, weights * labels))
+        return ScoreRuns(distinct, distinct, np.stack([totals - positives, positives], axis=1))
     size = len(anchors) + 1
     first, last = np.full(size, np.inf), np.full(size, -np.inf)
     place = np.searchsorted(anchors, scores, side="right" if rarer else "left")
     np.minimum.at(first, place, scores)
     np.maximum.at(last, place, scores)
+    sums = np.stack([np.bincount(place, weights * own, size) for own in (1 - labels, labels)], axis=1, dtype=np.float64)
     filled = last >= first  # no row is below the first score of positives, or above the last one of negatives
-    return ScoreRuns(first[filled], last[filled], _sums(place, labels, weights, size)[filled])
-
-
-def distinct_scores(scores: Scores, labels: Labels, weights: Weights) -> ScoreRuns:
-    """Return each distinct score as a run."""
-    distinct, place = np.unique(scores, return_inverse=True)
-    return ScoreRuns(distinct, distinct, _sums(place, labels, weights, len(distinct)))
-
-
-def _sums(place: Ints, labels: Labels, weights: Weights, size: int) -> Floats:
-    """Return the weight of the negatives and of the positives at each place (size, 2)."""
-    columns = [np.bincount(place, weights * label, size) for label in (1 - labels, labels)]
-    return np.stack(columns, axis=1, dtype=np.float64)
+    return ScoreRuns(first[filled], last[filled], sums[filled])
 
 
 def block_starts(means: Probabilities, weights: Weights) -> Ints:

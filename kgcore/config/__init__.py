@@ -23,15 +23,9 @@ schema.py    the allowed values in JSON schemas, for the forms of Prefect
 A default stands in one place only. This folder contains no mathematics.
 """
 
+from kgcore.base_rate import ASSUMED, ESTIMATED, STATED
 from kgcore.config.base import LIMITS, Config, describe
-from kgcore.config.calibrate import (
-    ASSUMED,
-    ASSUMED_BASE_RATE,
-    ESTIMATED,
-    STATED,
-    CalibrateConfig,
-    MatchConfig,
-)
+from kgcore.config.calibrate import ASSUMED_BASE_RATE, CalibrateConfig, MatchConfig
 from kgcore.config.choices import EXAM_SHARE
 from kgcore.config.evidence import EvidenceConfig
 from kgcore.config.given import (

@@ -1,15 +1,14 @@
 """The settings of calibration: the base rate, and the candidates that calibrators are fitted to."""
 
-import math
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
+from kgcore.base_rate import ASSUMED, ESTIMATED, STATED, BaseRate, middle
 from kgcore.config.base import Config, setting
 from kgcore.config.choices import EXAM_SHARE, HELD_OUT, TRAINING_ONLY, check_draws_without_training
 from kgcore.errors import InputError
 from kgcore.registries import ALL_CALIBRATORS, CALIBRATORS, STRATEGIES
 
-ASSUMED, STATED, ESTIMATED = "assumed", "stated", "estimated"  # where a base rate comes from
 ASSUMED_BASE_RATE = 0.5
 COMPLETENESS = (
     "share of the true facts that the graph knows, an interval LOW:HIGH, or a file with a line for each predicate "
@@ -174,76 +173,40 @@ class CalibrateConfig(Config):
         return replace(self, completeness=BY_PREDICATE) if self.has_shares else self
 
     @property
-    def alpha(self) -> float:
+    def rate(self) -> BaseRate:
         """The base rate that the probabilities assume: the given one, or ASSUMED_BASE_RATE."""
-        return ASSUMED_BASE_RATE if self.base_rate is None else self.base_rate
+        if self.base_rate is None:
+            return BaseRate(ASSUMED_BASE_RATE, origin=ASSUMED)
+        return BaseRate(self.base_rate, self.base_rate_low, self.base_rate_high, self.base_rate_from)
+
+    @property
+    def alpha(self) -> float:
+        """The number of the base rate."""
+        return self.rate.value
 
     @property
     def limits(self) -> tuple[float, float] | None:
         """The ends of the interval of the base rate; None: it has no interval."""
-        low, high = self.base_rate_low, self.base_rate_high
-        return None if low is None or high is None else (low, high)
-
-    def at(self, base_rate: float | None, limits: tuple[float, float] | None = None) -> Self:
-        """Return the same settings at another stated base rate; None: it is not stated. `limits`: its interval."""
-        low, high = limits or (None, None)
-        return replace(self, base_rate=base_rate, base_rate_low=low, base_rate_high=high, base_rate_from=STATED)
+        return self.rate.limits
 
     @property
     def base_rate_is(self) -> str:
         """STATED, ESTIMATED or ASSUMED."""
-        return ASSUMED if self.base_rate is None else self.base_rate_from
+        return self.rate.origin
 
     @property
     def base_rate_text(self) -> str:
         """The base rate and where it comes from: `0.5, assumed` or `0.0224 [0.01, 0.05], stated`."""
-        return base_rate_text(self.alpha, self.limits, self.base_rate_is)
+        return str(self.rate)
+
+    def at(self, rate: BaseRate | None) -> Self:
+        """Return the same settings at another base rate; None: it is not stated."""
+        rate = rate or BaseRate(ASSUMED_BASE_RATE, origin=ASSUMED)
+        value = None if rate.origin == ASSUMED else rate.value
+        origin = ESTIMATED if rate.origin == ESTIMATED else STATED
+        return replace(self, base_rate=value, base_rate_low=rate.low, base_rate_high=rate.high, base_rate_from=origin)
 
     def parameters(self) -> dict[str, object]:
         """Return the settings as MLflow parameters, with the base rate that is used, and where it comes from."""
         settings = super(CalibrateConfig, self.recorded).parameters()
         return settings | {"base_rate": self.alpha, "base_rate_is": self.base_rate_is}
-
-
-def read_base_rate(value: float | str | None) -> tuple[float | None, tuple[float, float] | None]:
-    """Read a base rate, or an interval LOW:HIGH of it. Return the base rate, in (0, 1), and the ends of the interval.
-
-    The base rate of an interval is its middle, in log-odds. None and '' are no base rate. Raises InputError for any
-    other value.
-    """
-    if value is None or value == "":
-        return None, None
-    try:
-        ends = [float(text) for text in str(value).split(":")]
-    except ValueError:
-        ends = []
-    if len(ends) == 1 and not 0 < ends[0] < 1:
-        raise InputError(f"base_rate is {ends[0]:g}: it must be above 0 and below 1, or LOW:HIGH, such as 0.01:0.05")
-    if len(ends) not in (1, 2) or not all(0 < end < 1 for end in ends) or ends != sorted(ends):
-        raise InputError(
-            f"base_rate is {value!r}: it must be a number above 0 and below 1, or LOW:HIGH, such as 0.01:0.05"
-        )
-    return (ends[0], None) if len(ends) == 1 else (middle(*ends), (ends[0], ends[1]))
-
-
-def middle(low: float, high: float) -> float:
-    """Return the base rate in the middle of two others, each in (0, 1), in log-odds."""
-    return 1 / (1 + math.sqrt((1 / low - 1) * (1 / high - 1)))
-
-
-def base_rate_text(rate: float, limits: tuple[float, float] | None, origin: str) -> str:
-    """Return a base rate in (0, 1) and where it comes from: `0.5, assumed`, `0.494, estimated`.
-
-    limits  the ends of its interval; None: it has none
-    origin  ASSUMED, STATED or ESTIMATED. An estimate without an interval is rounded to three digits, of the rate or,
-            above 0.5, of 1 - rate
-    """
-    if origin == ESTIMATED and limits is None:
-        digits = 3 - math.ceil(math.log10(min(rate, 1 - rate))) if 0 < rate < 1 else 3
-        rate = round(rate, digits)
-    return f"{rate_text(rate, limits)}, {origin}"
-
-
-def rate_text(rate: float, limits: tuple[float, float] | None) -> str:
-    """Return a base rate as text: `0.5`, or `0.0224 [0.01, 0.05]` with the ends of its interval."""
-    return f"{rate:g}" if limits is None else f"{rate:.3g} [{limits[0]:.3g}, {limits[1]:.3g}]"

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass, replace
 
-from kgcore.config.calibrate import ESTIMATED, CalibrateConfig, MatchConfig
+from kgcore.base_rate import ESTIMATED
+from kgcore.config.calibrate import CalibrateConfig, MatchConfig
 from kgcore.config.evidence import EvidenceConfig
 from kgcore.config.prepare import PrepareConfig
 from kgcore.config.race import ChooseConfig

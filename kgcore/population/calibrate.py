@@ -9,12 +9,12 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit
 
 from kgcore.arrays import Bools, Floats, Ints, Probabilities, Triples
+from kgcore.base_rate import BaseRate
 from kgcore.calibration.band import Band
 from kgcore.calibration.calibrated import Calibrated, Terms
 from kgcore.calibration.fit import calibrated
 from kgcore.calibration.per_relation import PerRelation
 from kgcore.calibration.support import Support
-from kgcore.config import STATED
 from kgcore.intervals import CONFIDENCE, lower_limits
 from kgcore.population.curve import Binning, LogOddsCurve, fit_curve, knots_of
 from kgcore.population.survey import Survey
@@ -140,7 +140,7 @@ def fit_population(
     if top is not survey:
         survey = survey.lowered(_step(survey, curve, predicates, supported, true.total - number.sum()))
     bound = calibrated(
-        Terms(negatives=POPULATION, base_rate=rate, base_rate_is=STATED, dataset=dataset),
+        Terms(negatives=POPULATION, rate=BaseRate(rate), dataset=dataset),
         "per_relation",
         _calibrator(survey, curve, predicates, supported, highest),
         survey.combined,

@@ -64,7 +64,7 @@ def answer_of_file(
     model         the stored model at the stated base rate
     triples       (n, 3) the distinct triples
     completeness  as `read_completeness` takes it; '': not stated
-    base_rate     share of true ones among the triples, as `read_base_rate` takes it; None: not stated
+    base_rate     share of true ones among the triples, as `BaseRate.read` takes it; None: not stated
     at_least      fewest validation facts of a predicate to which its triples can be calibrated
     difference    compares unknown triples with the calibration triples: see `CalibrationTriples`
     survey        weighs the evidence about the triples

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from kgcore.base_rate import ASSUMED, STATED
 from kgcore.calibration.calibrated import Calibrated
-from kgcore.config import ASSUMED, STATED, PredictConfig
+from kgcore.config import PredictConfig
 from kgcore.config.base import value_text
-from kgcore.config.calibrate import rate_text
 from kgcore.report.columns import overview, title
 from kgcore.report.data import shown_settings
 from kgcore.report.ensemble_summary import EnsembleSummary
@@ -147,10 +147,10 @@ class ModelCard:
     def _base_rate(self) -> str:
         """Return the base rate, and where it comes from."""
         bound = self.calibrator
-        rate = rate_text(bound.base_rate, bound.limits) if bound.limits else f"{bound.base_rate:.4g}"
+        rate = bound.rate.figures if bound.rate.limits else f"{bound.base_rate:.4g}"
         if bound.fitted_at is not None:
             return f"{rate}, **stated**. The probabilities are shifted to it; the fit was at {bound.fitted_at:.4g}."
-        origin = bound.base_rate_is
+        origin = bound.rate.origin
         if bound.negatives == "ground_truth" and origin != STATED:
             return f"{rate}, **estimated**: the share of true triples among the labelled validation triples."
         if origin == ASSUMED:

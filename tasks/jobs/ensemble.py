@@ -89,7 +89,7 @@ def ensemble_models(runs: Sequence[StageRef], config: EnsembleConfig, context: C
             label = ensemble.label
             run.log_metrics(labelled_metrics(label, asdict(judged.disputed[label])), model_id=models[label])
             name, params = f"{ENSEMBLE_NAME} {short_label(label)}", _params(run, ensemble, members, names)
-            rate = ensemble.base_rate_text
+            rate = str(ensemble.rate)
             run.log_measurement(name, params, measured[label].with_ends(), models[label], rate)
 
     identity = digest([asdict(settings) for settings in (CLASSIFY, EVALUATE)])

@@ -114,7 +114,7 @@ def result_of(found: FoundScores, run_id: str) -> ScoresResult:
         model=found.located.uri,
         calibrator=bound.label,
         base_rate=bound.base_rate,
-        base_rate_text=bound.base_rate_text,
+        base_rate_text=str(bound.rate),
         output="",
         run=run_id,
     )

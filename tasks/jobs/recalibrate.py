@@ -10,8 +10,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import fields, replace
 from pathlib import Path
 
+from kgcore.base_rate import ESTIMATED, BaseRate
 from kgcore.config import (
-    ESTIMATED,
     EXAM_SHARE,
     CalibrateConfig,
     ClassifyConfig,
@@ -41,18 +41,16 @@ log = logging.getLogger("kgcal")
 
 def model_and_settings(
     text: str,
-    base_rate: float | None,
+    base_rate: BaseRate | None,
     candidates: str = "",
-    limits: tuple[float, float] | None = None,
     exam_share: float = EXAM_SHARE,
 ) -> tuple[StageRef, PipelineConfigs]:
     """Return the train run that `text` names, and the settings for the stages after it.
 
     text       a run, a model's URI or `latest`: see `resolve`
-    base_rate  base rate to use instead of the earlier one, in (0, 1); None: the earlier one
+    base_rate  base rate to use instead of the earlier one; None: the earlier one
     candidates file of candidates, or held-out split; '': none. An earlier base rate that was estimated is estimated
                again for them
-    limits     the ends of the interval of the base rate; None: it has none
     exam_share share of the candidates' labels that belong to the exam, in [0, 1)
 
     The settings come from the newest evaluation of the calibrators that `text` names. If `text` names no calibrators,
@@ -68,7 +66,7 @@ def model_and_settings(
     found = next((runs[0] for tags in wanted if (runs := store.find(tags))), None)
     settings = _settings(store, found) if found else PipelineConfigs()
     if base_rate is not None or (candidates and settings.calibrate.base_rate_is == ESTIMATED):
-        settings = replace(settings, calibrate=settings.calibrate.at(base_rate, limits))
+        settings = replace(settings, calibrate=settings.calibrate.at(base_rate))
     if candidates:
         match = replace(settings.match, candidates=candidates, match_exam_share=exam_share)
         settings = replace(settings, match=match)

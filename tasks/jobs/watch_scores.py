@@ -96,7 +96,7 @@ def _origin(fitted: ScoreTable, calibrator: ScoreCalibrator) -> Origin:
     bound = calibrator.bound
     at_fit = bound.base_rate if bound.fitted_at is None else bound.fitted_at
     sample = labelled_sample(replace(fitted, labelled_base_rate=at_fit))
-    return Origin(sample, bound.base_rate, calibrator.by_relation, sample.scores, sample.weights, bound.limits)
+    return Origin(sample, bound.base_rate, calibrator.by_relation, sample.scores, sample.weights, bound.rate.limits)
 
 
 def _as_asked(new: ScoreTable, calibrator: ScoreCalibrator) -> NewTriples:

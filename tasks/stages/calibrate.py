@@ -318,7 +318,7 @@ def move_calibrators(calibrators: StageRef, to: CalibrateConfig, context: Contex
     """
     store = open_store()
     before = store.finished(calibrators.stage, calibrators.run_id)
-    config = config_of(CalibrateConfig, before).at(to.alpha, to.limits)
+    config = config_of(CalibrateConfig, before).at(to.rate)
     upstream = upstream_of(calibrators)
     inputs = [upstream[name] for name in ("score", MATCH.name, EVIDENCE_STAGE.name) if name in upstream]
 
@@ -328,7 +328,7 @@ def move_calibrators(calibrators: StageRef, to: CalibrateConfig, context: Contex
         table = scores_of(run.inputs, completeness_of(before))
         examples = _examples(run, table)
         fitted = [store.load_model(model_id, CALIBRATOR) for model_id in before.model_ids]
-        moved = [bound.at(config.alpha, config.limits) for bound in fitted]
+        moved = [bound.at(config.rate) for bound in fitted]
         for number, bound in enumerate(moved):
             log_calibrator(run, number, bound, examples)
         bases = calibration_bases(table, config_of(CalibrateConfig, before))

@@ -24,7 +24,7 @@ def log_calibrator(run: StageRun, number: int, bound: "Calibrated", examples: Se
     """
     params, [base] = calibrator_params(run, bound), run.model_ids("train")
     name = f"{params['dataset']}-{params['model']}-{bound.label}"
-    tags = {"label": bound.label, "base_model": base, "base_rate_is": bound.base_rate_is}
+    tags = {"label": bound.label, "base_model": base, "base_rate_is": bound.rate.origin}
     model_id = run.log_model(CALIBRATOR, bound, name, params, number, **tags)
     log_pyfunc(run.store, model_id, run.record, examples)
 

@@ -159,7 +159,7 @@ def _log_by_calibrator(run: StageRun, measured: "dict[str, Measured]") -> None:
     for model_id, bound in fitted.items():
         params = calibrator_params(run, bound)
         name = f"{params['model']} {params['loss']} {short_label(bound.label)}"
-        run.log_measurement(name, params, every[model_id], model_id, bound.base_rate_text)
+        run.log_measurement(name, params, every[model_id], model_id, str(bound.rate))
 
 
 EVALUATE = Stage(

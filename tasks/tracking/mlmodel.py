@@ -69,7 +69,7 @@ def log_score_calibrator(
     bound = calibrator.bound
     named = {"scorer": calibrator.scorer, "scale": calibrator.scale}
     params = {"calibrator": bound.name, "negatives": bound.negatives, "base_rate": bound.base_rate, **named}
-    tags = {"label": bound.label, "base_rate_is": bound.base_rate_is, "scorer": calibrator.scorer}
+    tags = {"label": bound.label, "base_rate_is": bound.rate.origin, "scorer": calibrator.scorer}
     name = f"{calibrator.scorer}-{bound.label}"
     model_id = store.log_model(
         run_id, number, name, params, tags, lambda folder: SCORE_CALIBRATOR.write(folder, calibrator)

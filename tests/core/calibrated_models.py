@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from kgcore import storage
+from kgcore.base_rate import ASSUMED, BaseRate
 from kgcore.calibrated import CalibratedModel
 from kgcore.calibration.calibrated import Terms
 from kgcore.calibration.fit import Basis
@@ -31,7 +32,7 @@ def with_calibrator(
 ) -> CalibratedModel:
     """Fit a calibrator to a sample of the model's scores. base_rate: the exact one, if the sample's is rounded."""
     rate = base_rate or sample.base_rate
-    basis = Basis(sample, Terms(negatives=negatives, base_rate=rate, dataset=graph.fingerprint()))
+    basis = Basis(sample, Terms(negatives=negatives, rate=BaseRate(rate, origin=ASSUMED), dataset=graph.fingerprint()))
     return CalibratedModel(trained, basis.fit(calibrator, trained.fingerprint()), graph)
 
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import strategies as st
 from scipy.special import expit
 
+from kgcore.base_rate import ASSUMED, BaseRate
 from kgcore.calibration.base import Calibrator
 from kgcore.calibration.calibrated import Calibrated
 from kgcore.calibration.fit import calibration_bases, fit_calibrators
@@ -71,8 +72,15 @@ def fitted_to(table: ScoreTable, config: CalibrateConfig, corrupt: CorruptConfig
 
 
 def bound_to(
-    name: str, negatives: str, base_rate: float, model: str, dataset: str, calibrator: Calibrator, **further: Any
+    name: str,
+    negatives: str,
+    base_rate: float | BaseRate,
+    model: str,
+    dataset: str,
+    calibrator: Calibrator,
+    **further: Any,
 ) -> Calibrated:
     """Return a fitted map with its model, its data set and its base rate."""
-    terms = {"negatives": negatives, "base_rate": base_rate, "dataset": dataset}
+    rate = base_rate if isinstance(base_rate, BaseRate) else BaseRate(base_rate, origin=ASSUMED)
+    terms = {"negatives": negatives, "rate": rate, "dataset": dataset}
     return Calibrated(name=name, calibrator=calibrator, model=model, **terms, **further)

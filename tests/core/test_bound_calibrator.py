@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit
 
+from kgcore.base_rate import BaseRate, middle
 from kgcore.calibration.balance import shift
 from kgcore.calibration.calibrated import FORMAT, Calibrated, CorruptionSettings, stored_class
 from kgcore.calibration.hidden_share import HiddenShare
@@ -16,7 +17,6 @@ from kgcore.calibration.isotonic import Isotonic
 from kgcore.calibration.platt import Platt
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample
 from kgcore.calibration.support import Support
-from kgcore.config.calibrate import middle
 from kgcore.errors import InputError, MismatchError
 from tests.core.calibrator_samples import bound_to, drawn
 
@@ -148,8 +148,9 @@ def test_an_interval_of_the_base_rate_widens_that_of_a_probability(one: float, o
     low, high = sorted((one, other))
     fitted = fitted_with_support()
     rate = middle(low, high)
-    ranged = fitted.at(rate, (low, high)) if move else replace(fitted, base_rate=rate, limits=(low, high))
-    at_rate = replace(ranged, limits=None)
+    stated = BaseRate(rate, low, high)
+    ranged = fitted.at(stated) if move else replace(fitted, rate=stated)
+    at_rate = replace(ranged, rate=BaseRate(rate))
     own, q = at_rate.interval(SCORES, ranged.predict(SCORES, "a" * 64)), ranged.predict(SCORES, "a" * 64)
     found = ranged.interval(SCORES, q)
     for end, side in ((low, 0), (high, 1)):
@@ -161,12 +162,11 @@ def test_an_interval_of_the_base_rate_widens_that_of_a_probability(one: float, o
 
 
 def test_an_interval_of_the_base_rate_is_stored_and_shown() -> None:
-    ranged = fitted_with_support().at(middle(0.01, 0.05), (0.01, 0.05))
+    ranged = fitted_with_support().at(BaseRate.read("0.01:0.05"))
     again = Calibrated.from_json(json.loads(json.dumps(ranged.to_json())))
-    assert again.limits == (0.01, 0.05)
-    assert again.base_rate_text == "0.0225 [0.01, 0.05], stated"
-    assert again.at(0.3).limits is None
-    assert again.at(0.3).to_json()["limits"] is None
+    assert again.rate.limits == (0.01, 0.05)
+    assert str(again.rate) == "0.0225 [0.01, 0.05], stated"
+    assert again.at(0.3).rate == BaseRate(0.3)
 
 
 def test_the_hidden_share_survives_json_and_another_base_rate() -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from kgcore.base_rate import BaseRate
 from kgcore.calibration.calibrated import Calibrated, CorruptionSettings
 from kgcore.calibration.hidden_share import HiddenShare
 from kgcore.calibration.matched import Matched
@@ -92,11 +93,14 @@ def test_results_have_their_intervals() -> None:
 @pytest.mark.parametrize(
     ("calibrator", "words"),
     [
-        (replace(bound(0.2), base_rate_is=STATED), "0.2, **stated**."),
+        (replace(bound(0.2), rate=BaseRate(0.2, origin=STATED)), "0.2, **stated**."),
         (bound(0.5), "0.5, **assumed**: it is the default. State the share of true triples among your candidates."),
-        (replace(bound(0.5), base_rate_is=STATED), "0.5, **stated**."),
-        (replace(bound(0.5), base_rate_is=ASSUMED), "0.5, **assumed**: it is the default. State the share of true"),
-        (replace(bound(0.1), base_rate_is=ESTIMATED), "0.1, **estimated**."),
+        (replace(bound(0.5), rate=BaseRate(0.5, origin=STATED)), "0.5, **stated**."),
+        (
+            replace(bound(0.5), rate=BaseRate(0.5, origin=ASSUMED)),
+            "0.5, **assumed**: it is the default. State the share of true",
+        ),
+        (replace(bound(0.1), rate=BaseRate(0.1, origin=ESTIMATED)), "0.1, **estimated**."),
         (bound(0.25, "ground_truth"), "0.25, **estimated**: the share of true triples among the labelled validation"),
         (bound(0.5).at(0.1), "0.1, **stated**. The probabilities are shifted to it; the fit was at 0.5."),
         (bound(0.25, "ground_truth").at(0.5), "0.5, **stated**. The probabilities are shifted to it; the fit was at"),
@@ -130,7 +134,9 @@ def test_the_card_of_candidates_says_what_they_are() -> None:
     data = normal_mixture(3, candidates=200, positives=60, corruptions=300)
     options = MixtureOptions(0.2, replicates=20)
     fit = fit_mixture(data, options, np.random.default_rng(0))
-    text = card(replace(bound(negatives="candidates"), mixture=Matched("mine.tsv", fit), limits=(0.1, 0.3))).markdown()
+    text = card(
+        replace(bound(negatives="candidates"), mixture=Matched("mine.tsv", fit), rate=BaseRate(0.2, 0.1, 0.3))
+    ).markdown()
     assert "platt, fitted to 200 candidates of mine.tsv. Their mistakes resemble corruptions: " in text
     assert "Base rate: 0.2 [0.1, 0.3], " in text
     assert "must resemble the false triples among its candidates." in text

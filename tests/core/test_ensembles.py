@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
+from kgcore.base_rate import BaseRate
 from kgcore.calibration.baselines.uncalibrated import Uncalibrated
 from kgcore.calibration.calibrated import Calibrated
 from kgcore.calibration.sample import ground_truth_sample
@@ -77,12 +78,12 @@ def test_an_interval_of_the_base_rate_reaches_the_ensemble() -> None:
     made, source = member_tables(*independent_members(2000))
     for ensemble in fit_pools(made, source, 0.1, limits=(0.05, 0.2)):
         synthetic, bound = ensemble.negatives == "synthetic", ensemble
-        assert bound.limits == ((0.05, 0.2) if synthetic else None)
-        assert Calibrated.from_json(json.loads(json.dumps(ensemble.to_json()))).limits == bound.limits
+        assert bound.rate.limits == ((0.05, 0.2) if synthetic else None)
+        assert Calibrated.from_json(json.loads(json.dumps(ensemble.to_json()))).rate == bound.rate
         scores = np.linspace(-2, 2, 9)
         q = bound.predict(scores, bound.model)
         low, high = bound.interval(scores, q)
-        plain_low, plain_high = replace(bound, limits=None).interval(scores, q)
+        plain_low, plain_high = replace(bound, rate=BaseRate(bound.base_rate)).interval(scores, q)
         assert ((low < plain_low) & (high > plain_high)).any() == synthetic
 
 

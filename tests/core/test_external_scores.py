@@ -49,7 +49,7 @@ def test_calibrators_equal_those_that_are_fitted_by_hand(
         assert low == pytest.approx(np.minimum(ends[0], q), abs=1e-9)
         assert high == pytest.approx(np.maximum(ends[1], q), abs=1e-9)
         assert one.bound.base_rate == pytest.approx(base_rate or y.mean())
-        assert one.bound.base_rate_is == ("stated" if base_rate else "estimated")
+        assert one.bound.rate.origin == ("stated" if base_rate else "estimated")
     assert fitted[0].calibrate(asked, of)[0] == pytest.approx(1 / (1 + np.exp(-asked)))
     assert config.named == "f"
 

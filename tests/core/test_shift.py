@@ -10,6 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.special import expit, logit
 
+from kgcore.base_rate import BaseRate
 from kgcore.calibration.balance import shift
 from kgcore.calibration.calibrated import Calibrated, stored_class
 from kgcore.calibration.isotonic import Isotonic
@@ -131,7 +132,7 @@ def test_moving_a_calibrator_away_and_back_gives_the_same_calibrator(one: float,
 
 def test_a_calibrated_model_predicts_at_another_base_rate(small_graph: KnowledgeGraph) -> None:
     made = calibrated(small_graph)
-    model = replace(made, calibrator=replace(made.calibrator, base_rate=0.4))
+    model = replace(made, calibrator=replace(made.calibrator, rate=BaseRate(0.4)))
     names = pd.concat(
         [
             small_graph.names_of(small_graph.test.triples),
