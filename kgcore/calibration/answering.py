@@ -9,11 +9,12 @@ import numpy as np
 from kgcore.arrays import Bools, Ints
 from kgcore.calibration.calibrated import Calibrated
 from kgcore.calibration.fit import CANDIDATES, GROUND_TRUTH, SYNTHETIC
-from kgcore.calibration.folds import cross_fitted, draw_folds
+from kgcore.calibration.folds import cross_fitted
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.combiners.unlabelled import unlabelled_brier
 from kgcore.combiners.unlike import unlike
 from kgcore.errors import FitError, KgcalWarning
+from kgcore.folds import draw_folds
 from kgcore.mixture.samples import MixtureData
 from kgcore.registries import CALIBRATORS
 

@@ -9,13 +9,14 @@ from kgcore.arrays import Floats, Ints, Probabilities
 from kgcore.calibration.balance import base_rate_weights
 from kgcore.calibration.calibrated import Calibrated
 from kgcore.calibration.fit import Basis, calibrated, calibration_bases
-from kgcore.calibration.folds import cross_fitted, draw_folds, row_groups
+from kgcore.calibration.folds import cross_fitted, row_groups
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.config import CalibrateConfig, ClassifyConfig, CorruptConfig, EnsembleConfig
 from kgcore.ensembles.disagreement import Disputed, disagreement, disputed
 from kgcore.ensembles.ensemble import Pooling, pooling_of
 from kgcore.errors import InputError, MismatchError
 from kgcore.evaluation.predictions import Predictions
+from kgcore.folds import draw_folds
 from kgcore.metrics.classification import accuracy
 from kgcore.registries import CALIBRATORS, POOLS
 from kgcore.score_table import ScoreTable

@@ -11,7 +11,7 @@ from kgcore.calibration.audit import NEGATIVES, POSITIVES, score_audit, thin_fig
 from kgcore.calibration.balance import base_rate_weights, label_sizes
 from kgcore.calibration.band import Band
 from kgcore.calibration.fit import calibration_bases
-from kgcore.calibration.folds import cross_fitted, draw_folds
+from kgcore.calibration.folds import cross_fitted
 from kgcore.calibration.sample import CalibrationSample, even_sample, synthetic_sample
 from kgcore.calibration.support import Support
 from kgcore.config import CalibrateConfig
@@ -19,6 +19,7 @@ from kgcore.conformal.selection import conformal_p_values
 from kgcore.corruptions.base import Corruptions
 from kgcore.ensembles.fit import bounds, check_same_rows
 from kgcore.errors import MismatchError
+from kgcore.folds import draw_folds
 from kgcore.monitoring.score_basis import NormalScores
 from kgcore.monitoring.two_samples import NewTriples, TwoSamples
 from kgcore.prediction.evidence import evidence_of
