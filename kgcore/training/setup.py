@@ -4,6 +4,8 @@ One of them checks whether the tables fit into the memory. Another adds inverse 
 training uses every triple in both directions.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from kgcore.arrays import Triples

@@ -73,7 +73,7 @@ def test_every_setting_trains_by_loops(
 
 def test_the_loops_are_for_these_models_and_settings(small_graph: KnowledgeGraph) -> None:
     def loops(graph: KnowledgeGraph = small_graph, compiled: bool | None = None, **changed: object) -> bool:
-        config = replace(TrainConfig(k=4), **changed)
+        config = TrainConfig(k=4).replace(**changed)
         return state.TrainingState(graph, *built(config), config, CPU, compiled).step._fast is not None
 
     assert [name for name in MODELS.names() if loops(model=name)] == sorted(FORMS)
