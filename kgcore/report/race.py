@@ -1,12 +1,11 @@
 """The table of a race, with a row for each contender, and what the terminal, MLflow and the model card show of it."""
 
 import math
-from dataclasses import fields
 
 import pandas as pd
 
 from kgcore.config import TrainConfig
-from kgcore.config.base import default_of, value_text
+from kgcore.config.base import value_text
 from kgcore.report.result import ResultTable, table_of
 from kgcore.tuning.race_result import Race, Row
 
@@ -45,7 +44,7 @@ def _beside(race: Race) -> list[str]:
 
 def settings_text(row: Row) -> str:
     """Return the settings of a contender that differ from the defaults: `model=complex, epochs=60`."""
-    usual = {item.name: default_of(item) for item in fields(TrainConfig)}
+    usual = TrainConfig().as_dict()
     return ", ".join(
         f"{name.replace('_', ' ')} {value_text(value)}" for name, value in row.settings.items() if value != usual[name]
     )

@@ -10,8 +10,7 @@ from kgcore.config import EvaluateConfig, ScoresConfig, WatchConfig
 from kgcore.errors import InputError
 from kgcore.external.calibrator import ScoreCalibrator
 from kgcore.external.fit import usable
-from kgcore.external.read import ScoreFile, read_new_rows, read_scores
-from kgcore.external.rows import in_halves, renumbered, tables_after
+from kgcore.external.rows import ScoreFile, in_halves, read_new_rows, read_scores, renumbered, tables_after
 from kgcore.monitoring.drift import Check, Origin, check, find_evidence
 from kgcore.monitoring.two_samples import NewTriples
 from kgcore.score_table import ScoreTable
@@ -118,7 +117,7 @@ def recalibrate_scores(
         asked, origin = _as_asked(half, found.calibrator), _origin(old, found.calibrator)
         q, _, _ = found.calibrator.calibrate(asked.scores, asked.predicates)
         rate = find_evidence(q, asked, origin).moved_base_rate.value
-    config = replace(config, base_rate=readable(rate))
+    config = config.replace(base_rate=readable(rate))
     tables = tables_after(seen.answer, old, new, readable(rate), FEWEST_OF_A_LABEL)
     fits = [(what, fit_and_measure(ScoreFile(table), config, evaluation)) for what, table in tables.items()]
     what, fitted = min(fits, key=lambda fit: fit[1].best[1])
@@ -134,7 +133,7 @@ def _origin(fitted: ScoreTable, calibrator: ScoreCalibrator) -> Origin:
     bound = calibrator.bound
     at_fit = bound.base_rate if bound.fitted_at is None else bound.fitted_at
     sample = labelled_sample(replace(fitted, labelled_base_rate=at_fit))
-    return Origin(sample, bound.base_rate, calibrator.by_relation, sample.scores, sample.weights, bound.limits)
+    return Origin(sample, bound.base_rate, calibrator.by_relation, sample.scores, sample.weights, bound.rate.limits)
 
 
 def _as_asked(new: ScoreTable, calibrator: ScoreCalibrator) -> NewTriples:

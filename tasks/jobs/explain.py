@@ -104,7 +104,7 @@ def explain_triple(triple: Sequence[str], request: Request, config: ExplainConfi
     tags = RunTags(stage="explain", dataset=found.dataset)
     with store.open_run(f"explain {found.dataset}", tags) as run_id, tempfile.TemporaryDirectory() as folder:
         asked = {"subject": subject, "predicate": predicate, "object": object_}
-        store.log_params(run_id, {**asdict(config), **asked, **by.params})
+        store.log_params(run_id, {**config.as_dict(), **asked, **by.params})
         store.log_metrics(run_id, _metrics(made), model_id=found.model_id)
         page = page_of(made, found.dataset, found.uri, run_id)
         _write(Path(folder), made, page)

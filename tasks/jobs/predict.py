@@ -18,7 +18,7 @@ import pyarrow.parquet
 from kgcore.arrays import Ints, Triples
 from kgcore.calibration.fit import GROUND_TRUTH, SYNTHETIC
 from kgcore.config import Config, EvidenceConfig, PairsConfig, PredictConfig
-from kgcore.config.survey import SurveyConfig
+from kgcore.config.jobs import SurveyConfig
 from kgcore.datasets.formats.base import COLUMNS
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
@@ -201,7 +201,7 @@ def predict_pairs(
         tables = _all(by.answers, search)
     if not by.counts:
         tables = map(without_probabilities, tables)
-    return run_prediction(by, asdict(config) | asked, tables)
+    return run_prediction(by, config.as_dict() | asked, tables)
 
 
 def _calibrated(by: Predictor, calibration: "Calibration | None") -> Predictor:

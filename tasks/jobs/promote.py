@@ -5,17 +5,16 @@ champion: see kgcore/monitoring/gate.py.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from filelock import FileLock
 
 from kgcore.arrays import Probabilities
 from kgcore.calibrated import CalibratedModel
+from kgcore.calibration.balance import check_base_rate
 from kgcore.calibration.fit import CANDIDATES
-from kgcore.calibration.shift import check_base_rate
 from kgcore.config import STATED, CalibrateConfig, GateConfig
-from kgcore.ensembles.ensemble import Ensemble
 from kgcore.errors import InputError
 from kgcore.evaluation.predictions import Predictions
 from kgcore.external.calibrator import ScoreCalibrator
@@ -33,7 +32,7 @@ from tasks.jobs.compare import comparison, dataset_name
 from tasks.jobs.exam import begin_era, exam_of
 from tasks.jobs.sitting import Judged, Sheet, sheet_of, sit
 from tasks.stages.choose import race_of
-from tasks.tracking.artifacts import COUNTS, ENSEMBLE_SUMMARY, PREDICATES, SCORE_CALIBRATOR, SUMMARY
+from tasks.tracking.artifacts import CALIBRATOR, COUNTS, ENSEMBLE_SUMMARY, PREDICATES, SCORE_CALIBRATOR, SUMMARY
 from tasks.tracking.keys import digest
 from tasks.tracking.mlmodel import complete_model
 from tasks.tracking.record import DatasetId, RunTags
@@ -44,7 +43,6 @@ from tasks.tracking.registry import (
     aliased,
     content_of,
     describe,
-    load_bound,
     load_calibrated,
     register,
     set_alias,
@@ -151,7 +149,7 @@ def _base_rate(
     paper, theirs = exam.paper(config.field_labels), champion.calibrator if champion else None
     if given is not None:
         return given, f"weighted to the stated base rate {given:g}"
-    if paper.era == TEST and theirs is not None and theirs.base_rate_is == STATED:
+    if paper.era == TEST and theirs is not None and theirs.rate.origin == STATED:
         return theirs.base_rate, f"weighted to the champion's stated base rate {theirs.base_rate:g}"
     if paper.era == TEST and newest.base_rate_is == STATED:
         return newest.alpha, f"weighted to the base rate that the newest run states, {newest.alpha:g}"
@@ -211,9 +209,8 @@ def _decide(
     )
     with store.open_run(f"promote {dataset}", tags) as run_id:
         named = {"dataset": dataset, "challenger": version.uri, "champion": decision.champion}
-        store.log_params(
-            run_id, named | asdict(config) | {"candidates": len(judged), "counted": counted, "exam": sheet.described()}
-        )
+        counts = {"candidates": len(judged), "counted": counted, "exam": sheet.described()}
+        store.log_params(run_id, named | config.as_dict() | counts)
         sample = DatasetId(dataset, sheet.paper.digest)
         store.log_metrics(run_id, _metrics(verdict, passed), model_id=version.model_id, dataset=sample)
         set_alias(store, dataset, CHALLENGER, version)
@@ -268,7 +265,7 @@ def promote_scores(
             return Decision(challenger.scorer, version.uri, version.uri, False, reason, None)
         other = store.load_model(champion.model_id, SCORE_CALIBRATOR) if champion else None
         count = len(predictions.labels)
-        rows = Rows(predictions.labels, predictions.weights, np.arange(count), challenger.bound.base_rate_is == STATED)
+        rows = Rows(predictions.labels, predictions.weights, np.arange(count), challenger.bound.rate.origin == STATED)
         verdict = gate(
             predictions.probabilities[label],
             None if other is None else _of_champion(other, challenger, predictions),
@@ -349,7 +346,7 @@ def model_card(store: Store, version: Version, measured: str) -> ModelCard:
     run, sources = store.known(measured), sources_of(store, version.model_id)
     runs = {stage: run_id for stage, run_id in run.lineage.items() if "." not in stage}
     records = {stage: store.known(run_id) for stage, run_id in runs.items()}
-    prepared, bound = records["prepare"], load_bound(store, version.model_id)
+    prepared, calibrated = records["prepare"], store.load_model(version.model_id, CALIBRATOR)
     trained = [store.known(store.model(base).run_id or "") for base in sources.models]
     counts, predicates = store.load(prepared.run_id, COUNTS), store.load(prepared.run_id, PREDICATES)
     summary: Summary | EnsembleSummary
@@ -362,8 +359,8 @@ def model_card(store: Store, version: Version, measured: str) -> ModelCard:
         predicates=predicates,
         settings={stage: dict(record.tags.config or {}) for stage, record in records.items() if stage != "train"},
         trainings=[dict(record.tags.config or {}) for record in trained],
-        label=bound.label,
-        calibrator=bound.recalibrated if isinstance(bound, Ensemble) else bound,
+        label=calibrated.label,
+        calibrator=calibrated,
         summary=summary,
         runs=runs,
         race=race_of(store, trained[0]) if not sources.is_ensemble else None,

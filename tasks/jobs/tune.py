@@ -4,7 +4,7 @@ import logging
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -147,8 +147,8 @@ def _key(graph: KnowledgeGraph, configs: PipelineConfigs, config: TuneConfig) ->
         LOSSES.module(configs.train.loss),
         *sorted(map(STRATEGIES.module, strategies)),
     )
-    plan = replace(config, trials=TuneConfig.trials, minutes=TuneConfig.minutes)
-    settings = [asdict(part) for part in (configs.train, configs.corrupt, configs.calibrate, plan)]
+    plan = config.replace(trials=TuneConfig().trials, minutes=TuneConfig().minutes)
+    settings = [part.as_dict() for part in (configs.train, configs.corrupt, configs.calibrate, plan)]
     return digest(["tune", settings, graph.fingerprint(), code_fingerprint(code)])
 
 
@@ -194,10 +194,10 @@ def _log(store: Store, study: "Study", result: TuningResult) -> None:
 
     table, trial = trials_table(study), best(study)
     with tempfile.TemporaryDirectory() as folder:
-        save(Path(folder), BEST_SETTINGS, asdict(result.settings))
+        save(Path(folder), BEST_SETTINGS, result.settings.as_dict())
         save(Path(folder), TRIALS, table)
         store.log_files(result.run, Path(folder))
-    store.log_params(result.run, {f"best.{name}": value for name, value in asdict(result.settings).items()})
+    store.log_params(result.run, {f"best.{name}": value for name, value in result.settings.as_dict().items()})
     store.log_metrics(result.run, trial.user_attrs["figures"] | {"trials": len(table)})
     counts = {str(state): int(count) for state, count in table["state"].value_counts().items()}
     run_id = trial.user_attrs["run"]
@@ -228,7 +228,7 @@ class TrialRecords:
         It ends as FAILED, with the reason as its note, if the block raises FitError; as KILLED if it is interrupted.
         """
         with self.store.open_run(f"trial {number}", RunTags(stage="trial", parent=self.parent)) as run_id:
-            self.store.log_params(run_id, asdict(config) | {"trial": number})
+            self.store.log_params(run_id, config.as_dict() | {"trial": number})
             self.store.log_dataset(run_id, self.dataset, self.dataset.name, {})
             record = TrialRecord(self, run_id, number, config.epochs)
             try:
