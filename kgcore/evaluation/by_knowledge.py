@@ -11,7 +11,6 @@ from kgcore.graph import KnowledgeGraph
 from kgcore.metrics.base import Sample
 from kgcore.metrics.catalogue import every_metric
 from kgcore.metrics.reliability import wilson
-from kgcore.metrics.tally import SortedRows
 
 if TYPE_CHECKING:
     from kgcore.evaluation.predictions import Predictions
@@ -89,8 +88,8 @@ def _group(predictions: "Predictions", name: str, rows: Bools, bins: int, tau: f
     low, high = wilson(observed, np.array([w.sum() ** 2 / (w**2).sum()]))
     metrics, fits = every_metric(), {}
     for label, q in predictions.probabilities.items():
-        draw = Sample(SortedRows(q[rows], y, w), bins, tau).draw()
-        values = {metric: metrics[metric].value(draw) for metric in METRICS_OF_GROUPS}
+        tally = Sample(q[rows], y, w, bins, tau).tally()
+        values = {name: tally.once(metrics[name].figure) for name in METRICS_OF_GROUPS}
         defined = {metric: value for metric, value in values.items() if np.isfinite(value)}
         fits[label] = {"predicted": float(np.average(q[rows], weights=w)), **defined}
     true = int((predictions.labels[rows] == 1).sum())

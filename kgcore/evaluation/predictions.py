@@ -13,7 +13,7 @@ from kgcore.calibration.combine import table_probabilities
 from kgcore.config import ASSUMED, STATED, ClassifyConfig
 from kgcore.evaluation.decisions import RelationDecisions, ThresholdResult
 from kgcore.evidence.table import TableEvidence
-from kgcore.metrics.classification import RelationThresholds, accuracy, learned_thresholds, median_thresholds
+from kgcore.metrics.classification import ScoreThresholds, accuracy, learned_thresholds, median_thresholds
 from kgcore.score_table import ScoreTable
 
 UNCALIBRATED_RAW = "uncalibrated_raw"
@@ -199,7 +199,7 @@ def _by_relation(
     predicates: Ints,
     labels: Labels,
     weights: Weights,
-    rules: Mapping[str, RelationThresholds],
+    rules: Mapping[str, ScoreThresholds],
     decisions: Mapping[str, Bools],
 ) -> list[RelationDecisions]:
     """Return the threshold and the accuracy of each rule, for each predicate of the test rows.

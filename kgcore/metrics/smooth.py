@@ -5,15 +5,14 @@ from collections.abc import Callable
 import numpy as np
 
 from kgcore.arrays import Floats
-from kgcore.metrics.base import Metric
-from kgcore.metrics.tally import Tally
+from kgcore.metrics.base import Metric, Tally
 from kgcore.registries import METRICS
 
 CELLS = 2048  # cells of the grid on [0, 1]: narrow compared with the kernel for samples of up to a million triples
 TOLERANCE = 1e-7
 
 
-def smooth_ece_of(t: Tally) -> float:
+def smooth_ece(t: Tally) -> float:
     """Return the smooth ECE, in [0, 1]: the sigma at which smECE_sigma = sigma.
 
     Błasiok & Nakkiran, ICLR 2024, "Smooth ECE: Principled Reliability Diagrams via Kernel Smoothing", definitions 2 to
@@ -81,14 +80,5 @@ def _fixed_point(error: Callable[[float], float]) -> float:
 
 METRICS.add(
     "smooth_ece",
-    Metric(
-        "smooth ECE",
-        "calibration",
-        "lowest",
-        lambda draw: smooth_ece_of(draw.tally),
-        leading=True,
-        interval=False,
-        order=70,
-        column=10,
-    ),
+    Metric("smooth ECE", "calibration", "lowest", smooth_ece, leading=True, interval=False, order=70, column=10),
 )
