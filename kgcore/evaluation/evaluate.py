@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from kgcore.arrays import Ints
+from kgcore.calibration.bound import BoundCalibrator
+from kgcore.calibration.fit import SYNTHETIC
 from kgcore.config import ClassifyConfig, EvaluateConfig
 from kgcore.errors import MismatchError
 from kgcore.evaluation.predictions import Predictions
@@ -16,6 +18,9 @@ from kgcore.metrics.catalogue import every_metric
 from kgcore.metrics.reliability import Reliability, reliability
 
 FINEST = 4096  # resamplings merge neighbouring probabilities into at most 4096 groups
+ERROR = "debiased_rmsce"
+TOLERANCE = 0.02  # a calibration error whose interval is above it is reported first, and does not pass the gate
+SAME_BASE_RATE = 0.05  # test rows with a base rate that differs by more are no test of a calibrator
 MOST_RESAMPLED = 2**18  # from more independent rows than this, groups of rows are resampled instead of rows
 
 
@@ -36,17 +41,11 @@ class Measured:
 
     def with_ends(self) -> dict[str, float]:
         """Return the metrics, and the ends NAME_low and NAME_high of the intervals that MLflow shows."""
-        return with_ends(self.metrics, self.intervals)
-
-
-def with_ends(metrics: Mapping[str, float], intervals: Mapping[str, tuple[float, float]]) -> dict[str, float]:
-    """Return the metrics and the interval ends that MLflow shows, as `Measured.with_ends` does."""
-    shown = [name for name, metric in every_metric().items() if metric.with_ends and name in metrics]
-    ends: dict[str, float] = {}
-    for name in shown:
-        if name in intervals:
-            ends[f"{name}_low"], ends[f"{name}_high"] = intervals[name]
-    return {**metrics, **ends}
+        ends: dict[str, float] = {}
+        for name, metric in every_metric().items():
+            if metric.with_ends and name in self.intervals:
+                ends[f"{name}_low"], ends[f"{name}_high"] = self.intervals[name]
+        return self.metrics | ends
 
 
 def evaluate(
@@ -168,3 +167,33 @@ def _clusters_of_positives(predictions: Predictions, source: Ints) -> Ints:
     clusters = np.empty(len(positive), dtype=np.int64)
     clusters[positive], clusters[~positive] = np.arange(positive.sum()), source
     return clusters
+
+
+def miscalibrated(
+    bounds: Mapping[str, BoundCalibrator],
+    predictions: Predictions,
+    measured: Mapping[str, Measured],
+    incomplete: bool = False,
+) -> dict[str, str]:
+    """Return label -> a sentence with its debiased RMSCE, for each calibrator whose lower interval end is too high.
+
+    bounds        label -> calibrator, without baselines
+    predictions   of the test rows
+    measured      label -> its metrics and their intervals
+    incomplete    whether the graph is stated to be incomplete
+
+    A calibrator is judged on its own test alone. The base rate of the test rows is near its base rate. If their
+    negatives are corruptions, it is fitted to corruptions, and the graph is not stated to be incomplete: some
+    corruptions of test would be true, and count as false.
+    """
+    sentences = {}
+    for label, bound in bounds.items():
+        same = abs(predictions.base_rate - bound.base_rate) <= SAME_BASE_RATE
+        kind = not predictions.synthetic_negatives or (bound.negatives == SYNTHETIC and not incomplete)
+        low, high = measured[label].intervals.get(ERROR, (0.0, 0.0))
+        if same and kind and low > TOLERANCE:
+            sentences[label] = (
+                f"The probabilities of {label.replace('_', ' ')} are not calibrated: their debiased RMSCE on this test "
+                f"is {measured[label].metrics[ERROR]:.4f} [{low:.4f}, {high:.4f}], and {TOLERANCE:g} is the tolerance."
+            )
+    return sentences

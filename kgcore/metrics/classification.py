@@ -1,7 +1,5 @@
 """Triple classification: one threshold on the probability, or one threshold per relation on the score."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from kgcore.arrays import Bools, Floats, Ints, Labels, Scores, Weights, as_truth, as_weights, same_length
@@ -23,26 +21,13 @@ def accuracy(decisions: Bools, labels: Labels, weights: Weights | None = None) -
     return float(np.average(np.where(called, y, 1 - y), weights=w))
 
 
-@dataclass(frozen=True)
-class ScoreThresholds:
-    """A threshold on the score for each predicate: a triple is called true where score > threshold.
-
-    thresholds  (R,) one for each predicate. A predicate without validation triples has the threshold that fits all
-                validation triples together.
-    """
-
-    thresholds: Floats
-
-    def decide(self, predicates: Ints, scores: Scores) -> Bools:
-        """Return the decisions (n,) for predicates (n,) and scores (n,): True where a triple is called true."""
-        decisions: Bools = scores > self.thresholds[predicates]
-        return decisions
-
-
 def learned_thresholds(
     predicates: Ints, scores: Scores, labels: Labels, num_predicates: int, weights: Weights | None = None
-) -> ScoreThresholds:
-    """Learn for each predicate the threshold with the best weighted accuracy on its validation triples.
+) -> Floats:
+    """Learn the threshold (R,) of each predicate with the best weighted accuracy on its validation triples.
+
+    A triple is called true where its score is above the threshold of its predicate. A predicate without validation
+    triples has the threshold that fits all validation triples together.
 
     predicates, scores, labels, weights  (n,) of the validation triples; weights None: equal. Labels may be confidences
 
@@ -54,13 +39,11 @@ def learned_thresholds(
     for predicate in np.unique(predicates):
         rows = predicates == predicate
         thresholds[predicate] = best_threshold(scores[rows], y[rows], w[rows])
-    return ScoreThresholds(thresholds)
+    return thresholds
 
 
-def median_thresholds(
-    predicates: Ints, scores: Scores, num_predicates: int, weights: Weights | None = None
-) -> ScoreThresholds:
-    """Set the threshold of each predicate to the weighted median of its validation scores.
+def median_thresholds(predicates: Ints, scores: Scores, num_predicates: int, weights: Weights | None = None) -> Floats:
+    """Set the threshold (R,) of each predicate to the weighted median of its validation scores; of all if it has none.
 
     predicates, scores, weights  (n,) of the validation triples; weights None: equal
 
@@ -71,7 +54,7 @@ def median_thresholds(
     for predicate in np.unique(predicates):
         rows = predicates == predicate
         thresholds[predicate] = weighted_median(scores[rows], w[rows])
-    return ScoreThresholds(thresholds)
+    return thresholds
 
 
 def weighted_median(values: Floats, weights: Weights) -> float:

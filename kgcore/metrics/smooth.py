@@ -9,7 +9,7 @@ from kgcore.metrics.base import Metric, Tally
 from kgcore.registries import METRICS
 
 CELLS = 2048  # cells of the grid on [0, 1]: narrow compared with the kernel for samples of up to a million triples
-TOLERANCE = 1e-7
+TOLERANCE = 1e-10
 
 
 def smooth_ece(t: Tally) -> float:
@@ -25,7 +25,10 @@ def smooth_ece(t: Tally) -> float:
     smooth ECE has no setting and does not jump when probabilities change a little. It is near 0 if, and only if, the
     probabilities are near perfect calibration.
     """
-    return _fixed_point(smoothed_error(t))
+    from scipy.optimize import brentq
+
+    error = smoothed_error(t)
+    return min(float(brentq(lambda sigma: error(sigma) - sigma, 0.0, 2.0, xtol=TOLERANCE)), 1.0)
 
 
 def smoothed_error(t: Tally) -> Callable[[float], float]:
@@ -58,24 +61,6 @@ def _on_grid(t: Tally) -> Floats:
     cells += np.bincount((below + 1).clip(max=CELLS - 1), residual * above, CELLS)
     cells += np.bincount(below.clip(min=0), residual * (1 - above), CELLS)
     return cells
-
-
-def _fixed_point(error: Callable[[float], float]) -> float:
-    """Return the x with error(x) = x, for a decreasing function `error`.
-
-    For every x, the solution lies between x and error(x), which gives a bracket. The method takes secant steps, and
-    bisects the bracket where a secant step would leave it.
-    """
-    low, high, x = 0.0, 1.0, 0.05
-    last = None
-    for _ in range(100):
-        gap = error(x) - x
-        low, high = max(low, min(x, x + gap)), min(high, max(x, x + gap))
-        if abs(gap) < TOLERANCE or high - low < TOLERANCE:
-            break
-        step = x - gap * (x - last[0]) / (gap - last[1]) if last and gap != last[1] else x + gap
-        last, x = (x, gap), step if low < step < high else (low + high) / 2
-    return x
 
 
 METRICS.add(

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from kgcore.arrays import Floats, Scores
 from kgcore.calibration.sample import CalibrationSample
-from kgcore.conformal.selection import benjamini_hochberg_limit, conformal_p_values
+from kgcore.conformal import benjamini_hochberg_limit, conformal_p_values
 from kgcore.prediction.answers import Answers
 
 FEWEST_NEGATIVES = 100  # the candidates of a predicate with fewer negatives have no p-values

@@ -23,8 +23,7 @@ from kgcore.prediction.candidates import read_candidates
 from kgcore.prediction.question import Question
 from tasks.jobs.calibrated_model import FoundScores
 from tasks.serving.application import answer_file, new_app
-from tasks.serving.follow import ServedScores
-from tasks.serving.model import Answerer, Served
+from tasks.serving.model import Answerer, Served, ServedScores
 from tasks.serving.requests import (
     AnswersQuery,
     ExplainQuery,
@@ -144,7 +143,7 @@ def _answer_file(now: Answerer, query: FileQuery, body: bytes) -> Response:
         named = [block.names.select(COLUMNS) for block in read_candidates(source)]
         if not sum(map(len, named)):
             raise InputError(f"{source} has no rows: it must have at least one triple")
-        found = now.file_answer(answers, pa.concat_tables(named), query.base_rate)
+        found = now.file_answer(answers, pa.concat_tables(named), query.base_rate, query.completeness)
         about.append(as_sentence(found.about))
         for block in read_candidates(source):
             yield found.table(answers, block.names)
@@ -166,7 +165,7 @@ def _ranked(now: Answerer, query: AnswersQuery) -> Response:
 def _predicted(now: Answerer, request: PredictRequest) -> Response:
     answers = now.answers.under(request.base_rate, request.threshold, request.at_least)
     names = table_of([(triple.subject, triple.predicate, triple.object) for triple in request.triples])
-    found = now.file_answer(answers, names, request.base_rate)
+    found = now.file_answer(answers, names, request.base_rate, request.completeness)
     by = replace(answers, model=found.model)
     return _response(now, by, found.table(answers, names), {"about": [as_sentence(found.about)]})
 

@@ -10,8 +10,8 @@ from kgcore import storage
 from kgcore.config import EvaluateConfig
 from kgcore.errors import MismatchError
 from kgcore.evaluation import evaluate as module
-from kgcore.evaluation.by_relation import reliability_by_relation
 from kgcore.evaluation.evaluate import evaluate, kept_sources
+from kgcore.evaluation.groups import reliability_by_relation
 from kgcore.evaluation.predictions import Predictions
 from kgcore.metrics.bootstrap import estimate, resampled
 from kgcore.metrics.corp import brier_parts, log_loss_parts
