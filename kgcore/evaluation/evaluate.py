@@ -51,7 +51,7 @@ class Measured:
 def evaluate(
     predictions: Predictions,
     config: EvaluateConfig,
-    tau: float = ClassifyConfig.tau,
+    tau: float = ClassifyConfig().tau,
     source: Ints | None = None,
     on_replicate: Callable[[int], None] = lambda done: None,
     cold: int | None = None,

@@ -12,7 +12,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -116,7 +116,7 @@ class _Runners:
         self._file, self._ends = track.folder / "race.json", time.monotonic() + track.seconds
         reached = json.loads(self._file.read_text()) if self._file.exists() else {}
         self.rows = {
-            name: RaceRow.started(name, asdict(config), config == usual, **reached.get(name, {}))
+            name: RaceRow.started(name, config.as_dict(), config == usual, **reached.get(name, {}))
             for name, config in contenders.items()
         }
         sizes = field_sizes(len(contenders))

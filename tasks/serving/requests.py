@@ -54,8 +54,8 @@ class PredictRequest(BaseModel):
     triples: Annotated[list[Triple], Field(min_length=1, max_length=MOST_TRIPLES, description="candidates, by name")]
     base_rate: BaseRate = None
     completeness: Completeness = ""
-    threshold: Threshold = PredictConfig.threshold
-    at_least: AtLeast = PredictConfig.at_least
+    threshold: Threshold = PredictConfig().threshold
+    at_least: AtLeast = PredictConfig().at_least
 
 
 class Conditions(BaseModel):
@@ -64,8 +64,8 @@ class Conditions(BaseModel):
     model_config = ConfigDict(extra="forbid")
     base_rate: BaseRate = None
     completeness: Completeness = ""
-    threshold: Threshold = PredictConfig.threshold
-    at_least: AtLeast = PredictConfig.at_least
+    threshold: Threshold = PredictConfig().threshold
+    at_least: AtLeast = PredictConfig().at_least
 
 
 class AnswersQuery(Conditions):
