@@ -77,13 +77,15 @@ class Explainer:
         graph, bound = self.model.graph, self.model.calibrator
         s, p, o = positions_of(graph, (subject, predicate, object_))
         triple = np.array([[s, p, o]])
-        as_subject, as_object = ranked(self.model.trained, triple, graph.all_known, p in self._reflexive)
-        first, second = len(as_subject.shortlist), len(as_object.shortlist)
-        rows = triple.repeat(1 + first + second, axis=0)
-        rows[1 : 1 + first, 0], rows[1 + first :, 2] = as_subject.shortlist, as_object.shortlist
+        (as_subject, subjects), (as_object, objects) = ranked(
+            self.model.trained, triple, graph.all_known, p in self._reflexive
+        )
+        first = len(subjects)
+        rows = triple.repeat(1 + first + len(objects), axis=0)
+        rows[1 : 1 + first, 0], rows[1 + first :, 2] = subjects, objects
         scores, reason = self.model.trained.score(rows), self._reason(p)
         q = np.full((len(rows), 3), np.nan) if reason else self._probabilities(scores, rows)
-        score, side, names, most = float(scores[0]), slice(1, 1 + first), graph.entities, self.config.alternatives
+        score, side, most = float(scores[0]), slice(1, 1 + first), self.config.alternatives
         return Explanation(
             subject=subject,
             predicate=predicate,
@@ -105,8 +107,10 @@ class Explainer:
             at_base_rates=() if reason or self.missing else self._at_base_rates(scores[:1], triple),
             evidence=None if self.sample is None else evidence_of(self.sample, p, score, bound.base_rate),
             curve=None if reason else curve_of(bound, self.sample, p, score),
-            subjects=as_subject.alternatives(names, scores[side], q[side], most),
-            objects=as_object.alternatives(names, scores[1 + first :], q[1 + first :], most),
+            subjects=as_subject.with_best([graph.entities[i] for i in subjects], scores[side], q[side], most),
+            objects=as_object.with_best(
+                [graph.entities[i] for i in objects], scores[1 + first :], q[1 + first :], most
+            ),
             support=self._facts.of((s, p, o), self.config.facts),
             contributions=() if reason else _contributions(self.model, triple, float(q[0, 0])),
         )

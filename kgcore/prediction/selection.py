@@ -48,14 +48,12 @@ class QueryCandidates:
     """The best answers of queries, with their p-values.
 
     triples   (n, 3) one per query
-    scores    (n,)
     p_values  (n,) in (0, 1]
     skipped   number of queries whose class does not fit (too few validation queries or known answers) or, if there are
               several predicates, is not promising
     """
 
     triples: Triples
-    scores: Scores
     p_values: Floats
     skipped: int
 
@@ -73,7 +71,7 @@ class Asked:
     entity: int | None = None
 
 
-_NONE = QueryCandidates(np.zeros((0, 3), dtype=np.int64), np.zeros(0), np.zeros(0), 0)
+_NONE = QueryCandidates(np.zeros((0, 3), dtype=np.int64), np.zeros(0), 0)
 
 
 def query_side(graph: KnowledgeGraph, predicate: int) -> int:
@@ -168,14 +166,13 @@ class FactSearch:
                 return nothing
         entities, triples, scores = best(queries.asking)
         p = conformal_p_values(scores, negatives, rng, (queries.weights[entities], weights))
-        return QueryCandidates(triples, scores, p, 0)
+        return QueryCandidates(triples, p, 0)
 
 
 def _joined(parts: Sequence[QueryCandidates]) -> QueryCandidates:
     every = [_NONE, *parts]
     return QueryCandidates(
         np.concatenate([part.triples for part in every]),
-        np.concatenate([part.scores for part in every]),
         np.concatenate([part.p_values for part in every]),
         sum(part.skipped for part in every),
     )

@@ -5,8 +5,9 @@ predicate, and near subjects and objects.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 
@@ -48,41 +49,30 @@ class Alternatives:
     among: int
     known: int
     itself: bool
-    best: tuple[Alternative, ...]
+    best: tuple[Alternative, ...] = ()
 
     @property
     def rank_text(self) -> str:
         """The rank with all its digits, such as `1,204` or `1,204.5`."""
         return f"{self.rank:,.1f}".removesuffix(".0")
 
-
-@dataclass(frozen=True)
-class Ranked:
-    """The rank of an entity, and the entities with the highest f that make no known fact: at most SHORTLIST."""
-
-    rank: float
-    among: int
-    known: int
-    itself: bool
-    shortlist: Ints
-
-    def alternatives(self, names: Sequence[str], scores: Floats, probabilities: Floats, most: int) -> Alternatives:
+    def with_best(self, names: Sequence[str], scores: Floats, probabilities: Floats, most: int) -> Self:
         """Return the rank with the best alternatives.
 
+        names          of the shortlist
         scores         (n,) of the shortlist
         probabilities  (n, 3) its probabilities, and their lower and upper ends; NaN: none
         most           largest number of alternatives
         """
         order = np.argsort(-scores, kind="stable")[:most]
-        best = (
-            Alternative(name=names[self.shortlist[i]], score=float(scores[i]), **numbers(probabilities[i]))
-            for i in order
-        )
-        return Alternatives(self.rank, self.among, self.known, self.itself, tuple(best))
+        best = (Alternative(name=names[i], score=float(scores[i]), **numbers(probabilities[i])) for i in order)
+        return replace(self, best=tuple(best))
 
 
-def ranked(trained: Scorer, triple: Triples, known: TripleIndex, reflexive: bool) -> tuple[Ranked, Ranked]:
-    """Rank the subject and the object of a triple (1, 3).
+def ranked(trained: Scorer, triple: Triples, known: TripleIndex, reflexive: bool) -> list[tuple[Alternatives, Ints]]:
+    """Rank the subject and the object of a triple (1, 3). Return their ranks, each with a shortlist (n,).
+
+    A shortlist has the entities with the highest f that make no known fact, at most SHORTLIST.
 
     known      facts that do not count as alternatives
     reflexive  whether a shortlist may pair an entity with itself. In a rank such pairs always count
@@ -102,8 +92,8 @@ def ranked(trained: Scorer, triple: Triples, known: TripleIndex, reflexive: bool
         if not reflexive:
             scores = scores.index_fill(1, torch.tensor([partner], device=scores.device), -torch.inf)
         best, shortlist = scores[0].topk(min(SHORTLIST, scores.shape[1]))
-        sides.append(Ranked(rank, among, others, itself, shortlist[best > -torch.inf].cpu().numpy()))
-    return sides[0], sides[1]
+        sides.append((Alternatives(rank, among, others, itself), shortlist[best > -torch.inf].cpu().numpy()))
+    return sides
 
 
 @dataclass(frozen=True)
