@@ -54,8 +54,8 @@ def conformal_p_values(
     Raises InputError for numbers that are not finite, and for weights that are not above 0.
     """
     scores, values = as_floats("candidates", candidates), as_floats("negatives", negatives)
-    own, theirs = (None, None) if weights is None else weights
-    w, v = as_weights(own, len(scores)), as_weights(theirs, len(values))
+    candidate_weights, negative_weights = (None, None) if weights is None else weights
+    w, v = as_weights(candidate_weights, len(scores)), as_weights(negative_weights, len(values))
     order = np.argsort(values, kind="stable")
     ascending = values[order]
     below = np.r_[0.0, np.cumsum(v[order])]  # the weight of the first i negatives
@@ -128,8 +128,8 @@ class Standing:
         if kind not in KINDS:
             raise InputError(f"the nonconformity is {kind!r}: it must be one of {', '.join(KINDS)}")
         missing = np.isneginf(self.own)
-        own = np.where(missing, 0.0, self.own)
-        values = {"rank": self.rank, "score": -own, "gap": self.best - own, "softmax": self.level - own}
+        scores = np.where(missing, 0.0, self.own)
+        values = {"rank": self.rank, "score": -scores, "gap": self.best - scores, "softmax": self.level - scores}
         return np.where(missing, np.inf, values[kind])
 
 

@@ -172,7 +172,7 @@ class AllRows:
         cls, known: tuple[Probabilities, Labels], unseen: tuple[Probabilities, Labels], tau: float = 0.5
     ) -> "AllRows":
         """Measure the probabilities and labels (n,) of both kinds of rows together. tau: decision threshold."""
-        q, labels = (np.concatenate([known[part], unseen[part]]) for part in (0, 1))
+        q, labels = (np.concatenate([known[place], unseen[place]]) for place in (0, 1))
         right = (q > tau) == (labels == 1)
         of_unseen = float(right[len(known[1]) :].mean())
         return cls(len(q), len(unseen[1]), float(right.mean()), brier(q, labels), log_loss(q, labels), of_unseen)

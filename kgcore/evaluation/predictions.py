@@ -209,10 +209,10 @@ def _by_relation(
     """
     relations = []
     for predicate in np.unique(predicates).tolist():
-        own = predicates == predicate
+        rows = predicates == predicate
         results = {
-            name: ThresholdResult(float(rules[name][predicate]), accuracy(decided[own], labels[own], weights[own]))
+            name: ThresholdResult(float(rules[name][predicate]), accuracy(decided[rows], labels[rows], weights[rows]))
             for name, decided in decisions.items()
         }
-        relations.append(RelationDecisions(predicate, int(own.sum()), results["learned"], results["median"]))
+        relations.append(RelationDecisions(predicate, int(rows.sum()), results["learned"], results["median"]))
     return relations

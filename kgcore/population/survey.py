@@ -149,7 +149,7 @@ def _cross_fit(
     combiners would learn to tell facts from candidates that nobody doubts. `Folded` corrects the log-odds for it.
     """
     folds, folds_of_facts = fold_of(drawn.triples), fold_of(facts)
-    top, rest = (float(drawn.weights[own].sum()) for own in (drawn.in_top, ~drawn.in_top))
+    top, rest = (float(drawn.weights[rows].sum()) for rows in (drawn.in_top, ~drawn.in_top))
     share = max(SHARE_OF_TOP, top / (top + rest))
     step = math.log(rest * share / (top * (1 - share))) if rest else 0.0
     members: list[BoostedTrees] = []
@@ -183,12 +183,12 @@ def _sample(
     top, rest = rows[drawn.in_top[rows]], rows[~drawn.in_top[rows]]
     of_top = most if not len(rest) else most // 2
     chosen = [
-        part if len(part) <= count else rng.choice(part, count, replace=False)
-        for part, count in ((top, of_top), (rest, most - of_top))
+        chosen_rows if len(chosen_rows) <= count else rng.choice(chosen_rows, count, replace=False)
+        for chosen_rows, count in ((top, of_top), (rest, most - of_top))
     ]
     weights = [
-        drawn.weights[part] * (total / max(drawn.weights[part].sum(), 1e-300))
-        for part, total in zip(chosen, (share, 1 - share), strict=True)
+        drawn.weights[chosen_rows] * (total / max(drawn.weights[chosen_rows].sum(), 1e-300))
+        for chosen_rows, total in zip(chosen, (share, 1 - share), strict=True)
     ]
     return np.concatenate(chosen), np.concatenate(weights)
 

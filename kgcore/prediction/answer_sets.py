@@ -94,7 +94,7 @@ class AnswerSets:
 
     def standing(self, triples: Triples, is_typed: bool) -> Standing:
         """Return where the true answers of triples (n, 3) stand among typed candidates, or among all entities."""
-        own, best, level = (np.full(len(triples), -np.inf) for _ in range(3))
+        score, best, level = (np.full(len(triples), -np.inf) for _ in range(3))
         rank = np.zeros(len(triples), dtype=np.int64)
         for rows, queries in self._queries(triples, is_typed):
             place = torch.from_numpy(np.searchsorted(queries.candidates, triples[rows, self.side]))
@@ -103,12 +103,12 @@ class AnswerSets:
             for taken, scores in score_blocks(self.trained, queries):
                 mine = scores.gather(1, place[taken, None].to(scores.device))
                 block = rows[taken]
-                own[block] = np.where(held[taken], mine.squeeze(1).cpu().numpy(), -np.inf)
+                score[block] = np.where(held[taken], mine.squeeze(1).cpu().numpy(), -np.inf)
                 best[block] = scores.amax(1).cpu().numpy()
                 level[block] = scores.double().logsumexp(1).cpu().numpy()
                 rank[block] = 1 + (scores > mine).sum(1).cpu().numpy()
                 self.on_block(len(block))
-        return Standing(own, best, level, rank)
+        return Standing(score, best, level, rank)
 
     def sizes(self, triples: Triples, rules: Sequence[SetRule]) -> Ints:
         """Return the sizes of the answer sets of triples' queries by m rules: (n, 3) -> (m, n).
@@ -118,9 +118,9 @@ class AnswerSets:
         sizes = np.full((len(rules), len(triples)), len(self.graph.entities))
         for rows, queries in self._queries(triples, rules[0].is_typed):
             for taken, scores in score_blocks(self.trained, queries):
-                for own, rule in zip(sizes, rules, strict=True):
+                for row, rule in zip(sizes, rules, strict=True):
                     if rule.quantile < np.inf:
-                        own[rows[taken]] = accepted(scores, rule).sum(1).cpu().numpy()
+                        row[rows[taken]] = accepted(scores, rule).sum(1).cpu().numpy()
                 self.on_block(len(rows[taken]))
         return sizes
 

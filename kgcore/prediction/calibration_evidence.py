@@ -97,17 +97,20 @@ def evidence_of(
     true, false = scores[labels == 1], scores[labels == 0]
     near = _nearest(scores, score)
     bins = tuple(_share(scores[start:stop], labels[start:stop], *rates) for start, stop in _bins(scores, labels))
-    below, below_false = (float((part < score).sum() + (part == score).sum() / 2) for part in (true, false))
+    below, below_false = (
+        float((scores_of_label < score).sum() + (scores_of_label == score).sum() / 2)
+        for scores_of_label in (true, false)
+    )
     similar = _share(scores[near], labels[near], *rates)
     edges = np.histogram_bin_edges([], HISTOGRAM_BARS, _central_range(true, false))
-    counts = (tuple(np.histogram(part, edges)[0].tolist()) for part in (true, false))
+    counts = (tuple(np.histogram(scores_of_label, edges)[0].tolist()) for scores_of_label in (true, false))
     histogram = ScoreHistogram(tuple(edges.tolist()), *counts)
     return CalibrationEvidence(len(true), len(false), below, below_false, similar, bins, histogram)
 
 
 def _central_range(true: Scores, false: Scores) -> tuple[float, float]:
     """Return the scores between which 98 % of the true and 98 % of the false triples lie. One array may be empty."""
-    ends = np.concatenate([np.quantile(part, (0.01, 0.99)) for part in (true, false) if len(part)])
+    ends = np.concatenate([np.quantile(scores, (0.01, 0.99)) for scores in (true, false) if len(scores)])
     return float(ends.min()), float(ends.max())
 
 

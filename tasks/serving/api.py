@@ -171,16 +171,15 @@ def _predicted(now: Answerer, request: PredictRequest) -> Response:
 
 
 def _response(now: Answerer, answers: Answers, table: pa.Table, further: dict[str, object] | None = None) -> Response:
-    found = {"model": _described(now, answers), "threshold": answers.threshold, "answers": table.to_pylist()}
-    return Response(to_json(found | (further or {})), media_type="application/json")
+    body = {"model": _described(now, answers), "threshold": answers.threshold, "answers": table.to_pylist()}
+    return Response(to_json(body | (further or {})), media_type="application/json")
 
 
 def _described(now: Answerer, answers: Answers) -> dict[str, Any]:
-    found = now.found
     return {
-        "uri": found.uri,
-        "dataset": found.dataset,
-        "because": found.because,
+        "uri": now.found.uri,
+        "dataset": now.found.dataset,
+        "because": now.found.because,
         "calibrator": answers.model.label,
         "base_rate": answers.model.calibrator.base_rate,
         "base_rate_is": answers.model.calibrator.base_rate_is,
@@ -198,8 +197,8 @@ def _predicted_scores(now: FoundScores, body: bytes) -> Response:
         raise InputError(f"{where} is missing: the calibrator {name} has a map for each relation")
     columns = {SCORE: [row.score for row in request.rows], RELATION: pa.array(relations, pa.string())}
     table = calibrator.answer(TableBlock("rows", pa.table(columns), unit="", first=0))
-    found = {"model": _described_scores(now, calibrator), "answers": table.to_pylist()}
-    return Response(to_json(found), media_type="application/json")
+    answered = {"model": _described_scores(now, calibrator), "answers": table.to_pylist()}
+    return Response(to_json(answered), media_type="application/json")
 
 
 def _described_scores(now: FoundScores, calibrator: ScoreCalibrator) -> dict[str, Any]:

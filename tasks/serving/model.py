@@ -149,11 +149,11 @@ class Answerer:
         return threading.Lock()
 
 
-def _kept(cache: dict[object, object], key: object, made: Callable[[], Kept]) -> Kept:
+def _kept(cache: dict[object, object], key: object, make: Callable[[], Kept]) -> Kept:
     """Return what is kept under a key. It is made at its first use, because its tables take time."""
     kept = cache.get(key)
     if kept is None:
-        kept = made()
+        kept = make()
         if len(cache) >= MOST_KEPT:
             cache.clear()
         cache[key] = kept

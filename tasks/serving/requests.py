@@ -165,8 +165,8 @@ def sentence(error: RequestValidationError) -> tuple[int, str]:
 def _place(location: Sequence[str | int]) -> str:
     """Write the place of a value in a request: `triples[3].subject`."""
     text = ""
-    for part in location[1:]:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}"
+    for step in location[1:]:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}"
     return text.removeprefix(".")
 
 
