@@ -9,7 +9,7 @@ import pyarrow as pa
 from kgcore.arrays import Triples
 from kgcore.calibrated import CalibratedModel
 from kgcore.calibration.fit import CANDIDATES
-from kgcore.config.survey import SurveyConfig
+from kgcore.config.jobs import SurveyConfig
 from kgcore.graph import KnowledgeGraph
 from kgcore.population.calibration import Calibration
 from kgcore.population.likeness import SampleDifference
@@ -95,7 +95,7 @@ def answer_of_file(
     population = Population.of_rows(Domains(graph), triples, at_least)
     if population is None:
         return _refused(stored, f"validation has too few facts of the predicates of the triples. {LABEL}")
-    true, rng = stated_facts(population, completeness, base_rate), np.random.default_rng(SurveyConfig.survey_seed)
+    true, rng = stated_facts(population, completeness, base_rate), np.random.default_rng(SurveyConfig().survey_seed)
     calibration = Calibration.of(population, survey(population), model.trained.embedding_models, true, rng)
     unseen = bound.unseen  # answers about new entities come from their names, as before
     fitted = replace(calibration.model, calibrator=replace(calibration.model.calibrator, unseen=unseen))

@@ -184,7 +184,7 @@ class ModelCard:
         if few:
             names = ", ".join(f"`{name}`" for name in few[:MOST_NAMES]) + (", ..." if len(few) > MOST_NAMES else "")
             limits.append(
-                f"{len(few):,} of {len(self.predicates):,} predicates have fewer than {PredictConfig.at_least} "
+                f"{len(few):,} of {len(self.predicates):,} predicates have fewer than {PredictConfig().at_least} "
                 f"calibration triples, true or false: {names}. Their triples have no answer unless `at_least` is lower."
             )
         return limits
@@ -192,7 +192,7 @@ class ModelCard:
     def _with_little_data(self) -> list[str]:
         support = self.calibrator.support
         assert support is not None
-        least = PredictConfig.at_least
+        least = PredictConfig().at_least
         return [name for i, name in enumerate(self.predicates) if min(support.rows.get(i, (0, 0))) < least]
 
     def _use(self) -> str:

@@ -7,7 +7,7 @@ stages/calibrate.py.
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 from kgcore.base_rate import ESTIMATED, BaseRate
@@ -23,7 +23,7 @@ from kgcore.config import (
     PrepareConfig,
     TrainConfig,
 )
-from kgcore.config.imports import ImportedModel
+from kgcore.config.jobs import ImportedModel
 from kgcore.errors import InputError
 from tasks.jobs.manifest import resolve
 from tasks.jobs.pipeline import base_rate_of, open_pipeline, pipeline_settings
@@ -68,9 +68,9 @@ def model_and_settings(
     if base_rate is not None or (candidates and settings.calibrate.base_rate_is == ESTIMATED):
         settings = replace(settings, calibrate=settings.calibrate.at(base_rate))
     if candidates:
-        match = replace(settings.match, candidates=candidates, match_exam_share=exam_share)
+        match = settings.match.replace(candidates=candidates, match_exam_share=exam_share)
         settings = replace(settings, match=match)
-    return trained, settings
+    return trained, settings.at_base_rate()
 
 
 def calibrators_of(text: str) -> StageRef | None:
@@ -107,12 +107,12 @@ def _settings(store: Store, evaluation: RunRecord) -> PipelineConfigs:
     match = config_of(MatchConfig, runs["match"]) if "match" in runs else MatchConfig()
     return PipelineConfigs(
         corrupt=config_of(CorruptConfig, runs["corrupt"]),
-        calibrate=replace(
-            config_of(CalibrateConfig, runs["calibrate"]), completeness=completeness_of(runs["calibrate"])
+        calibrate=config_of(CalibrateConfig, runs["calibrate"]).replace(
+            completeness=completeness_of(runs["calibrate"])
         ),
         classify=config_of(ClassifyConfig, runs["classify"]),
         evaluate=config_of(EvaluateConfig, evaluation),
-        match=replace(match, candidates=""),
+        match=match.replace(candidates=None),
         evidence=config_of(EvidenceConfig, runs["evidence"]) if "evidence" in runs else EvidenceConfig(),
     )
 
@@ -153,7 +153,7 @@ def recalibration_run(
     )
     loss = loss_of(trained)
     if loss == IMPORTED:  # the settings of its training are not known
-        unknown = train.parameters().keys() - {item.name for item in fields(ImportedModel)}
+        unknown = train.parameters().keys() - ImportedModel.model_fields.keys()
         params = {name: value for name, value in params.items() if name not in unknown}
     title = f"recalibrate {prepare.dataset} {train.model} {loss}"
     tags = RunTags(model=model.run_id, base_rate=base_rate_of(configs))

@@ -176,9 +176,9 @@ def test_the_answer_says_why() -> None:
 def judged(dense: Dense, distort: float, base_rate: float, incomplete: bool = False) -> dict[str, str]:
     """Return what is said about calibrators whose probabilities are for a base rate that is `distort` too high."""
     table, _ = scored(dense)
-    config = replace(CONFIG, base_rate=base_rate)
+    config = CONFIG.replace(base_rate=base_rate)
     fitted = [b for b in fitted_to(table, config) if b.negatives == "synthetic"]
-    moved = [replace(b.at(b.base_rate + distort), base_rate=b.base_rate + distort) for b in fitted]
+    moved = [b.at(b.base_rate + distort) for b in fitted]
     predictions: Predictions = classify(table, moved, len(dense.graph.predicates), base_rate, ClassifyConfig())
     measured = evaluate(predictions, EvaluateConfig(bootstrap_replicates=50))
     return miscalibrated({b.label: b for b in moved}, predictions, measured, incomplete)
