@@ -145,7 +145,7 @@ def labelled_sample(table: ScoreTable) -> CalibrationSample:
 def synthetic_of(
     table: ScoreTable, config: CalibrateConfig, hidden: HiddenFacts | None, share: float
 ) -> CalibrationSample:
-    """Return the sample `synthetic` of `calibration_samples` if a share of the corruptions, by weight, is true.
+    """Return the sample `synthetic` of `calibration_bases` if a share of the corruptions, by weight, is true.
 
     hidden  which corruptions are likely true; None: nobody knows, and all of them count as false
     share   in [0, 1)
