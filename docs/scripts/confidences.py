@@ -71,7 +71,7 @@ def measured(graph: KnowledgeGraph, model: TrainedModel, calibrators: tuple[str,
     made = corrupt_held_out(graph, 1, strategy, rng, corrupt.calibration_sides, corrupt.calibration_filtered)
     table = score_table(graph, made, model)
     fitted = [one for one in fit_calibrators(table, calibrate, corrupt) if one.negatives in ("none", GROUND_TRUTH)]
-    predictions = classify(table, fitted, len(graph.predicates), calibrate.alpha, ClassifyConfig())
+    predictions = classify(table, fitted, len(graph.predicates), calibrate.rate.value, ClassifyConfig())
     return evaluate(predictions, EvaluateConfig(bootstrap_replicates=100))
 
 

@@ -207,11 +207,6 @@ class CalibrateConfig(Config):
         """STATED, ESTIMATED or ASSUMED."""
         return self.rate.origin
 
-    @property
-    def base_rate_text(self) -> str:
-        """The base rate and where it comes from: `0.5, assumed` or `0.0224 [0.01, 0.05], stated`."""
-        return str(self.rate)
-
     def at(self, rate: BaseRate | None) -> Self:
         """Return the same settings at another base rate; None: it is not stated."""
         rate = rate or BaseRate(ASSUMED_BASE_RATE, origin=ASSUMED)
@@ -222,7 +217,7 @@ class CalibrateConfig(Config):
     def parameters(self) -> dict[str, object]:
         """Return the settings as MLflow parameters, with the base rate that is used, and where it comes from."""
         settings = self.recorded.as_dict()
-        return settings | {"base_rate": self.alpha, "base_rate_is": self.base_rate_is}
+        return settings | {"base_rate": self.rate.value, "base_rate_is": self.rate.origin}
 
 
 OTHER_SCORES = "other_scores"  # the group of the further models: a run has it if it has further models
