@@ -192,21 +192,6 @@ class CalibrateConfig(Config):
             return BaseRate(ASSUMED_BASE_RATE, origin=ASSUMED)
         return BaseRate(self.base_rate, self.base_rate_low, self.base_rate_high, self.base_rate_from)
 
-    @property
-    def alpha(self) -> float:
-        """The number of the base rate."""
-        return self.rate.value
-
-    @property
-    def limits(self) -> tuple[float, float] | None:
-        """The ends of the interval of the base rate; None: it has no interval."""
-        return self.rate.limits
-
-    @property
-    def base_rate_is(self) -> str:
-        """STATED, ESTIMATED or ASSUMED."""
-        return self.rate.origin
-
     def at(self, rate: BaseRate | None) -> Self:
         """Return the same settings at another base rate; None: it is not stated."""
         rate = rate or BaseRate(ASSUMED_BASE_RATE, origin=ASSUMED)

@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from kgcore import storage
-from kgcore.config import ESTIMATED, CalibrateConfig, Config, PipelineConfigs, TrainConfig
+from kgcore.base_rate import ESTIMATED
+from kgcore.config import CalibrateConfig, Config, PipelineConfigs, TrainConfig
 from kgcore.config.presets import AUTO
 from kgcore.config.race import RaceConfig
 from kgcore.datasets.base import find_dataset
