@@ -151,8 +151,9 @@ class CalibrateConfig(Config):
         if isinstance(text := given.get("base_rate"), str) and (rate := BaseRate.read(text)):
             ends = {"base_rate_low": rate.low, "base_rate_high": rate.high} if rate.limits else {}
             return given | {"base_rate": rate.value} | ends
-        low, high = given.get("base_rate_low", 0), given.get("base_rate_high", 0)
-        return {"base_rate": middle(low, high)} | given if 0 < low <= high < 1 else given
+        low, high = given.get("base_rate_low"), given.get("base_rate_high")
+        between = isinstance(low, float) and isinstance(high, float) and 0 < low <= high < 1
+        return {"base_rate": middle(low, high)} | given if between else given
 
     @model_validator(mode="after")
     def _within(self) -> Self:
