@@ -110,7 +110,7 @@ def fit_without(own: World, labels: Labels, chosen: Bools, rng: np.random.Genera
     values = np.concatenate([part.values for part in parts])
     triples = np.concatenate([table.triples[positive], own.triples[corrupted], table.triples[chosen]])
     config = CalibrateConfig(calibrators=("boosted_trees",), base_rate=float(own.truth[chosen].mean()))
-    matched = match(mixture, "test", MixtureOptions(config.alpha, replicates=REPLICATES), rng)
+    matched = match(mixture, "test", MixtureOptions(config.rate.value, replicates=REPLICATES), rng)
     evidence = TableEvidence(np.arange(len(values)), Evidence(parts[0].names, values), own.evidence.groups)
     known = MatchedCandidates(mixture, matched, REPLICATES, 0)
     return fit_to_unlabelled(table, evidence, triples, known, config)[0][0]

@@ -160,7 +160,7 @@ def synthetic_of(
     return synthetic_sample(
         table.scores[positives],
         table.scores[corruptions],
-        config.alpha,
+        config.rate.value,
         config.weighted,
         (predicates[positives], predicates[corruptions]),
         counts,

@@ -69,7 +69,7 @@ def ensemble_models(runs: Sequence[StageRef], config: EnsembleConfig, context: C
         source, drawn = run.load(CORRUPTIONS)["valid"].source, run.config(CorruptConfig)
         calibrate, rng = members[0].calibrate, np.random.default_rng(config.fold_seed)
         ensembles = fit_ensembles(tables, source, drawn, calibrate, config, rng)
-        judged = judge(ensembles, tables, names, calibrate.alpha, CLASSIFY)
+        judged = judge(ensembles, tables, names, calibrate.rate.value, CLASSIFY)
         measured = measure(run, judged.predictions, EVALUATE, CLASSIFY.tau)
         pooled = {ensemble.label: ensemble for ensemble in ensembles}
         summary = EnsembleSummary(
@@ -77,7 +77,7 @@ def ensemble_models(runs: Sequence[StageRef], config: EnsembleConfig, context: C
             members=tuple(_member(name, member) for name, member in zip(names, members, strict=True)),
             pools=tuple(config.pools),
             ensembles={ensemble.label: _pooled(ensemble, judged, names) for ensemble in ensembles},
-            notes=tuple(judged.predictions.notes(calibrate.alpha, calibrate.base_rate_is)),
+            notes=tuple(judged.predictions.notes(calibrate.rate)),
             results=Results.of(measured),
             miscalibrated=miscalibrated(pooled, judged.predictions, measured, bool(calibrate.completeness)),
         )

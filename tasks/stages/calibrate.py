@@ -97,7 +97,7 @@ def _body(run: StageRun, config: CalibrateConfig) -> None:
     _save_audit(run, audits, fitted, samples)
     if config.has_shares:
         run.save(COMPLETENESS, completeness_lines(config.completeness))
-    run.tag(RunTags(base_rate=config.base_rate_text))
+    run.tag(RunTags(base_rate=str(config.rate)))
 
 
 def _combine(
@@ -283,7 +283,7 @@ def _identity(config: CalibrateConfig) -> str:
 CALIBRATE = Stage(
     name="calibrate",
     summary="Fit calibrators on the scores of a score run.",
-    title="calibrate {scores} to {config.alpha}",
+    title="calibrate {scores} to {config.rate.value}",
     config=CalibrateConfig,
     body=_body,
     code=_code,
@@ -338,7 +338,7 @@ def move_calibrators(calibrators: StageRef, to: CalibrateConfig, context: Contex
         _copy(run, before, COMBINED_MIXTURE)
         _copy(run, before, ABLATION)
         _copy(run, before, COMPLETENESS)
-        run.tag(RunTags(moved=before.run_id, base_rate=config.base_rate_text))
+        run.tag(RunTags(moved=before.run_id, base_rate=str(config.rate)))
 
     identity = f"moved {before.tags.key}"
     return run_stage("calibrate", config, inputs, ("kgcore.calibration.calibrated",), body, context, identity)
