@@ -152,8 +152,9 @@ class CalibrateConfig(Config):
             ends = {"base_rate_low": rate.low, "base_rate_high": rate.high} if rate.limits else {}
             return given | {"base_rate": rate.value} | ends
         low, high = given.get("base_rate_low"), given.get("base_rate_high")
-        between = isinstance(low, float) and isinstance(high, float) and 0 < low <= high < 1
-        return {"base_rate": middle(low, high)} | given if between else given
+        if isinstance(low, float) and isinstance(high, float) and 0 < low <= high < 1:
+            return {"base_rate": middle(low, high)} | given
+        return given
 
     @model_validator(mode="after")
     def _within(self) -> Self:
