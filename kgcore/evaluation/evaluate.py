@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from kgcore.arrays import Ints
-from kgcore.calibration.bound import BoundCalibrator
+from kgcore.calibration.calibrated import Calibrated
 from kgcore.calibration.fit import SYNTHETIC
 from kgcore.config import ClassifyConfig, EvaluateConfig
 from kgcore.errors import MismatchError
@@ -170,7 +170,7 @@ def _clusters_of_positives(predictions: Predictions, source: Ints) -> Ints:
 
 
 def miscalibrated(
-    bounds: Mapping[str, BoundCalibrator],
+    bounds: Mapping[str, Calibrated],
     predictions: Predictions,
     measured: Mapping[str, Measured],
     incomplete: bool = False,

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from kgcore.arrays import Bools, Floats, Ints, Scores
-from kgcore.calibration.band import CONFIDENCE, lower_limits
-from kgcore.calibration.bound import BoundCalibrator
+from kgcore.calibration.balance import shift
+from kgcore.calibration.calibrated import Calibrated
 from kgcore.calibration.sample import CalibrationSample
-from kgcore.calibration.shift import shift
+from kgcore.intervals import CONFIDENCE, lower_limits
 
 FEWEST_SIMILAR = 20  # calibration triples with a similar score, if the predicate has as many
 FEWEST_IN_A_BIN = 10  # calibration triples
@@ -179,7 +179,7 @@ class CalibrationCurve:
 
 
 def curve_of(
-    calibrator: BoundCalibrator, sample: CalibrationSample | None, predicate: int, score: float
+    calibrator: Calibrated, sample: CalibrationSample | None, predicate: int, score: float
 ) -> CalibrationCurve | None:
     """Return the curve of a predicate around the score of a triple.
 
@@ -198,7 +198,7 @@ def curve_of(
     return CalibrationCurve(*(tuple(column.tolist()) for column in (grid, q, low, high)))
 
 
-def _range(calibrator: BoundCalibrator, sample: CalibrationSample | None, predicate: int) -> tuple[float, float] | None:
+def _range(calibrator: Calibrated, sample: CalibrationSample | None, predicate: int) -> tuple[float, float] | None:
     """Return the lowest and the highest score that the curve must show; None if they are not known."""
     if sample is None:
         if calibrator.support is None:

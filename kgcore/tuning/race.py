@@ -22,7 +22,6 @@ from kgcore.config.choices import OBJECTIVES
 from kgcore.errors import FitError, InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.training.loop import train
-from kgcore.training.setup import built
 from kgcore.training.state import worth_compiling
 from kgcore.tuning.objective import SearchObjective, TimeIsUp
 from kgcore.tuning.race_result import CHOSEN, FAILED, OUT, SHARES, STOPPED, Race, RaceRow, epochs_at
@@ -173,7 +172,7 @@ class _Runners:
             self._checkpoint(name),
             self._track.checkpoint_seconds,
             on_epoch=on_epoch,
-            compiled=worth_compiling(built(config)[0], steps, self._track.device),
+            compiled=worth_compiling(config, steps, self._track.device),
             until=goal,
         )
         return self._objective.measure(trained.model)
