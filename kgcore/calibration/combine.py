@@ -7,7 +7,7 @@ import numpy as np
 
 from kgcore.arrays import Bools, Ints, Labels, Probabilities, Triples
 from kgcore.calibration.calibrated import Calibrated
-from kgcore.calibration.fit import CANDIDATES, SYNTHETIC, Basis, Candidates, calibrated, terms_of
+from kgcore.calibration.fit import CANDIDATES, SYNTHETIC, Basis, MatchedCandidates, calibrated, terms_of
 from kgcore.calibration.matched import fit_matched, match
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.combiners.base import EvidenceSample
@@ -86,7 +86,7 @@ def fit_to_unlabelled(
     table: ScoreTable,
     evidence: TableEvidence,
     triples: Triples,
-    candidates: Candidates,
+    candidates: MatchedCandidates,
     config: CalibrateConfig,
 ) -> Sequence[tuple[Calibrated, MixtureData]]:
     """Fit each combiner of the configuration to candidates without labels, and a calibrator to its log-odds.

@@ -33,7 +33,7 @@ from tasks.tracking.store import open_store
 
 if TYPE_CHECKING:
     from kgcore.calibration.calibrated import Calibrated
-    from kgcore.ensembles.fit import Judged
+    from kgcore.ensembles.fit import JudgedEnsembles
     from kgcore.evaluation.evaluate import Measured
 
 CLASSIFY, EVALUATE = ClassifyConfig(), EvaluateConfig()  # every ensemble is evaluated with the default settings
@@ -108,14 +108,14 @@ def _member(name: str, member: Member) -> MemberSummary:
     return MemberSummary(name, train.model, member.loss, train.seed, *runs, member.model_id)
 
 
-def _pooled(ensemble: "Calibrated", judged: "Judged", names: Sequence[str]) -> PooledSummary:
+def _pooled(ensemble: "Calibrated", judged: "JudgedEnsembles", names: Sequence[str]) -> PooledSummary:
     from kgcore.ensembles.ensemble import pooling_of
 
     weights = dict(zip(names, pooling_of(ensemble).pool.weights.tolist(), strict=True))
     return PooledSummary(weights, judged.disputed[ensemble.label])
 
 
-def _write(run: StageRun, judged: "Judged", measured: "dict[str, Measured]", summary: EnsembleSummary) -> None:
+def _write(run: StageRun, judged: "JudgedEnsembles", measured: "dict[str, Measured]", summary: EnsembleSummary) -> None:
     from kgcore.report.plots import reliability_figures
 
     run.save(ENSEMBLE_PREDICTIONS, judged.predictions)
