@@ -172,7 +172,7 @@ def _check(store: Store, champion: Version, labels: Path, config: WatchConfig, n
     # the predictions of a run have the embedding model's scores; ensembles and combiners of evidence have their own
     reference = model.trained.score(test.triples)
     sample = calibration_sample(champion.model_id, model)
-    origin = Origin(sample, bound.base_rate, bound.calibrator.by_predicate, reference, test.weights, bound.limits)
+    origin = Origin(sample, bound.base_rate, bound.calibrator.by_predicate, reference, test.weights, bound.rate.limits)
     found, rows = new["label"].to_numpy(), triples[known][~old][:, 1]
     made = check(probabilities, NewTriples(scores, found, rows), origin, config, number)
     own = ~for_exam(new, config.exam_share)
