@@ -11,8 +11,7 @@ from kgcore.calibration.bound import BoundCalibrator
 from kgcore.calibration.fit import CANDIDATES, GROUND_TRUTH, SYNTHETIC
 from kgcore.calibration.folds import cross_fitted, draw_folds
 from kgcore.calibration.sample import CalibrationSample
-from kgcore.combiners.unlabelled import unlabelled_brier
-from kgcore.combiners.unlike import unlike
+from kgcore.combiners.unlabelled import unlabelled_brier, unlike
 from kgcore.errors import FitError, KgcalWarning
 from kgcore.mixture.samples import MixtureData
 from kgcore.registries import CALIBRATORS

@@ -19,7 +19,7 @@ from kgcore.config.calibrate import base_rate_text
 from kgcore.errors import InputError, MismatchError, check_format
 from kgcore.registries import BASELINES, CALIBRATORS
 
-FORMAT = 9
+FORMAT = 10
 T = TypeVar("T")
 LARGEST_SCORE = 1e30  # no model has a larger score
 

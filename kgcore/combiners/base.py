@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from kgcore.arrays import Floats, Ints, Labels, Weights
 from kgcore.errors import FitError
-from kgcore.evidence.grid import Grid
+from kgcore.evidence.table import Grid
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,20 @@ class EvidenceSample:
         groups = None if self.groups is None else self.groups[rows]
         return EvidenceSample(self.names, self.values[rows], self.labels[rows], weights, self.predicates[rows], groups)
 
+    def folds(self, count: int, rng: np.random.Generator) -> Ints:
+        """Assign the rows to folds at random. Return the fold (n,) of each row, 0 to count - 1.
+
+        Groups with the same numbers of positives and negatives are dealt to the folds in turn, so that these numbers of
+        groups differ by at most one between folds.
+        """
+        groups = np.arange(len(self)) if self.groups is None else np.unique(self.groups, return_inverse=True)[1]
+        size = int(groups.max()) + 1
+        order = np.lexsort((rng.random(size), np.bincount(groups), np.bincount(groups, self.labels)))
+        fold_of_group = np.empty(size, dtype=np.int64)
+        fold_of_group[order] = np.arange(size) % count
+        folds: Ints = fold_of_group[groups]
+        return folds
+
     @property
     def prior(self) -> float:
         """Return the log-odds of the share of positives, by weight."""
@@ -69,13 +83,13 @@ class Combiner(ABC):
     returns it as JSON values, and `from_parameters` builds it again.
     """
 
-    @abstractmethod
     def fit(self, sample: EvidenceSample, rng: np.random.Generator) -> Self:
         """Fit the combiner, and return it. Raises FitError if the fit does not converge."""
+        raise NotImplementedError(f"{type(self).__name__} is made of fitted combiners")
 
-    @abstractmethod
     def tuned(self) -> Self:
         """Return an unfitted combiner with the settings that this fit chose: its fit does not choose them again."""
+        raise NotImplementedError(f"{type(self).__name__} is made of fitted combiners")
 
     @abstractmethod
     def log_odds(self, values: npt.NDArray[np.float32], predicates: Ints) -> Floats:
