@@ -6,8 +6,9 @@ import numpy as np
 from scipy.stats import beta
 
 from kgcore.arrays import Bools, Floats, Ints, Probabilities
-from kgcore.audit.share import CONFIDENCE, Share
+from kgcore.audit.share import Share
 from kgcore.errors import InputError
+from kgcore.intervals import CONFIDENCE, lower_limits
 
 STRATA = 3  # more strata have too few labels each: the interval is then wider
 PROPORTIONAL = 0.5  # share of the labels that is allocated by the sizes of the strata alone
@@ -126,6 +127,4 @@ def sampled_share(strata: Ints, counts: Ints, wrong: Bools) -> Share:
 def _limits(x: Floats, n: Ints) -> tuple[Floats, Floats]:
     """Return Clopper & Pearson's lower and Jeffreys' upper limits (H,) of shares, from x of n."""
     tail = (1 - CONFIDENCE) / 2
-    low = np.where(x > 0, beta.ppf(tail, np.maximum(x, 1), n - x + 1), 0.0)
-    high = np.where(x < n, beta.ppf(1 - tail, x + 0.5, n - x + 0.5), 1.0)
-    return low, high
+    return lower_limits(x, n, tail), np.where(x < n, beta.ppf(1 - tail, x + 0.5, n - x + 0.5), 1.0)

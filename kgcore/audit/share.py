@@ -7,8 +7,8 @@ from scipy.stats import norm
 
 from kgcore.arrays import Bools, Floats
 from kgcore.errors import FitError
+from kgcore.intervals import CONFIDENCE
 
-CONFIDENCE = 0.95
 TAILS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0)  # shares of the planted errors
 
 

@@ -12,11 +12,11 @@ from kgcore.calibration.per_relation import PerRelation
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.combiners.unlabelled import stack_weights
 from kgcore.completeness import ENDS
+from kgcore.intervals import CONFIDENCE
 from kgcore.score_table import LABELLED, ScoreTable
 
 MOST = 0.99  # largest share that is estimated
 MOST_BY_EVIDENCE = 0.999  # largest probability that evidence gives: weights are above 0
-CONFIDENCE = 0.95
 FACTS = 2.0  # a hit depends on two facts: the one that is corrupted, and the one that is hit
 
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from kgcore.arrays import Floats, Ints, Labels, Weights
 from kgcore.errors import FitError
 from kgcore.evidence.table import Grid
+from kgcore.folds import draw_folds
 
 
 @dataclass(frozen=True)
@@ -43,18 +44,9 @@ class EvidenceSample:
         return EvidenceSample(self.names, self.values[rows], self.labels[rows], weights, self.predicates[rows], groups)
 
     def folds(self, count: int, rng: np.random.Generator) -> Ints:
-        """Assign the rows to folds at random. Return the fold (n,) of each row, 0 to count - 1.
-
-        Groups with the same numbers of positives and negatives are dealt to the folds in turn, so that these numbers of
-        groups differ by at most one between folds.
-        """
-        groups = np.arange(len(self)) if self.groups is None else np.unique(self.groups, return_inverse=True)[1]
-        size = int(groups.max()) + 1
-        order = np.lexsort((rng.random(size), np.bincount(groups), np.bincount(groups, self.labels)))
-        fold_of_group = np.empty(size, dtype=np.int64)
-        fold_of_group[order] = np.arange(size) % count
-        folds: Ints = fold_of_group[groups]
-        return folds
+        """Return the fold (n,) of each row, whose groups stay together: see `draw_folds`."""
+        groups = np.arange(len(self)) if self.groups is None else self.groups
+        return draw_folds(groups, self.labels, count, rng)
 
     @property
     def prior(self) -> float:

@@ -6,12 +6,13 @@ import numpy as np
 
 from kgcore.arrays import Floats
 from kgcore.errors import InputError
+from kgcore.intervals import CONFIDENCE
 from kgcore.mixture.bins import Counts, bin_edges, count, number_of_bins
 from kgcore.mixture.draws import resample
 from kgcore.mixture.em import Solution, solve
 from kgcore.mixture.goodness import fitness_of, simulated
 from kgcore.mixture.interval import base_rate_interval
-from kgcore.mixture.labels import CONFIDENCE, Rate, labels_needed
+from kgcore.mixture.labels import Rate, labels_needed
 from kgcore.mixture.level import interval_level
 from kgcore.mixture.remainder import REMAINDER, Remainder, remainder, remainder_share
 from kgcore.mixture.result import MixtureFit, Shape

@@ -9,10 +9,11 @@ from scipy.special import chdtri, expit, logit
 
 from kgcore.arrays import Floats
 from kgcore.errors import InputError
+from kgcore.intervals import CONFIDENCE
 from kgcore.mixture.bins import Counts, bin_edges, count, number_of_bins
 from kgcore.mixture.em import solve
 from kgcore.mixture.interval import Profile, base_rate_interval
-from kgcore.mixture.labels import CONFIDENCE, Rate
+from kgcore.mixture.labels import Rate
 from kgcore.mixture.level import interval_level
 from kgcore.mixture.samples import NO_LABELS, MixtureData
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgcore.arrays import Ints, Triples
+from kgcore.base_rate import BaseRate
 from kgcore.calibrated import CalibratedModel
 from kgcore.combiners.scorer import CombinedModel
 from kgcore.population.calibrate import Count, Lost, PopulationFit, fit_population, in_order, list_order, lost_share
@@ -63,7 +64,7 @@ class Calibration:
         """
         graph, sizes = population.graph, population.sizes
         nominal = min(0.5, len(survey.facts) / float(sizes.sum()))  # as many as validation knows
-        count = true or of_base_rate(population, nominal)
+        count = true or of_base_rate(population, BaseRate(nominal))
         pooled = population.rows is not None and not count.by_predicate
         fit = fit_population(survey, count, sizes, graph.fingerprint(), rng, pooled)
         survey = fit.survey
@@ -73,7 +74,7 @@ class Calibration:
         bound = fit.bound
         if true is not None and asked is not None:  # what is stated is about the predicate that is asked about
             [place] = [n for n, block in enumerate(population.blocks) if block.predicate == asked]
-            bound = replace(bound, base_rate=float(true.values[place] / sizes[place]))
+            bound = replace(bound, rate=BaseRate(float(true.values[place] / sizes[place])))
         return cls(population, survey, fit, CalibratedModel(scorer, bound, graph), true, asked)
 
     @property

@@ -11,7 +11,7 @@ Jamieson and Talwalkar, "Non-stochastic Best Arm Identification and Hyperparamet
 import math
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -21,7 +21,6 @@ from kgcore.config.choices import OBJECTIVES
 from kgcore.errors import FitError, InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.training.loop import train
-from kgcore.training.setup import built
 from kgcore.training.state import worth_compiling
 from kgcore.tuning.objective import Objective
 from kgcore.tuning.race_notes import Notes
@@ -167,7 +166,7 @@ class _Runners:
             self._checkpoint(name),
             self._track.checkpoint_seconds,
             on_epoch=on_epoch,
-            compiled=worth_compiling(built(config)[0], steps, self._track.device),
+            compiled=worth_compiling(config, steps, self._track.device),
             until=goal,
         )
         return self._objective.measure(trained.model)
@@ -211,7 +210,7 @@ class _Runners:
         """Return the row of a contender."""
         note, config = self._notes[name], self._contenders[name]
         usual = config == self._usual
-        row = Row(name, state, config.epochs, note.values, note.seconds, asdict(config), usual, note.reason)
+        row = Row(name, state, config.epochs, note.values, note.seconds, config.as_dict(), usual, note.reason)
         return replace(row, figures=note.figures)
 
     def result(self, stopped: Collection[str], time_is_up: bool) -> Race:

@@ -16,7 +16,7 @@ from kgcore.audit.plan import plan_audit
 from kgcore.audit.row_scores import score_rows
 from kgcore.audit.sample import draw_sample, sampled_share, stratify
 from kgcore.audit.share import Share
-from kgcore.calibration.shift import check_base_rate
+from kgcore.calibration.balance import check_base_rate
 from kgcore.config import AuditConfig, PipelineConfigs
 from kgcore.datasets.base import find_dataset
 from kgcore.errors import InputError

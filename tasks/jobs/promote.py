@@ -5,16 +5,17 @@ champion: see kgcore/monitoring/gate.py.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from filelock import FileLock
 
 from kgcore.arrays import Probabilities
+from kgcore.base_rate import STATED
 from kgcore.calibrated import CalibratedModel
+from kgcore.calibration.balance import check_base_rate
 from kgcore.calibration.fit import CANDIDATES
-from kgcore.calibration.shift import check_base_rate
-from kgcore.config import STATED, CalibrateConfig, GateConfig
+from kgcore.config import CalibrateConfig, GateConfig
 from kgcore.errors import InputError
 from kgcore.evaluation.predictions import Predictions
 from kgcore.external.calibrator import ScoreCalibrator
@@ -130,15 +131,15 @@ def _base_rate(
     paper, theirs = exam.paper(config.field_labels), champion.calibrator if champion else None
     if given is not None:
         return given, f"weighted to the stated base rate {given:g}"
-    if paper.era == TEST and theirs is not None and theirs.base_rate_is == STATED:
+    if paper.era == TEST and theirs is not None and theirs.rate.origin == STATED:
         return theirs.base_rate, f"weighted to the champion's stated base rate {theirs.base_rate:g}"
-    if paper.era == TEST and newest.base_rate_is == STATED:
-        return newest.alpha, f"weighted to the base rate that the newest run states, {newest.alpha:g}"
+    if paper.era == TEST and newest.rate.origin == STATED:
+        return newest.rate.value, f"weighted to the base rate that the newest run states, {newest.rate.value:g}"
     if paper.era != TEST or not paper.synthetic:
         return None, "with its own base rate"
     if theirs is not None:
         return theirs.base_rate, f"weighted to the champion's base rate {theirs.base_rate:.4g}"
-    return newest.alpha, f"weighted to the {newest.base_rate_is} base rate {newest.alpha:.4g}"
+    return newest.rate.value, f"weighted to the {newest.rate.origin} base rate {newest.rate.value:.4g}"
 
 
 def _cannot_judge(dataset: str, champion: Version, sheet: Sheet, config: GateConfig) -> Decision:
@@ -190,9 +191,8 @@ def _decide(
     )
     with store.open_run(f"promote {dataset}", tags) as run_id:
         named = {"dataset": dataset, "challenger": version.uri, "champion": decision.champion}
-        store.log_params(
-            run_id, named | asdict(config) | {"candidates": len(judged), "counted": counted, "exam": sheet.described()}
-        )
+        counts = {"candidates": len(judged), "counted": counted, "exam": sheet.described()}
+        store.log_params(run_id, named | config.as_dict() | counts)
         sample = DatasetId(dataset, sheet.paper.digest)
         store.log_metrics(run_id, _metrics(verdict, passed), model_id=version.model_id, dataset=sample)
         set_alias(store, dataset, CHALLENGER, version)
@@ -247,7 +247,7 @@ def promote_scores(
             return Decision(challenger.scorer, version.uri, version.uri, False, reason, None)
         other = store.load_model(champion.model_id, SCORE_CALIBRATOR) if champion else None
         count = len(predictions.labels)
-        rows = Rows(predictions.labels, predictions.weights, np.arange(count), challenger.bound.base_rate_is == STATED)
+        rows = Rows(predictions.labels, predictions.weights, np.arange(count), challenger.bound.rate.origin == STATED)
         verdict = gate(
             predictions.probabilities[label],
             None if other is None else _of_champion(other, challenger, predictions),

@@ -5,7 +5,7 @@ All checks of the champions of a data set are steps of one MLflow run.
 
 import logging
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -142,7 +142,7 @@ def readable(rate: float) -> float:
 
 def _tests(config: WatchConfig) -> Mapping[str, object]:
     """Return the settings that the tests depend on."""
-    settings = asdict(config)
+    settings = config.as_dict()
     return {name: settings[name] for name in ("alpha", "ece", "psi", "at_least")} | {"on_drift": "warn"}
 
 
@@ -172,7 +172,7 @@ def _check(store: Store, champion: Version, labels: Path, config: WatchConfig, n
     # the predictions of a run have the embedding model's scores; ensembles and combiners of evidence have their own
     reference = model.trained.score(test.triples)
     sample = calibration_sample(champion.model_id, model)
-    origin = Origin(sample, bound.base_rate, bound.calibrator.by_predicate, reference, test.weights, bound.limits)
+    origin = Origin(sample, bound.base_rate, bound.calibrator.by_predicate, reference, test.weights, bound.rate.limits)
     found, rows = new["label"].to_numpy(), triples[known][~old][:, 1]
     made = check(probabilities, NewTriples(scores, found, rows), origin, config, number)
     own = ~for_exam(new, config.exam_share)

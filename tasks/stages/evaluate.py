@@ -52,7 +52,7 @@ _CODE = (
 
 def _body(run: StageRun, config: EvaluateConfig) -> None:
     from kgcore.calibration.answering import answering, answering_notes
-    from kgcore.calibration.thin import thin_notes
+    from kgcore.calibration.audit import thin_notes
     from kgcore.evaluation.by_knowledge import reliability_by_knowledge
     from kgcore.evaluation.by_relation import reliability_by_relation
     from kgcore.evaluation.tolerance import miscalibrated
@@ -66,8 +66,7 @@ def _body(run: StageRun, config: EvaluateConfig) -> None:
     fitted = [bound for bound in run.load_models(CALIBRATOR) if bound.negatives != "none"]
     bounds = {bound.label: bound for bound in fitted}
     answers, wrong = answering(fitted), miscalibrated(bounds, predictions, measured, bool(calibrate.completeness))
-    said = (calibrate.alpha, calibrate.base_rate_is, counts["valid_negatives"], answers not in wrong)
-    notes = predictions.notes(*said)
+    notes = predictions.notes(calibrate.rate, counts["valid_negatives"], answers not in wrong)
     audits = run.load(CALIBRATION_AUDIT)
     notes += [*_candidates(run, predictions), *answering_notes(audits)]
     notes += [
@@ -86,15 +85,13 @@ def _body(run: StageRun, config: EvaluateConfig) -> None:
         relations=summarise_relations(names, predictions.relations, reliability_by_relation(predictions)),
         knowledge=tuple(reliability_by_knowledge(predictions, run.load(GRAPH_WITHOUT_TEST), config.bins, tau)),
         notes=tuple(notes),
-        base_rate=calibrate.alpha,
-        base_rate_is=calibrate.base_rate_is,
-        base_rate_limits=calibrate.limits,
+        rate=calibrate.rate,
         answers=answers,
         miscalibrated=wrong,
     )
     run.save(SUMMARY, summary)
     upstream = {name: run.inputs[name] for name in EVALUATE.lineage() if name in run.inputs}
-    run.tag(RunTags(base_rate=calibrate.base_rate_text, note=markdown(summary.results, upstream)))
+    run.tag(RunTags(base_rate=str(calibrate.rate), note=markdown(summary.results, upstream)))
     _log_by_calibrator(run, measured)
     for one in everything.values():
         run.log_metrics(one.figures())
@@ -159,7 +156,7 @@ def _log_by_calibrator(run: StageRun, measured: "dict[str, Measured]") -> None:
     for model_id, bound in fitted.items():
         params = calibrator_params(run, bound)
         name = f"{params['model']} {params['loss']} {short_label(bound.label)}"
-        run.log_measurement(name, params, every[model_id], model_id, bound.base_rate_text)
+        run.log_measurement(name, params, every[model_id], model_id, str(bound.rate))
 
 
 EVALUATE = Stage(

@@ -18,7 +18,10 @@ LONGEST_FILE, LONGEST_TEST_FILE, LONGEST_FUNCTION = 400, 400, 60
 # `dict[str, Any]` is the type of a JSON object: in these methods, and in the files that read or write artifacts.
 JSON_METHODS = {"parameters", "from_parameters", "to_json", "from_json"}
 JSON_FILES = {
-    "kgcore/config/schema.py",
+    "kgcore/config/base.py",
+    "kgcore/config/calibrate.py",
+    "kgcore/config/choices.py",
+    "kgcore/config/race.py",
     "kgcore/storage/graph.py",
     "kgcore/storage/measured.py",
     "kgcore/storage/tables.py",
@@ -174,6 +177,18 @@ def functions_are_short() -> Iterator[str]:
                 assert node.end_lineno is not None
                 if node.end_lineno - node.lineno + 1 > LONGEST_FUNCTION:
                     yield f"{path}: {node.name}"
+
+
+@rule
+def calibrated_things_are_made_in_one_place() -> Iterator[str]:
+    calls = [
+        f"{path}:{node.lineno}"
+        for path in sources(*CODE)
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Calibrated"
+    ]
+    if len(calls) != 1:
+        yield from calls
 
 
 @rule
