@@ -14,7 +14,7 @@ from scipy.special import logit
 from scipy.stats import norm, t
 
 from kgcore.calibration.sample import CalibrationSample
-from kgcore.monitoring.penalised import Rows, fit
+from kgcore.monitoring.two_samples import Rows, fit
 
 WIDE = 30.0  # standard deviation of the priors, which only keep the fit finite
 Z = {

@@ -17,8 +17,7 @@ from scipy.special import expit, logit, ndtr
 
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, synthetic_sample
 from kgcore.config import WatchConfig
-from kgcore.monitoring.drift import SHIFT_SHARE, Origin, corrected, find_evidence
-from kgcore.monitoring.findings import REFIT, SHIFT, report
+from kgcore.monitoring.drift import REFIT, SHIFT, SHIFT_SHARE, Origin, corrected, find_evidence, report
 from kgcore.monitoring.two_samples import NewTriples, standard_error
 from kgcore.registries import CALIBRATORS
 

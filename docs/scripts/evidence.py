@@ -22,9 +22,8 @@ from kgcore.combiners.bins import Bins
 from kgcore.config import CorruptConfig
 from kgcore.config.given import PipelineGiven, PrepareGiven
 from kgcore.config.presets import resolve
-from kgcore.corruptions.base import corrupt
+from kgcore.corruptions.base import corrupt, subject_shares
 from kgcore.corruptions.mixture import Mixture
-from kgcore.corruptions.sides import subject_shares
 from kgcore.datasets.base import find_dataset
 from kgcore.datasets.fetch import fetch
 from kgcore.datasets.prepare import prepare

@@ -21,8 +21,7 @@ from kgcore.arrays import Labels
 from kgcore.calibration.beta import Beta
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample
 from kgcore.config import WatchConfig
-from kgcore.monitoring.drift import Origin, find_evidence
-from kgcore.monitoring.findings import report
+from kgcore.monitoring.drift import Origin, find_evidence, report
 from kgcore.monitoring.two_samples import NewTriples
 from kgcore.score_table import LABELLED
 

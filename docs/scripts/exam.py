@@ -18,11 +18,9 @@ from kgcore.calibration.balance import base_rate_weights
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample
 from kgcore.calibration.shift import shift
 from kgcore.config import GateConfig, WatchConfig
-from kgcore.monitoring.drift import Origin, find_evidence
-from kgcore.monitoring.findings import REFIT, SHIFT, report
-from kgcore.monitoring.gate import gate
+from kgcore.monitoring.drift import REFIT, SHIFT, Origin, find_evidence, report
+from kgcore.monitoring.gate import gate, level_of
 from kgcore.monitoring.paired import Rows
-from kgcore.monitoring.spending import level_of
 from kgcore.monitoring.two_samples import NewTriples
 from kgcore.registries import CALIBRATORS
 

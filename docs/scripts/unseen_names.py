@@ -21,9 +21,8 @@ from kgcore.arrays import Floats, Labels, Probabilities, Triples
 from kgcore.calibration.unseen_answers import Answers, Origin, UnseenAnswers
 from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.config import CorruptConfig
-from kgcore.corruptions.base import corrupt
+from kgcore.corruptions.base import corrupt, subject_shares
 from kgcore.corruptions.mixture import Mixture
-from kgcore.corruptions.sides import subject_shares
 from kgcore.datasets.base import find_dataset
 from kgcore.datasets.fetch import fetch
 from kgcore.datasets.prepare import prepare

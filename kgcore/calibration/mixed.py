@@ -13,9 +13,9 @@ from kgcore.calibration.sample import CalibrationSample
 from kgcore.calibration.windows import Windows
 from kgcore.mixture.bins import Counts, count
 from kgcore.mixture.em import solve
+from kgcore.mixture.fit import MixtureFit
 from kgcore.mixture.relations import RelationRate
 from kgcore.mixture.remainder import REMAINDER, Remainder, Times, remainder
-from kgcore.mixture.result import MixtureFit
 from kgcore.mixture.samples import MixtureData, ScoreSample
 
 

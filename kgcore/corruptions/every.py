@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kgcore.arrays import Floats, Ints, Triples
-from kgcore.corruptions.base import OBJECT, SUBJECT, Corruptions, Strategy
-from kgcore.corruptions.hits import hits_of
+from kgcore.corruptions.base import OBJECT, SUBJECT, Corruptions, Strategy, hits_of
 from kgcore.errors import InputError
 from kgcore.graph import TripleIndex
 

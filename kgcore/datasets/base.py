@@ -1,14 +1,169 @@
 """The declaration of a data set: its source, its files, and their expected counts."""
 
 import hashlib
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from os.path import commonpath
 from pathlib import Path
 
-from kgcore.datasets.paths import exists, find_files, is_path, missing
+from kgcore.datasets.formats.files import endings, format_name, format_of, stem_of
 from kgcore.errors import InputError
-from kgcore.registries import DATASETS
+from kgcore.registries import DATASETS, LAYOUTS
+
+# The names of a split's file, without endings. The first one has priority.
+NAMES = {
+    "train": ("train", "training"),
+    "valid": ("valid", "dev", "validation", "val"),
+    "test": ("test", "testing"),
+}
+NODES, EDGES = "nodes", "edges"  # words in the names of KGX files
+
+
+@dataclass(frozen=True)
+class Found:
+    """The files of a user's data set.
+
+    name    name of the folder or, for a single file, of the file without its endings
+    title   a description in one line
+    folder  a folder that contains all files
+    files   role -> path from the folder. The roles are those of `DatasetSpec`. Several files of one split have the
+            roles train, train+2, train+3, and so on
+    layout  registered name of the folder's layout; "" for files of triples of names
+    """
+
+    name: str
+    title: str
+    folder: Path
+    files: Mapping[str, str]
+    layout: str = ""
+
+
+def exists(text: str) -> bool:
+    """Return whether a text names files or folders: one path, or several separated by commas."""
+    return Path(text).expanduser().exists() or any(Path(part).expanduser().exists() for part in _parts(text))
+
+
+def is_path(text: str) -> bool:
+    """Return whether a text that names no file is spelt like a path: it has a slash, or the ending of a format."""
+    return "/" in text or any(format_name(Path(part)) for part in _parts(text))
+
+
+def missing(text: str) -> str:
+    """Return which file or folder of a text does not exist: `the file x.nt`."""
+    part = next(part for part in _parts(text) if not Path(part).expanduser().exists())
+    return f"the {'file' if format_name(Path(part)) else 'folder'} {part}"
+
+
+def find_files(text: str) -> Found:
+    """Return the files of a folder, of one file, or of several files separated by commas.
+
+    In a folder, and among several files, the splits are known by the files' names. If no name tells a split, all files
+    together are one graph.
+
+    Raises InputError if a file does not exist or has an unknown ending, or if the split of a file is not clear.
+    """
+    whole = Path(text).expanduser()
+    if whole.is_dir():
+        return _in_folder(whole)
+    paths = [whole] if whole.exists() else [Path(part).expanduser() for part in _parts(text)]
+    for path in paths:
+        if not path.exists():
+            raise InputError(f"{missing(text)} does not exist")
+        if path.is_dir():
+            raise InputError(f"{path} is a folder: name one folder alone, or files")
+        format_of(path)
+    paths = _without_nodes([path.resolve() for path in paths])
+    if len(paths) == 1:
+        [path] = paths
+        return Found(stem_of(path), f"the file {whole}", path.parent, {"train": path.name})
+    folder = Path(commonpath([path.parent for path in paths]))
+    return Found(folder.name, f"{len(paths)} files in {folder}", folder, _by_split(folder, paths))
+
+
+def _parts(text: str) -> list[str]:
+    return [part for part in (part.strip() for part in text.split(",")) if part]
+
+
+def _in_folder(folder: Path) -> Found:
+    name, title = folder.resolve().name, f"the files in {folder}"
+    files = [path for path in sorted(folder.iterdir()) if path.is_file() and path.name[0] != "." and format_name(path)]
+    splits = _exact(folder, files)
+    if "train" not in splits:
+        for layout in LAYOUTS.names():
+            if (found := LAYOUTS.get(layout).find(folder)) is not None:
+                return Found(name, title, folder.resolve(), _complete(folder, found), layout)
+        splits = _by_words(folder, files)
+    return Found(name, title, folder.resolve(), _complete(folder, splits))
+
+
+def _complete(folder: Path, files: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the files. Raises InputError if train is missing, or if one of valid and test is there alone."""
+    for split, names in NAMES.items():
+        if split not in files and (split == "train" or files.keys() & {"valid", "test"}):
+            wanted = " or ".join(f"{name}.txt" for name in names[:2] if name != "training" and name != "testing")
+            raise InputError(
+                f"{folder} has no {wanted}: a data set needs train, valid and test, each with the ending "
+                f"{', '.join(endings())}, or a single file, which is then split"
+            )
+    return files
+
+
+def _exact(folder: Path, files: Sequence[Path]) -> dict[str, str]:
+    """Return split -> file, for files whose names are exactly those of splits, such as train.nt.gz.
+
+    A .txt file has priority. Raises InputError if other endings leave the choice open.
+    """
+    splits: dict[str, str] = {}
+    for split, names in NAMES.items():
+        for name in names:
+            same = [path.name for path in files if stem_of(path).lower() == name]
+            if same and split not in splits:
+                if len(same) > 1 and f"{name}.txt" not in same:
+                    raise InputError(f"{folder} has {' and '.join(same)}: keep one of them, or name the files to read")
+                splits[split] = f"{name}.txt" if f"{name}.txt" in same else same[0]
+    return splits
+
+
+def _by_words(folder: Path, files: Sequence[Path]) -> dict[str, str]:
+    """Return role -> file, for a folder whose files' names contain the words train, valid and test, or of one file."""
+    files = _without_nodes(files)
+    edges = [path for path in files if EDGES in _words(path)]
+    used = edges or [path for path in files if _split(path)] or files
+    return _by_split(folder, used) if len(used) == 1 or any(map(_split, used)) else {}
+
+
+def _by_split(folder: Path, paths: Sequence[Path]) -> dict[str, str]:
+    """Return role -> path from the folder. If no name tells a split, all files are train.
+
+    Raises InputError if the names of some files tell a split and others do not.
+    """
+    splits = [_split(path) for path in paths]
+    if not any(splits):
+        splits = ["train"] * len(paths)
+    files: dict[str, str] = {}
+    for split, path in zip(splits, paths, strict=True):
+        if split is None:
+            raise InputError(f"the name of {path} does not tell its split: it must contain train, valid or test")
+        number = sum(role.partition("+")[0] == split for role in files) + 1
+        files[split if number == 1 else f"{split}+{number}"] = str(path.relative_to(folder))
+    return files if len(paths) == 1 else dict(_complete(folder, files))
+
+
+def _split(path: Path) -> str | None:
+    """Return the split that one word of a file's name tells; None if no word or several words do."""
+    found = {split for split, names in NAMES.items() if set(names) & _words(path)}
+    return found.pop() if len(found) == 1 else None
+
+
+def _words(path: Path) -> set[str]:
+    return set(re.split(r"[^a-z]+", stem_of(path).lower()))
+
+
+def _without_nodes(paths: Sequence[Path]) -> list[Path]:
+    """Return the files that are no KGX files of nodes; all files if there are no others."""
+    return [path for path in paths if NODES not in _words(path)] or list(paths)
 
 
 @dataclass(frozen=True)

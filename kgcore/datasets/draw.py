@@ -7,9 +7,18 @@ import numpy as np
 
 from kgcore.arrays import Bools, Ints
 from kgcore.config.split import COLD, GROUP, TIME, SplitRule
-from kgcore.datasets.draw_cold import draw_cold
-from kgcore.datasets.draw_values import Values, draw_groups, draw_times
-from kgcore.datasets.places import LEFT_OUT, PLACES, TEST, TRAIN, VALID, Shares
+from kgcore.datasets.draw_rules import (
+    LEFT_OUT,
+    PLACES,
+    TEST,
+    TRAIN,
+    VALID,
+    Shares,
+    Values,
+    draw_cold,
+    draw_groups,
+    draw_times,
+)
 from kgcore.datasets.twins import Families, repeats_of, units_of
 from kgcore.errors import InputError
 

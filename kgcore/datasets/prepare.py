@@ -1,6 +1,6 @@
 """Convert verified files into a `KnowledgeGraph`, and count the contents of the files."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -9,14 +9,83 @@ import pandas as pd
 
 from kgcore.arrays import Bools, Floats, Ints, sorted_distinct
 from kgcore.datasets.base import DatasetSpec
-from kgcore.datasets.counts import LARGEST_OVERLAP, check_counts, count_overlaps
 from kgcore.datasets.draw import Draw, draw_splits
-from kgcore.datasets.draw_values import Values
+from kgcore.datasets.draw_rules import Values
 from kgcore.datasets.read import Read, read_files
-from kgcore.datasets.unknown_names import MOST_EXAMPLES, examples_of_unknown_names
 from kgcore.datasets.unseen import Unseen, unseen_rows
 from kgcore.errors import InputError, raise_faults
 from kgcore.graph import SPLITS, KnowledgeGraph, Split, TripleIndex
+
+# At most this share of a held-out split's positives may be in another split too, and at most this share of a split's
+# negatives may be positives of the split too. A larger share shows that one file is a copy of the other.
+LARGEST_OVERLAP = 0.2
+MOST_EXAMPLES = 3
+
+
+def check_counts(spec: DatasetSpec, counts: dict[str, int]) -> None:
+    """Raise InputError if a count differs from the declared count."""
+    wanted = spec.counts
+    found = {
+        "train_rows": counts["train_rows"],
+        "train_distinct": counts["train_rows"] - counts["train_duplicates"],
+        "entities": counts["entities_in_all_files" if wanted.entities_in_all else "entities"],
+        "predicates": counts["predicates"],
+    }
+    for name, value in found.items():
+        expected = getattr(wanted, name)
+        if expected is not None and value != expected:
+            raise InputError(f"{spec.name} has {value:,} {name.replace('_', ' ')}: it must have {expected:,}")
+
+
+def count_overlaps(distinct: dict[str, Ints], entities: int, predicates: int, counts: dict[str, int]) -> None:
+    """Count the positives that two splits share, and the negatives that are true, among distinct rows.
+
+    The function adds the results to `counts`. A negative is true if a split has it as a positive.
+
+    Raises InputError if more than the share `LARGEST_OVERLAP` of a held-out split's positives are in another split too.
+    """
+    true = {name: part[part[:, 3] == 1, :3] for name, part in distinct.items()}
+    false = {name: part[part[:, 3] == 0, :3] for name, part in distinct.items()}
+    index = {name: TripleIndex(triples, entities, predicates) for name, triples in true.items()}
+    for name, other in (("valid", "train"), ("test", "train"), ("valid", "test")):
+        shared = counts[f"{name}_positives_in_{other}"] = int(index[other].contains(true[name]).sum())
+        smaller = name if other == "train" or len(true[name]) <= len(true[other]) else other
+        if shared > LARGEST_OVERLAP * len(true[smaller]):
+            raise InputError(
+                f"{shared:,} of {len(true[smaller]):,} positives of {smaller} are also in "
+                f"{other if smaller == name else name}: a held-out split must not contain the triples of another split"
+            )
+    for name in ("valid", "test"):
+        for other in SPLITS:
+            counts[f"{name}_negatives_true_in_{other}"] = int(index[other].contains(false[name]).sum())
+
+
+def examples_of_unknown_names(
+    frame: pd.DataFrame, entities: Collection[str], predicates: Collection[str]
+) -> tuple[str, ...]:
+    """Return the unknown names of the first MOST_EXAMPLES triples, each as `line 17: unknown entity 'x'`.
+
+    frame                 triples with at least one unknown name each, in columns subject, predicate, object. The index
+                          is the line number, or a text such as `row 17`
+    entities, predicates  the known names
+    """
+    known = {"subject": set(entities), "predicate": set(predicates)}
+    known["object"] = known["subject"]
+    kinds = {"subject": "entity", "predicate": "predicate", "object": "entity"}
+    examples = []
+    for line, row in frame.head(MOST_EXAMPLES).iterrows():
+        names = [
+            f"unknown {kind} {row[column]!r}" for column, kind in kinds.items() if row[column] not in known[column]
+        ]
+        place = line if isinstance(line, str) else f"line {line}"
+        examples.append(f"{place}: {' and '.join(dict.fromkeys(names))}")
+    return tuple(examples)
+
+
+def describe_unknown_names(count: int, examples: Collection[str]) -> str:
+    """Return text with the count of the triples and examples: `2 with a name that is not in train (line 3: ...)`."""
+    shown = "; ".join(examples) + ("; ..." if count > len(examples) else "")
+    return f"{count:,} with a name that is not in train" + (f" ({shown})" if examples else "")
 
 
 @dataclass(frozen=True)

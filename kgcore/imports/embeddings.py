@@ -9,7 +9,7 @@ import torch
 from kgcore.arrays import Ints
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
-from kgcore.imports.tables import Numbers
+from kgcore.imports.files import Numbers
 from kgcore.models.base import Embeddings
 from kgcore.models.trained import TrainedModel
 

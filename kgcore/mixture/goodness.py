@@ -6,8 +6,7 @@ import numpy as np
 
 from kgcore.arrays import Floats
 from kgcore.mixture.bins import Counts
-from kgcore.mixture.draws import simulate
-from kgcore.mixture.em import Solution, solve
+from kgcore.mixture.em import Solution, simulate, solve
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 An exam is made from the data alone, never by a candidate. Its triples, the *questions*, are names, so that models of
 different graphs can be judged on it. The first part is made from the test split. The second part are field labels,
-which people give to new triples: half of them belong to the exam (kgcore/datasets/label_halves.py).
+which people give to new triples: half of them belong to the exam (kgcore/datasets/labels.py).
 
 * An *era* is the time between two champions that field labels have chosen. Field labels of different eras are kept
   apart.
@@ -13,6 +13,7 @@ which people give to new triples: half of them belong to the exam (kgcore/datase
 import hashlib
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -21,13 +22,13 @@ from kgcore.arrays import Bools, Ints, Labels, Weights
 from kgcore.calibration.balance import base_rate_weights, both_labels
 from kgcore.config import CorruptConfig
 from kgcore.config.split import SplitRule
-from kgcore.corruptions.base import corrupt
+from kgcore.corruptions.base import corrupt, subject_shares
 from kgcore.corruptions.mixture import Mixture
-from kgcore.corruptions.sides import subject_shares
 from kgcore.datasets.formats.base import COLUMNS
-from kgcore.datasets.label_halves import for_exam
+from kgcore.datasets.labels import for_exam
 from kgcore.graph import KnowledgeGraph
 from kgcore.monitoring.paired import Rows
+from kgcore.storage.tables import read_table, write_table
 
 ETA, SEED, MOST_POSITIVES = 20, 20_261_122, 10_000
 FEWEST_OF_A_LABEL = 10
@@ -233,3 +234,21 @@ def first_exam(graph: KnowledgeGraph, dataset: str, rule: SplitRule = SplitRule(
     columns = {"label": labels.astype(np.int64), "cluster": clusters, "era": np.full(len(labels), TEST)}
     questions = graph.names_of(triples).assign(**columns, **weights)
     return Exam(dataset, 1, graph.test_fingerprint()[:16], synthetic, 1, questions)
+
+
+def write_exam(path: Path, exam: Exam) -> None:
+    """Write the columns subject, predicate, object, label, cluster and era, and weight if the exam has weights.
+
+    The metadata has the other fields.
+    """
+    names = (*COLUMNS, "label", "cluster", "era", *([WEIGHT] if WEIGHT in exam.questions else []))
+    columns = {name: exam.questions[name].to_numpy() for name in names}
+    metadata = {"dataset": exam.dataset, "version": exam.version, "test": exam.test}
+    write_table(path, columns, metadata | {"synthetic": exam.synthetic, "era": exam.era})
+
+
+def read_exam(path: Path) -> Exam:
+    """Read the output of `write_exam`."""
+    columns, metadata = read_table(path)
+    questions = pd.DataFrame({name: np.asarray(column) for name, column in columns.items()})
+    return Exam(**metadata, questions=questions)

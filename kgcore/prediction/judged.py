@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from kgcore.arrays import Bools, Labels, Triples
 from kgcore.datasets.formats.base import COLUMNS
-from kgcore.datasets.label_halves import for_exam
+from kgcore.datasets.labels import for_exam
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.prediction.candidates import read_candidates

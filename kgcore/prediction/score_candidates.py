@@ -7,9 +7,8 @@ import numpy as np
 
 from kgcore.arrays import Labels, Scores, Triples
 from kgcore.config import CorruptConfig
-from kgcore.corruptions.base import Corruptions, corrupt
+from kgcore.corruptions.base import Corruptions, corrupt, subject_shares
 from kgcore.corruptions.mixture import Mixture
-from kgcore.corruptions.sides import subject_shares
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.mixture.relations import FEWEST

@@ -1,22 +1,21 @@
 """The explanation of a probability as one HTML page, which needs no other files, and its picture."""
 
-from importlib import resources
 from typing import TYPE_CHECKING
 
-import jinja2
 import numpy as np
 
 from kgcore.prediction.curve import CalibrationCurve
 from kgcore.prediction.evidence import Histogram, Share
 from kgcore.prediction.explanation import Explanation
 from kgcore.prediction.unseen_explanation import UnseenExplanation
-from kgcore.report.page import svg
+from kgcore.report.html import html, svg
 from kgcore.report.plots import COLOURS, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+TEMPLATE = "explanation.html.j2"
 CALIBRATOR, TRUE, FALSE = COLOURS[0], COLOURS[2], COLOURS[1]
 
 
@@ -24,7 +23,7 @@ def page_of(made: Explanation | UnseenExplanation, dataset: str, model: str, run
     """Return the page of either kind of explanation. Arguments: as in `explanation_page`."""
     if isinstance(made, Explanation):
         return explanation_page(made, dataset, model, run)
-    return _render(made=made, dataset=dataset, model=model, run=run, groups={}, sides={}, figure="")
+    return html(TEMPLATE, made=made, dataset=dataset, model=model, run=run, groups={}, sides={}, figure="")
 
 
 def explanation_page(made: Explanation, dataset: str, model: str, run: str) -> str:
@@ -46,13 +45,7 @@ def explanation_page(made: Explanation, dataset: str, model: str, run: str) -> s
         f"other subjects: ? {made.predicate} {made.object}": (made.subject, made.subjects),
     }
     drawn = figure and svg(figure)
-    return _render(made=made, dataset=dataset, model=model, run=run, groups=groups, sides=sides, figure=drawn)
-
-
-def _render(**values: object) -> str:
-    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    template = resources.files(__package__).joinpath("explanation.html.j2").read_text(encoding="utf-8")
-    return environment.from_string(template).render(**values)
+    return html(TEMPLATE, made=made, dataset=dataset, model=model, run=run, groups=groups, sides=sides, figure=drawn)
 
 
 def explanation_figure(made: Explanation) -> "Figure | None":

@@ -6,11 +6,12 @@ import numpy as np
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
-from kgcore.arrays import Triples, sorted_distinct
+from kgcore.arrays import Floats, Ints, Probabilities, Triples, sorted_distinct
 from kgcore.datasets.twins import Families, Repeat, repeats_of, units_of
-from kgcore.graph import KnowledgeGraph
+from kgcore.graph import KnowledgeGraph, Split
 
 MANY = 1.5  # a predicate is 1-to-n if a subject has this many objects on average (Bordes et al. 2013, section 4.3)
+BINS = 10
 
 
 @dataclass(frozen=True)
@@ -145,3 +146,78 @@ def _leaking(graph: KnowledgeGraph, repeats: list[Repeat]) -> int:
         s, o = (test[rows, end] for end in ((2, 0) if one.inverse else (0, 2)))
         leaks[rows] |= index.contains(np.stack([s, np.full_like(s, one.other), o], axis=1))
     return int(leaks.sum())
+
+
+@dataclass(frozen=True)
+class PredicateConfidences:
+    """The confidences of the training triples of a predicate. `zeros` and `ones` are the shares of exactly 0 and 1."""
+
+    name: str
+    facts: int
+    mean: float
+    deviation: float
+    zeros: float
+    ones: float
+
+
+@dataclass(frozen=True)
+class Confidences:
+    """The confidences of the training triples, all in [0, 1].
+
+    shares       share of the triples in each of BINS bins of equal width
+    quantiles    the 10 %, 50 % and 90 % quantiles
+    values       number of distinct values
+    zeros, ones  shares of exactly 0 and 1
+    predicates   largest first
+    constant     mean squared error of the mean confidence of train on the true triples of test
+    by_relation  the same for the mean of each predicate
+    """
+
+    shares: tuple[float, ...]
+    quantiles: tuple[float, float, float]
+    values: int
+    zeros: float
+    ones: float
+    predicates: tuple[PredicateConfidences, ...]
+    constant: float
+    by_relation: float
+
+
+def confidences_of(graph: KnowledgeGraph) -> Confidences | None:
+    """Measure the confidences of a graph. None: its training triples have none."""
+    own = graph.train.confidences
+    if own is None:
+        return None
+    predicates, size = graph.train.triples[:, 1], len(graph.predicates)
+    counts = np.bincount(predicates, minlength=size)
+    means = _means(predicates, own, counts)
+    spread = np.sqrt(np.maximum(_means(predicates, (own - means[predicates]) ** 2, counts), 0))
+    zeros, ones = (_means(predicates, (own == end).astype(np.float64), counts) for end in (0, 1))
+    rows = (
+        PredicateConfidences(graph.predicates[p], int(counts[p]), *(float(c[p]) for c in (means, spread, zeros, ones)))
+        for p in np.argsort(-counts, kind="stable")
+    )
+    low, middle, high = (float(value) for value in np.quantile(own, (0.1, 0.5, 0.9)))
+    true = _true(graph.test)
+    target = true.truth
+    return Confidences(
+        shares=tuple(float(share) for share in np.histogram(own, BINS, (0, 1))[0] / len(own)),
+        quantiles=(low, middle, high),
+        values=len(np.unique(own)),
+        zeros=float((own == 0).mean()),
+        ones=float((own == 1).mean()),
+        predicates=tuple(rows),
+        constant=float(((target - own.mean()) ** 2).mean()),
+        by_relation=float(((target - means[true.triples[:, 1]]) ** 2).mean()),
+    )
+
+
+def _true(split: Split) -> Split:
+    """Return the triples of a split that are not labelled false."""
+    return split if split.confidences is not None else split.part(split.labels == 1)
+
+
+def _means(predicates: Ints, values: Probabilities, counts: Ints) -> Floats:
+    """Return the mean of the values of each predicate; 0 for a predicate without triples."""
+    means: Floats = np.bincount(predicates, values, len(counts)) / np.maximum(counts, 1)
+    return means

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kgcore.metrics.catalogue import highest_best, metric_names, ranked
+from kgcore.report.columns import first_table
 
 if TYPE_CHECKING:
     from kgcore.evaluation.evaluate import Measured
@@ -131,3 +132,17 @@ def _grouped(rows: list[Row]) -> tuple[Row, ...]:
 
 def _pairs(ends: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
     return {name: (low, high) for name, (low, high) in ends.items()}
+
+
+def markdown(results: Results, runs: Mapping[str, str]) -> str:
+    """Return the first table of a report in Markdown, and below it the run id of every stage.
+
+    runs  stage -> its MLflow run id
+    """
+    columns = first_table(results.confidences)
+    lines = ["| negatives | calibrator | " + " | ".join(columns) + " |", "|---|---|" + "---|" * len(columns)]
+    lines += [
+        f"| {row.negatives or 'none'} | {row.calibrator} | {' | '.join(row.texts(columns))} |" for row in results.rows
+    ]
+    lines += ["", "Stages: " + ", ".join(f"{stage} `{run_id}`" for stage, run_id in runs.items())]
+    return "\n".join(lines)

@@ -5,7 +5,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from kgcore.evaluation.by_relation import RelationReliability
-from kgcore.report.page import render, svg
+from kgcore.report.html import svg
+from kgcore.report.page import render
 from kgcore.report.results import Results
 
 if TYPE_CHECKING:

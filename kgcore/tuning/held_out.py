@@ -9,9 +9,8 @@ from kgcore.calibration.balance import base_rate_weights, both_labels
 from kgcore.calibration.isotonic import Isotonic
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, soft_sample, synthetic_sample
 from kgcore.config import CorruptConfig
-from kgcore.corruptions.base import corrupt
+from kgcore.corruptions.base import corrupt, subject_shares
 from kgcore.corruptions.mixture import Mixture
-from kgcore.corruptions.sides import subject_shares
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
 

@@ -9,13 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from kgcore.audit.facts import AuditedFacts
-from kgcore.audit.labels import read_labelled, to_label
-from kgcore.audit.likelihood import likelihood_ratios
+from kgcore.audit.likelihood import AuditedFacts, likelihood_ratios, score_rows
 from kgcore.audit.plan import plan_audit
-from kgcore.audit.row_scores import score_rows
-from kgcore.audit.sample import draw_sample, sampled_share, stratify
-from kgcore.audit.share import Share
+from kgcore.audit.sample import Share, draw_sample, read_labelled, sampled_share, stratify, to_label
 from kgcore.calibration.shift import check_base_rate
 from kgcore.config import AuditConfig, PipelineConfigs
 from kgcore.datasets.base import find_dataset

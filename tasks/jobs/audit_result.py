@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from kgcore.audit.share import Share
+from kgcore.audit.sample import Share
 from kgcore.metrics.reliability import wilson
 
 ESTIMATED, LABELLED, STATED = "estimated", "labelled", "stated"  # where a share of wrong facts comes from

@@ -14,9 +14,8 @@ from filelock import FileLock
 from kgcore import storage
 from kgcore.config import WatchConfig
 from kgcore.datasets.base import md5_of
-from kgcore.datasets.label_halves import for_exam
-from kgcore.datasets.labels import read_labels
-from kgcore.datasets.unknown_names import describe_unknown_names, examples_of_unknown_names
+from kgcore.datasets.labels import for_exam, read_labels
+from kgcore.datasets.prepare import describe_unknown_names, examples_of_unknown_names
 from kgcore.errors import InputError
 from kgcore.evaluation.predictions import Predictions
 from kgcore.monitoring.drift import Check, Origin, check, find_evidence

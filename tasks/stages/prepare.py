@@ -52,10 +52,8 @@ def _body(run: StageRun, config: PrepareConfig) -> None:
 
 def _log_report(run: StageRun, prepared: "Prepared", split: str) -> None:
     """Save the data report, and log what needs attention."""
-    from kgcore.report.graph_confidences import confidence_findings, confidences_of
-    from kgcore.report.graph_findings import findings
-    from kgcore.report.graph_page import graph_page
-    from kgcore.report.graph_shape import shape_of
+    from kgcore.report.graph_findings import confidence_findings, findings, graph_page
+    from kgcore.report.graph_shape import confidences_of, shape_of
 
     graph = prepared.graph
     shape = shape_of(graph)
@@ -71,7 +69,7 @@ def _code(config: PrepareConfig) -> list[str]:
     from kgcore.datasets.read import format_modules
 
     spec = find_dataset(config.dataset)
-    code = ["kgcore.datasets.prepare", "kgcore.datasets.fetch", "kgcore.report.graph_page", *format_modules(spec)]
+    code = ["kgcore.datasets.prepare", "kgcore.datasets.fetch", "kgcore.report.graph_findings", *format_modules(spec)]
     return code if spec.folder else [*code, DATASETS.module(config.dataset)]
 
 
@@ -120,8 +118,7 @@ def add_labels(
 
     Raises InputError if the file cannot be read, or if none of its triples can be used.
     """
-    from kgcore.datasets.label_halves import for_exam
-    from kgcore.datasets.labels import read_labels, with_labels
+    from kgcore.datasets.labels import for_exam, read_labels, with_labels
     from kgcore.datasets.prepare import Prepared
 
     data = StageRef("prepare", original_data(open_store(), data.run_id))
@@ -144,7 +141,7 @@ def add_labels(
         _log_prepared(run, Prepared(prepared.graph, counts), labels.name)
         run.tag(RunTags(labels=labels.name))
 
-    code = ("kgcore.datasets.labels", "kgcore.datasets.label_halves")
+    code = ("kgcore.datasets.labels",)
     return run_stage("prepare", config, (data,), code, body, context, identity)
 
 
@@ -177,7 +174,7 @@ def leave_out(data: StageRef, number: int, config: AuditConfig, context: Context
 
 def _log_labels(file: str, prepared: "Prepared") -> None:
     """Log how many labelled triples a file has, how many are used, and why the others are not."""
-    from kgcore.datasets.unknown_names import describe_unknown_names
+    from kgcore.datasets.prepare import describe_unknown_names
 
     counts = prepared.counts
     words = {"not_held_out": "in train or test", "used": "used", "known": "in valid with the same label"}
@@ -189,7 +186,7 @@ def _log_labels(file: str, prepared: "Prepared") -> None:
 
 def _log_dropped(prepared: "Prepared") -> None:
     """Log how many rows of each split are dropped, and why."""
-    from kgcore.datasets.unknown_names import describe_unknown_names
+    from kgcore.datasets.prepare import describe_unknown_names
 
     counts = prepared.counts
     for split in SPLITS:

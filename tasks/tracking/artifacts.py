@@ -81,13 +81,13 @@ def _write_disagreement(path: Path, found: "tuple[Triples, dict[str, Floats]]") 
 
 
 def _read_exam(path: Path) -> "Exam":
-    from kgcore.monitoring.exam_file import read_exam
+    from kgcore.monitoring.exam import read_exam
 
     return read_exam(path)
 
 
 def _write_exam(path: Path, exam: "Exam") -> None:
-    from kgcore.monitoring.exam_file import write_exam
+    from kgcore.monitoring.exam import write_exam
 
     write_exam(path, exam)
 

@@ -8,7 +8,7 @@ from kgcore.arrays import Ints
 from kgcore.config.split import SplitRule
 from kgcore.datasets.base import find_dataset
 from kgcore.datasets.draw import Draw
-from kgcore.datasets.draw_values import Values
+from kgcore.datasets.draw_rules import Values
 from kgcore.datasets.prepare import Prepared, prepare
 from kgcore.datasets.twins import Families, repeats_of
 

@@ -12,10 +12,22 @@ from kgcore.calibration.sample import CalibrationSample, ground_truth_sample
 from kgcore.config import WatchConfig
 from kgcore.errors import InputError
 from kgcore.metrics.bootstrap import Estimate
-from kgcore.monitoring.drift import SCORES_SHARE, Check, Origin, check, corrected, find_evidence
-from kgcore.monitoring.findings import LABEL, NONE, REFIT, SHIFT, Evidence, report
+from kgcore.monitoring.drift import (
+    LABEL,
+    NONE,
+    REFIT,
+    SCORES_SHARE,
+    SHIFT,
+    Check,
+    Evidence,
+    Origin,
+    check,
+    corrected,
+    find_evidence,
+    report,
+    stability,
+)
 from kgcore.monitoring.moves import moves
-from kgcore.monitoring.stability import stability
 from kgcore.monitoring.two_samples import NewTriples
 from tests.core.monitoring_samples import drawn, ground_truth, synthetic
 from tests.docs.scripts import script
@@ -36,7 +48,7 @@ def checked(rng: np.random.Generator, scores: np.ndarray, labels: np.ndarray, nu
 
 
 def test_the_stability_index_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kgcore.monitoring.stability.BINS", 2)
+    monkeypatch.setattr("kgcore.monitoring.drift.BINS", 2)
     reference, scores = np.arange(100.0), np.arange(50.0, 100.0)
     found = stability(reference, scores)  # the bin edge is 49: the counts are 50 and 50, against 0 and 50
     e, a = np.array([50.5, 50.5]) / 101, np.array([0.5, 50.5]) / 51

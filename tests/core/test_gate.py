@@ -9,9 +9,8 @@ from kgcore.arrays import Ints, Labels, Weights
 from kgcore.config import GateConfig
 from kgcore.metrics.bootstrap import bootstrap
 from kgcore.monitoring import paired
-from kgcore.monitoring.gate import gate
+from kgcore.monitoring.gate import gate, level_of
 from kgcore.monitoring.paired import Rows, brier_gain, calibration_excess
-from kgcore.monitoring.spending import level_of
 from tests.core.monitoring_samples import labelled_triples
 from tests.core.samples import figure
 

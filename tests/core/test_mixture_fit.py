@@ -14,11 +14,10 @@ from kgcore.calibration.sample import CalibrationSample
 from kgcore.errors import FitError, InputError
 from kgcore.mixture.bins import bin_edges, count
 from kgcore.mixture.em import solve
-from kgcore.mixture.fit import MixtureOptions, fit_mixture
+from kgcore.mixture.fit import MixtureFit, MixtureOptions, fit_mixture
 from kgcore.mixture.goodness import fitness_of, simulated, statistics
 from kgcore.mixture.interval import Profile
 from kgcore.mixture.relations import fit_relations, shrink
-from kgcore.mixture.result import MixtureFit
 from kgcore.mixture.samples import LabelledCandidates, MixtureData, ScoreSample
 from tests.core.mixtures import normal_mixture
 

@@ -6,9 +6,14 @@ from scipy.stats import beta, binomtest, chi2
 
 from kgcore.mixture.bins import Counts, bin_edges, count
 from kgcore.mixture.em import solve
-from kgcore.mixture.interval import base_rate_interval
-from kgcore.mixture.level import interval_level, needed, p_values
-from kgcore.mixture.strength import conditional_p_value, flat_likelihood
+from kgcore.mixture.interval import (
+    base_rate_interval,
+    conditional_p_value,
+    flat_likelihood,
+    interval_level,
+    needed,
+    p_values,
+)
 from tests.core.mixtures import normal_mixture
 
 FLAT = {"means": (-1.0, 0.95), "shares": (0.0, 1.0)}

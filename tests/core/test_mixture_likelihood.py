@@ -5,8 +5,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import softmax
 
-from kgcore.mixture.bins import Counts, bin_edges, count, number_of_bins, smoothed
-from kgcore.mixture.clusters import design_effect
+from kgcore.mixture.bins import Counts, bin_edges, count, design_effect, number_of_bins, smoothed
 from kgcore.mixture.em import Solution, log_likelihood, solve
 from kgcore.mixture.interval import base_rate_interval
 from kgcore.mixture.samples import MixtureData, ScoreSample

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kgcore.config.split import SplitRule
 from kgcore.datasets.draw import Draw, draw_splits
-from kgcore.datasets.draw_values import Values
+from kgcore.datasets.draw_rules import Values
 from kgcore.datasets.twins import Families, Repeat
 from kgcore.report.graph_shape import shape_of
 from tests.core.split_graphs import (

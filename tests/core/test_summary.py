@@ -15,7 +15,8 @@ from kgcore.evaluation.evaluate import evaluate, with_ends
 from kgcore.metrics.catalogue import every_metric, highest_best, ranked
 from kgcore.report.columns import title
 from kgcore.report.data import count_title, shown_settings
-from kgcore.report.page import coded, page
+from kgcore.report.html import coded
+from kgcore.report.page import page
 from kgcore.report.results import Results, Row
 from kgcore.report.summary import PipelineSummary, Summary
 from tests.core.judged import AUDITS, predictions

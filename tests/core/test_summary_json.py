@@ -9,10 +9,8 @@ from kgcore.ensembles.disagreement import Disputed
 from kgcore.evaluation.by_relation import reliability_by_relation
 from kgcore.evaluation.decisions import RelationDecisions, ThresholdResult
 from kgcore.evaluation.evaluate import evaluate
-from kgcore.report.ensemble_summary import EnsembleSummary, MemberSummary, PooledSummary
-from kgcore.report.ensembles import ensemble_markdown
-from kgcore.report.markdown import markdown
-from kgcore.report.results import Results, Row
+from kgcore.report.ensemble_summary import EnsembleSummary, MemberSummary, PooledSummary, ensemble_markdown
+from kgcore.report.results import Results, Row, markdown
 from kgcore.report.summary import PipelineSummary, Summary, summarise_relations
 from tests.core.judged import FAST, predictions
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kgcore.datasets.base import Counts, DatasetSpec, SplitFile
-from kgcore.datasets.genealogy import write_genealogy
+from kgcore.datasets.family import write_genealogy
 from kgcore.registries import DATASETS
 
 PEOPLE = 200

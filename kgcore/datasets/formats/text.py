@@ -9,10 +9,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.csv
 
-from kgcore.datasets.formats.base import COLUMNS, Block, Source
+from kgcore.datasets.formats.base import COLUMNS, Block, Format, Source
 from kgcore.datasets.formats.columns import Columns, find_columns
 from kgcore.datasets.formats.files import open_packed
 from kgcore.errors import InputError
+from kgcore.registries import FORMATS
 
 BLOCK_BYTES = 2**24  # bytes of text per block
 MARK = b"\xef\xbb\xbf"  # the byte order mark, which spreadsheets write
@@ -148,3 +149,9 @@ def _parse(
     except pa.ArrowInvalid as error:
         raise InputError(f"{path}, in the lines from {line}, cannot be read as {style.word} text: {error}") from error
     return table, [(line + row.number - 1, row.actual_columns) for row in refused]
+
+
+FORMATS.add("csv", Format("comma-separated text", (".csv",), partial(read_text, style=COMMAS)))
+
+
+FORMATS.add("tsv", Format("tab-separated text", (".tsv", ".txt"), partial(read_text, style=TABS)))
