@@ -16,11 +16,12 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
 from kgcore.arrays import Bools, Floats, Ints, Probabilities, Scores
 from kgcore.audit.plan import KEPT, AuditPlan
-from kgcore.audit.sample import Share, largest_share
+from kgcore.audit.sample import largest_share
 from kgcore.calibration.band import Band
 from kgcore.calibration.beta import Beta
 from kgcore.calibration.sample import ground_truth_sample
 from kgcore.errors import InputError
+from kgcore.metrics.bootstrap import Estimate
 
 if TYPE_CHECKING:
     from kgcore.models.trained import TrainedModel
@@ -170,7 +171,7 @@ class AuditedFacts:
     scores: RowScores
     ratios: Ratios
 
-    def largest_share(self) -> Share:
+    def largest_share(self) -> Estimate:
         """Return the largest share of wrong facts that the scores allow: see `largest_share`."""
         return largest_share(self.ratios.value, self.plan.planted)
 

@@ -12,6 +12,7 @@ from kgcore.arrays import Bools, Floats, Ints, Probabilities
 from kgcore.datasets.formats.base import COLUMNS
 from kgcore.errors import FitError, InputError, raise_faults
 from kgcore.graph import KnowledgeGraph
+from kgcore.metrics.bootstrap import Estimate
 from kgcore.prediction.candidates import read_candidates
 
 CONFIDENCE = 0.95
@@ -23,16 +24,7 @@ LABEL, STRATUM, FACTS = "label", "stratum", "stratum_facts"
 _NEEDED = (*COLUMNS, LABEL, STRATUM, FACTS)
 
 
-@dataclass(frozen=True)
-class Share:
-    """A share of wrong facts and its confidence interval, each in [0, 1]."""
-
-    value: float
-    low: float
-    high: float
-
-
-def largest_share(ratios: Floats, planted: Bools) -> Share:
+def largest_share(ratios: Floats, planted: Bools) -> Estimate:
     """Estimate the largest share w of wrong facts that the scores allow.
 
     ratios   (N,) likelihood ratio of each row: see `Ratios`
@@ -55,7 +47,7 @@ def largest_share(ratios: Floats, planted: Bools) -> Share:
     if not planted.any() or planted.all():
         raise FitError("a share of wrong facts needs planted errors and training facts")
     errors, facts = np.sort(ratios[planted]), np.sort(ratios[~planted])
-    best, z = Share(1.0, 0.0, 1.0), norm.ppf(1 - (1 - CONFIDENCE) / len(TAILS))
+    best, z = Estimate(1.0, 0.0, 1.0), norm.ppf(1 - (1 - CONFIDENCE) / len(TAILS))
     for tail in TAILS:
         t = errors[len(errors) - max(1, round(tail * len(errors)))]
         a, b = len(facts) - np.searchsorted(facts, t), len(errors) - np.searchsorted(errors, t)
@@ -63,7 +55,7 @@ def largest_share(ratios: Floats, planted: Bools) -> Share:
         spread = np.sqrt(1 / (a + 0.5) - 1 / (len(facts) + 0.5) + 1 / (b + 0.5) - 1 / (len(errors) + 0.5))
         high = float(S / P * np.exp(z * spread))
         if high < best.high:
-            best = Share(min(a / len(facts) * len(errors) / b, 1.0), 0.0, high)
+            best = Estimate(min(a / len(facts) * len(errors) / b, 1.0), 0.0, high)
     return best
 
 
@@ -141,7 +133,7 @@ def draw_sample(strata: Strata, labels: int, rng: np.random.Generator) -> Ints:
     return shuffled
 
 
-def sampled_share(strata: Ints, counts: Ints, wrong: Bools) -> Share:
+def sampled_share(strata: Ints, counts: Ints, wrong: Bools) -> Estimate:
     """Estimate the share of wrong facts from the labels of a stratified sample.
 
     strata  (m,) the stratum of each labelled fact, 0 to H - 1
@@ -173,7 +165,7 @@ def sampled_share(strata: Ints, counts: Ints, wrong: Bools) -> Share:
     share, weight = x / n, counts / counts.sum() * np.sqrt((counts - n) / np.maximum(counts - 1, 1))
     value = float(counts @ share / counts.sum())
     below, above = (float(np.sqrt(((weight * gap) ** 2).sum())) for gap in (share - low, high - share))
-    return Share(value, max(value - below, 0.0), min(value + above, 1.0))
+    return Estimate(value, max(value - below, 0.0), min(value + above, 1.0))
 
 
 def _limits(x: Floats, n: Ints) -> tuple[Floats, Floats]:

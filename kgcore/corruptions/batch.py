@@ -10,7 +10,7 @@ from kgcore.registries import STRATEGIES
 
 
 @STRATEGIES.register("batch")
-class Batch(Strategy):
+class InBatch(Strategy):
     """A strategy whose candidates are the subjects and objects of the triples that are corrupted in the same draw.
 
     All candidates except the triple's own entity have equal probability. If there is no other candidate, the draw is

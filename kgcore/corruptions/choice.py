@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 BLOCK = 200_000  # at most this many candidates are rated at once, to bound the memory
 
 
-class Choice(Strategy):
+class RatedStrategy(Strategy):
     """A strategy that lets another strategy draw `candidates` entities, and keeps the one with the highest rating.
 
     A rating of -inf excludes a candidate. If all are excluded, the draw is uniform. Ratings that need a model use that

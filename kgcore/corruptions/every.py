@@ -84,7 +84,7 @@ def _hits(blocks: list["CorruptionBlock"], totals: Floats, positives: Triples, s
 
 
 @dataclass(frozen=True)
-class Rows:
+class ChosenCorruptions:
     """Corruptions of positives: triples (m, 3), the rows of the positives (m,), ascending, and the probabilities (m,).
 
     chances  the probabilities of side and entity
@@ -96,10 +96,10 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class CorruptionBlock(Rows):
+class CorruptionBlock(ChosenCorruptions):
     """All corruptions of a few positives. `facts` are those that were left out, because they are known facts."""
 
-    facts: Rows
+    facts: ChosenCorruptions
 
 
 def estimated_number(positives: Triples, strategy: Strategy, shares: Floats) -> float | None:
@@ -130,7 +130,7 @@ def blocks_of_all(
         triples, source, chances = made
         source = source + start
         new = np.ones(len(triples), dtype=bool) if known is None else ~known.contains(triples)
-        facts = Rows(triples[~new], source[~new], chances[~new])
+        facts = ChosenCorruptions(triples[~new], source[~new], chances[~new])
         yield CorruptionBlock(triples[new], source[new], chances[new], facts)
 
 

@@ -1,6 +1,6 @@
 """CoDEx-S and CoDEx-M: parts of Wikidata with hard negatives, which people labelled as false."""
 
-from kgcore.datasets.base import Counts, DatasetSpec, SplitFile
+from kgcore.datasets.base import DatasetSpec, ExpectedCounts, SplitFile
 from kgcore.registries import DATASETS
 
 DATASETS.add(
@@ -19,7 +19,7 @@ DATASETS.add(
             "test": SplitFile("codex-m/test.txt", ("7186374c5ca7075d268ccf316927041d",)),
             "test_negatives": SplitFile("codex-m/test_negatives.txt", ("2dc6755e9cc54145e782480c5bb2ef44",)),
         },
-        counts=Counts(train_rows=185_584),
+        counts=ExpectedCounts(train_rows=185_584),
     ),
 )
 
@@ -40,6 +40,6 @@ DATASETS.add(
             "test": SplitFile("codex-s/test.txt", ("3b579e19cc094b3c6dc2b7c57df372c6",)),
             "test_negatives": SplitFile("codex-s/test_negatives.txt", ("4bd8c95f65e7869b2f81608785b0f832",)),
         },
-        counts=Counts(train_rows=32_888),
+        counts=ExpectedCounts(train_rows=32_888),
     ),
 )

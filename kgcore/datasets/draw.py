@@ -26,7 +26,7 @@ FEWEST = 10  # true triples with known names that valid and test need, unless th
 
 
 @dataclass(frozen=True)
-class Draw:
+class SplitDraw:
     """How to draw the splits.
 
     valid_share, test_share  shares of the true triples that go to valid and to test, above 0; their sum is below 1
@@ -55,7 +55,7 @@ class Drawn:
     detail: str = ""
 
 
-def draw_splits(rows: Ints, draw: Draw, predicates: Sequence[str] = (), values: Values | None = None) -> Drawn:
+def draw_splits(rows: Ints, draw: SplitDraw, predicates: Sequence[str] = (), values: Values | None = None) -> Drawn:
     """Divide the rows among train, valid and test.
 
     rows        (n, 4) distinct rows in sorted order: subject, predicate, object, label (1 / 0). The order of a file's

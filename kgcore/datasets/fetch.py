@@ -17,7 +17,7 @@ from kgcore.datasets.base import DatasetSpec, md5_of
 from kgcore.errors import InputError, raise_faults
 
 
-class Progress(Protocol):
+class DownloadProgress(Protocol):
     """A progress bar with tqdm's interface, which pooch expects."""
 
     total: int
@@ -33,7 +33,7 @@ def fetch(
     mirror: str | None = None,
     size: int = 0,
     seed: int = 0,
-    progress: Callable[[str], Progress] | None = None,
+    progress: Callable[[str], DownloadProgress] | None = None,
 ) -> Path:
     """Return the folder with the verified files of a data set. Download and unpack, or generate, missing files.
 
@@ -88,7 +88,7 @@ class _AbsentError(InputError):
 
 
 def _collect(
-    spec: DatasetSpec, mirror: str | None, work: Path, files: Path, progress: Callable[[str], Progress] | None
+    spec: DatasetSpec, mirror: str | None, work: Path, files: Path, progress: Callable[[str], DownloadProgress] | None
 ) -> dict[str, Path | str]:
     """Copy the data set's files into the folder `files` without verification. Return path -> source of each file.
 
@@ -126,7 +126,7 @@ def _obtain_archive(
     place: Path | str,
     missing: list[str],
     work: Path,
-    progress: Callable[[str], Progress] | None,
+    progress: Callable[[str], DownloadProgress] | None,
 ) -> Path:
     """Return the path of the first archive that the mirror has, or of the downloaded public archive.
 
@@ -190,7 +190,7 @@ def _inside(place: Path | str, name: str) -> Path | str:
     return place / name if isinstance(place, Path) else f"{place.rstrip('/')}/{name}"
 
 
-def _obtain(name: str, source: Path | str, into: Path, progress: Callable[[str], Progress] | None) -> Path:
+def _obtain(name: str, source: Path | str, into: Path, progress: Callable[[str], DownloadProgress] | None) -> Path:
     """Return the path of the file in a mirror folder, or download it from the URL into the folder `into`."""
     if isinstance(source, Path):
         if not source.is_file():

@@ -9,10 +9,10 @@ import pandas as pd
 
 from kgcore.arrays import Bools, Floats, Ints, sorted_distinct
 from kgcore.datasets.base import DatasetSpec
-from kgcore.datasets.draw import Draw, draw_splits
+from kgcore.datasets.draw import SplitDraw, draw_splits
 from kgcore.datasets.draw_rules import Values
 from kgcore.datasets.read import Read, read_files
-from kgcore.datasets.unseen import Unseen, unseen_rows
+from kgcore.datasets.unseen import UnseenRows, unseen_rows
 from kgcore.errors import InputError, raise_faults
 from kgcore.graph import SPLITS, KnowledgeGraph, Split, TripleIndex
 
@@ -105,12 +105,12 @@ class Prepared:
     graph: KnowledgeGraph
     counts: dict[str, int]
     unknown: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    unseen: Unseen | None = None
+    unseen: UnseenRows | None = None
     drawn: str = ""
 
 
 def prepare(
-    spec: DatasetSpec, folder: Path, columns: tuple[str, ...] = (), draw: Draw = Draw(), confidence: str = ""
+    spec: DatasetSpec, folder: Path, columns: tuple[str, ...] = (), draw: SplitDraw = SplitDraw(), confidence: str = ""
 ) -> Prepared:
     """Read and validate the data set in `folder`, and replace its names by numbers.
 
@@ -165,7 +165,7 @@ def prepare(
     return Prepared(graph, counts, unknown, unseen, detail)
 
 
-def _drawn(read: Read, sizes: tuple[int, int], draw: Draw, counts: dict[str, int]) -> tuple[dict[str, Ints], str]:
+def _drawn(read: Read, sizes: tuple[int, int], draw: SplitDraw, counts: dict[str, int]) -> tuple[dict[str, Ints], str]:
     """Return split -> rows of a data set with only training triples, and a sentence about them.
 
     The function adds to `counts` and empties `read`. A large graph is in memory once, not twice.

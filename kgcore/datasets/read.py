@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from kgcore.arrays import Floats, Ints
 from kgcore.config.split import GROUP, TIME, SplitRule
 from kgcore.datasets.base import DatasetSpec
-from kgcore.datasets.formats.base import COLUMNS, CONFIDENCE, LABEL, Block, Source
+from kgcore.datasets.formats.base import COLUMNS, CONFIDENCE, LABEL, Block, TriplesFile
 from kgcore.datasets.formats.columns import MEANING
 from kgcore.datasets.formats.files import format_name, format_of, read_blocks
 from kgcore.errors import InputError, raise_faults
@@ -55,7 +55,7 @@ class Numbering:
 
 
 @dataclass
-class Rows:
+class SplitRows:
     """The rows of a split as numbers, in the order of its files.
 
     labelled  whether the files have labels; None before the first block
@@ -154,7 +154,7 @@ class Read:
     """
 
     rows: dict[str, Ints]
-    places: dict[str, Rows]
+    places: dict[str, SplitRows]
     entities: list[str]
     predicates: list[str]
     confidences: Floats | None = None
@@ -176,14 +176,14 @@ def read_files(
 ) -> Read:
     """Read all files of the data set in `folder`.
 
-    columns, confidence  the settings `columns` and `confidence`: see `Source`
+    columns, confidence  the settings `columns` and `confidence`: see `TriplesFile`
     rule                 how the splits are drawn: the column of times or groups is read, too
 
     Raises InputError that lists the faults of all files, if there are any.
     """
     entities, predicates = Numbering(), Numbering()
     read = _reader(spec, folder)
-    found: dict[str, Rows] = {}
+    found: dict[str, SplitRows] = {}
     faults: list[str] = []
     for role, file in spec.files.items():
         split = role.partition("+")[0]
@@ -192,8 +192,8 @@ def read_files(
         held_out = split in SPLITS[1:] and f"{split}_negatives" not in spec.files
         path, labelled = folder / file.path, _labelled(spec, held_out)
         times, groups = (rule.column if rule.kind == kind else "" for kind in (TIME, GROUP))
-        source = Source(path, columns, labelled, held_out, False, confidence, times, groups)
-        rows = found.setdefault(split, Rows())
+        source = TriplesFile(path, columns, labelled, held_out, False, confidence, times, groups)
+        rows = found.setdefault(split, SplitRows())
         try:
             faults += _add(rows, read(source), source, entities, predicates, spec.layout)
         except InputError as error:
@@ -208,7 +208,7 @@ def read_files(
     return read_all
 
 
-def _number_confidences(numbered: dict[str, Ints], found: dict[str, Rows]) -> Floats:
+def _number_confidences(numbered: dict[str, Ints], found: dict[str, SplitRows]) -> Floats:
     """Add the position of its confidence to each row of `numbered`. Return the distinct confidences, increasing."""
     own = {role: rows.confidences for role, rows in found.items()}
     values: Floats = np.unique(np.concatenate([part for part in own.values() if part is not None]))
@@ -233,7 +233,7 @@ def read_table(path: Path, labelled: bool) -> pd.DataFrame:
     """
     from kgcore.datasets.schema import validate
 
-    source, unit = Source(path, labelled=labelled), format_of(path).unit
+    source, unit = TriplesFile(path, labelled=labelled), format_of(path).unit
     blocks = list(read_blocks(source))
     frame = triples_frame(blocks, (*COLUMNS, LABEL) if labelled else COLUMNS)
     raise_faults([fault for block in blocks for fault in block.faults] + validate(frame, path, unit))
@@ -247,7 +247,7 @@ def _labelled(spec: DatasetSpec, held_out: bool) -> bool | None:
     return bool(spec.labelled) and held_out
 
 
-def _reader(spec: DatasetSpec, folder: Path) -> Callable[[Source], Iterator[Block]]:
+def _reader(spec: DatasetSpec, folder: Path) -> Callable[[TriplesFile], Iterator[Block]]:
     """Return the function that yields the blocks of a file of triples."""
     if not set(VOCABULARIES) <= set(spec.files):
         return read_blocks
@@ -257,7 +257,12 @@ def _reader(spec: DatasetSpec, folder: Path) -> Callable[[Source], Iterator[Bloc
 
 
 def _add(
-    rows: Rows, blocks: Iterator[Block], source: Source, entities: Numbering, predicates: Numbering, layout: str
+    rows: SplitRows,
+    blocks: Iterator[Block],
+    source: TriplesFile,
+    entities: Numbering,
+    predicates: Numbering,
+    layout: str,
 ) -> list[str]:
     """Add the blocks of a file to the rows of its split, and return the faults of the file."""
     from kgcore.datasets.schema import validate
@@ -287,7 +292,7 @@ def _unit(path: Path) -> str:
         return "line"
 
 
-def _label_faults(spec: DatasetSpec, folder: Path, found: dict[str, Rows]) -> list[str]:
+def _label_faults(spec: DatasetSpec, folder: Path, found: dict[str, SplitRows]) -> list[str]:
     """Return a fault if only one of valid and test has labels, or if the files of one split differ."""
     has = {split: found[split].labelled for split in SPLITS[1:] if split in found}
     if spec.labelled is None and len(set(has.values())) > 1:

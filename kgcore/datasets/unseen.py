@@ -15,7 +15,7 @@ from kgcore.graph import SPLITS, KnowledgeGraph, Split
 
 
 @dataclass(frozen=True)
-class Unseen:
+class UnseenRows:
     """Held-out triples with at least one entity that training lacks.
 
     names   names of these entities, sorted: names[i] has the id E + i
@@ -26,7 +26,7 @@ class Unseen:
     splits: Mapping[str, Split]
 
 
-def unseen_rows(read: Read, graph: KnowledgeGraph) -> Unseen:
+def unseen_rows(read: Read, graph: KnowledgeGraph) -> UnseenRows:
     """Return the rows of valid and test with an entity that training lacks. Predicates that it lacks are left out.
 
     read  the rows of the files that the graph was made from. Confidences of the rows are left out
@@ -46,7 +46,7 @@ def unseen_rows(read: Read, graph: KnowledgeGraph) -> Unseen:
         triples = np.c_[entities[part[:, 0]], predicates[part[:, 1]], entities[part[:, 2]], part[:, 3]]
         distinct = np.unique(triples, axis=0)
         splits[name] = Split(distinct[:, :3], distinct[:, 3].astype(np.float64))
-    return Unseen(tuple(read.entities[number] for number in new.tolist()), splits)
+    return UnseenRows(tuple(read.entities[number] for number in new.tolist()), splits)
 
 
 def _positions(names: Sequence[str], known: Sequence[str]) -> Ints:

@@ -50,7 +50,7 @@ def effective_counts(cells: Ints, groups: Ints | None, num_cells: int) -> Floats
 
 
 @dataclass(frozen=True)
-class Counts:
+class BinCounts:
     """Scores in B bins, for S problems that are solved together. J components; component 0 are the positives.
 
     candidates  (S, B) unlabelled candidates
@@ -74,17 +74,17 @@ class Counts:
         """Return the number of labels in all problems."""
         return float(self.true.sum() + self.false.sum())
 
-    def repeat(self, times: int) -> "Counts":
+    def repeat(self, times: int) -> "BinCounts":
         """Return each problem `times` times, one copy after the other."""
-        return Counts(*(np.repeat(own, times, axis=0) for own in self._arrays()))
+        return BinCounts(*(np.repeat(own, times, axis=0) for own in self._arrays()))
 
-    def without_labels(self) -> "Counts":
+    def without_labels(self) -> "BinCounts":
         """Return the same counts; the labelled candidates are counted as unlabelled ones."""
         nothing = np.zeros_like(self.true)
-        return Counts(self.candidates + self.true + self.false, self.components, nothing, nothing)
+        return BinCounts(self.candidates + self.true + self.false, self.components, nothing, nothing)
 
     @classmethod
-    def stack(cls, problems: "list[Counts]") -> "Counts":
+    def stack(cls, problems: "list[BinCounts]") -> "BinCounts":
         """Return several problems with the same J and B as one."""
         return cls(*(np.concatenate(own) for own in zip(*(p._arrays() for p in problems), strict=True)))
 
@@ -121,7 +121,7 @@ def bin_edges(data: MixtureData, bins: int) -> Floats:
     return inner
 
 
-def count(data: MixtureData, edges: Floats) -> Counts:
+def count(data: MixtureData, edges: Floats) -> BinCounts:
     """Count all samples in the bins between the edges (B - 1,): one problem. A score on an edge is above it."""
     bins = len(edges) + 1
 
@@ -134,7 +134,7 @@ def count(data: MixtureData, edges: Floats) -> Counts:
     components = smoothed(np.stack([effective(sample) for sample in data.components])[None])
     scores, labels = data.labelled.sample.scores, data.labelled.labels
     true, false = cells(scores[labels == 1]), cells(scores[labels == 0])
-    return Counts(effective(data.candidates)[None], components, true[None], false[None])
+    return BinCounts(effective(data.candidates)[None], components, true[None], false[None])
 
 
 def smoothed(components: Floats) -> Floats:

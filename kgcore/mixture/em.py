@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kgcore.arrays import Bools, Floats
-from kgcore.mixture.bins import Counts, smoothed
+from kgcore.mixture.bins import BinCounts, smoothed
 
 TOLERANCE = 1e-4  # a problem is solved when three iterations raise its log-likelihood by less than this
 MOST_ITERATIONS = 6_000
@@ -33,18 +33,18 @@ class Solution:
 
 @dataclass(frozen=True)
 class _Problems:
-    counts: Counts
+    counts: BinCounts
     alpha: Floats | None  # (S,)
     prior: Floats  # (J,) or (S, J)
 
     def part(self, rows: Bools) -> "_Problems":
         own = self.counts
-        counts = Counts(own.candidates[rows], own.components[rows], own.true[rows], own.false[rows])
+        counts = BinCounts(own.candidates[rows], own.components[rows], own.true[rows], own.false[rows])
         return _Problems(counts, None if self.alpha is None else self.alpha[rows], self.prior[rows])
 
 
 def solve(
-    counts: Counts, alpha: Floats | None = None, prior: Floats | None = None, start: Solution | None = None
+    counts: BinCounts, alpha: Floats | None = None, prior: Floats | None = None, start: Solution | None = None
 ) -> Solution:
     """Maximise the likelihood of every problem over the weights w and the densities p:
 
@@ -139,7 +139,7 @@ def _with_base_rate(weights: Floats, alpha: Floats | None) -> Floats:
     return np.concatenate([alpha[:, None], rest * ((1 - alpha) / rest.sum(axis=-1))[:, None]], axis=1)
 
 
-def log_likelihood(counts: Counts, weights: Floats, densities: Floats, prior: Floats | None = None) -> Floats:
+def log_likelihood(counts: BinCounts, weights: Floats, densities: Floats, prior: Floats | None = None) -> Floats:
     """Return the log-likelihood (S,) of `solve`, at weights (S, J) and densities (S, J, B)."""
     parts = weights[..., None] * densities
     value = (counts.candidates * _log(parts.sum(axis=1))).sum(axis=-1)
@@ -158,8 +158,8 @@ def _log(values: Floats) -> Floats:
 
 
 def simulate(
-    counts: Counts, solved: Solution, replicates: int, rng: np.random.Generator, shared: float = 0.0
-) -> Counts:
+    counts: BinCounts, solved: Solution, replicates: int, rng: np.random.Generator, shared: float = 0.0
+) -> BinCounts:
     """Draw problems from the solution of one problem (S = 1): a parametric bootstrap. The samples keep their sizes.
 
     shared  share of the positives that are also candidates, in [0, 1]. The drawn problems share as many
@@ -174,15 +174,15 @@ def simulate(
     if number - common >= 1:
         candidates = candidates + drawn_counts(number - common, others, replicates, rng)
     labelled = np.concatenate([parts[0], parts[1:].sum(axis=0)])
-    return Counts(candidates, smoothed(np.stack(rows, axis=1)), *_labels(counts, labelled, replicates, rng))
+    return BinCounts(candidates, smoothed(np.stack(rows, axis=1)), *_labels(counts, labelled, replicates, rng))
 
 
-def resample(counts: Counts, replicates: int, rng: np.random.Generator) -> Counts:
+def resample(counts: BinCounts, replicates: int, rng: np.random.Generator) -> BinCounts:
     """Draw every sample of one problem (S = 1) again from its own bins: a bootstrap."""
     candidates = drawn_counts(counts.candidates.sum(), counts.candidates[0], replicates, rng)
     rows = [drawn_counts(own.sum(), own, replicates, rng) for own in counts.components[0]]
     labelled = np.concatenate([counts.true[0], counts.false[0]])
-    return Counts(candidates, smoothed(np.stack(rows, axis=1)), *_labels(counts, labelled, replicates, rng))
+    return BinCounts(candidates, smoothed(np.stack(rows, axis=1)), *_labels(counts, labelled, replicates, rng))
 
 
 def drawn_counts(size: float, shares: Floats, replicates: int, rng: np.random.Generator) -> Floats:
@@ -193,7 +193,7 @@ def drawn_counts(size: float, shares: Floats, replicates: int, rng: np.random.Ge
     return scaled
 
 
-def _labels(counts: Counts, shares: Floats, replicates: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+def _labels(counts: BinCounts, shares: Floats, replicates: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
     """Draw the candidates labelled as true and as false (replicates, B). `shares` (2B,) has those of both."""
     if not counts.labels:
         nothing = np.zeros((replicates, counts.true.shape[-1]))

@@ -7,7 +7,7 @@ import numpy as np
 
 from kgcore.arrays import Floats
 from kgcore.errors import InputError
-from kgcore.mixture.bins import Counts, bin_edges, count, number_of_bins
+from kgcore.mixture.bins import BinCounts, bin_edges, count, number_of_bins
 from kgcore.mixture.em import Solution, resample, solve
 from kgcore.mixture.goodness import Fitness, fitness_of, simulated
 from kgcore.mixture.interval import base_rate_interval, interval_level
@@ -22,7 +22,7 @@ SMALLEST_SHARE = 1e-4  # a strategy with a smaller share of the mistakes gets th
 
 
 @dataclass(frozen=True)
-class Shape:
+class ScoreShape:
     """The distribution of the candidates' scores, and its parts. Each part has the shares of B bins.
 
     edges       (B - 1,) ascending scores between the bins
@@ -60,7 +60,7 @@ class MixtureFit:
     estimated: Rate
     shares: dict[str, Rate]
     fit: Fitness
-    shape: Shape
+    shape: ScoreShape
     candidates: int
     labels: int
     width: float
@@ -124,7 +124,7 @@ class MixtureFit:
             "estimated": Rate(**data["estimated"]),
             "shares": {name: Rate(**own) for name, own in data["shares"].items()},
             "fit": Fitness(**data["fit"]),
-            "shape": Shape(tuple(shape["edges"]), tuple(shape["candidates"]), parts),
+            "shape": ScoreShape(tuple(shape["edges"]), tuple(shape["candidates"]), parts),
         }
         return cls(**(data | nested))
 
@@ -205,7 +205,7 @@ def fit_mixture(data: MixtureData, options: MixtureOptions, rng: np.random.Gener
 
 
 def _share_limits(
-    counts: Counts, best: Solution, stated: float | None, options: MixtureOptions, rng: np.random.Generator
+    counts: BinCounts, best: Solution, stated: float | None, options: MixtureOptions, rng: np.random.Generator
 ) -> list[tuple[float, float]]:
     """Return percentile bootstrap limits of each strategy's share of the mistakes."""
     drawn = resample(counts, options.replicates, rng)
@@ -226,14 +226,14 @@ def _cleaned(weights: Floats) -> Floats:
     return cleaned
 
 
-def _shape(edges: Floats, counts: Counts, best: Solution, names: tuple[str, ...]) -> Shape:
+def _shape(edges: Floats, counts: BinCounts, best: Solution, names: tuple[str, ...]) -> ScoreShape:
     observed = counts.candidates[0] / counts.candidates[0].sum()
     parts = best.weights[0][:, None] * best.densities[0]
     named = {name: tuple(own.tolist()) for name, own in zip((POSITIVES, *names), parts, strict=True)}
-    return Shape(tuple(edges.tolist()), tuple(observed.tolist()), named)
+    return ScoreShape(tuple(edges.tolist()), tuple(observed.tolist()), named)
 
 
-def _with_remainder(shape: Shape, rest: Remainder, base_rate: float, share: float) -> Shape:
+def _with_remainder(shape: ScoreShape, rest: Remainder, base_rate: float, share: float) -> ScoreShape:
     """Return the shape in which the remainder has a share of the mistakes, and the strategies have the others."""
     bins = np.searchsorted(np.array(shape.edges), rest.sample.scores, side="right")
     weights = np.bincount(bins, rest.weights, len(shape.candidates))
@@ -242,4 +242,4 @@ def _with_remainder(shape: Shape, rest: Remainder, base_rate: float, share: floa
         for name, own in shape.parts.items()
     }
     scale = (1 - base_rate) * share / weights.sum()
-    return Shape(shape.edges, shape.candidates, parts | {REMAINDER: tuple((scale * weights).tolist())})
+    return ScoreShape(shape.edges, shape.candidates, parts | {REMAINDER: tuple((scale * weights).tolist())})

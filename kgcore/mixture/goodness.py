@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kgcore.arrays import Floats
-from kgcore.mixture.bins import Counts
+from kgcore.mixture.bins import BinCounts
 from kgcore.mixture.em import Solution, simulate, solve
 
 
@@ -31,14 +31,14 @@ class Simulation:
     drawn, again    the drawn problems and their solutions (S = replicates)
     """
 
-    counts: Counts
+    counts: BinCounts
     solved: Solution
-    drawn: Counts
+    drawn: BinCounts
     again: Solution
 
 
 def simulated(
-    counts: Counts,
+    counts: BinCounts,
     best: Solution,
     alpha: float | None,
     replicates: int,
@@ -73,7 +73,7 @@ def fitness_of(simulation: Simulation) -> Fitness:
     return Fitness(float(found), float(p_value), len(drawn))
 
 
-def statistics(counts: Counts, solved: Solution) -> Floats:
+def statistics(counts: BinCounts, solved: Solution) -> Floats:
     """Return G^2 (S,) of problems without labels, at their solutions."""
     full = _saturated(counts.candidates) + _saturated(counts.components).sum(axis=-1)
     lacking: Floats = np.maximum(2 * (full - solved.likelihood), 0.0)

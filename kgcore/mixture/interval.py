@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import chdtr, chdtrc, chdtri, expit, roots_jacobi
 
 from kgcore.arrays import Floats, Ints
-from kgcore.mixture.bins import Counts
+from kgcore.mixture.bins import BinCounts
 from kgcore.mixture.em import Solution, log_likelihood, simulate, solve
 from kgcore.mixture.labels import Rate
 
@@ -45,7 +45,7 @@ def conditional_p_value(ratio: Floats, strength: Floats, directions: int) -> Flo
     return p
 
 
-def strength_of(counts: Counts, at: Solution, flat: Floats) -> Floats:
+def strength_of(counts: BinCounts, at: Solution, flat: Floats) -> Floats:
     """Return r (S,): how well each problem can tell base rates apart, at the solutions `at` for stated base rates.
 
     flat  (S,) the log-likelihood if positives are a mixture of the corruptions: see `flat_likelihood`
@@ -58,7 +58,7 @@ def strength_of(counts: Counts, at: Solution, flat: Floats) -> Floats:
     The second factor changes the unit from the base rate to the angle by which it turns the estimated difference of
     positives and corruptions, in the metric of its covariance.
     """
-    alone = Counts(counts.candidates, counts.components, np.zeros_like(counts.true), np.zeros_like(counts.false))
+    alone = BinCounts(counts.candidates, counts.components, np.zeros_like(counts.true), np.zeros_like(counts.false))
     r = np.maximum(2 * (log_likelihood(alone, at.weights, at.densities) - flat), 0.0)
     if not counts.labels:
         return r
@@ -73,7 +73,7 @@ def strength_of(counts: Counts, at: Solution, flat: Floats) -> Floats:
     return strength
 
 
-def flat_likelihood(counts: Counts) -> Floats:
+def flat_likelihood(counts: BinCounts) -> Floats:
     """Return the greatest log-likelihood (S,) if positives and candidates are both mixtures of the corruptions.
 
     It has the terms of candidates and components in `solve`, without those of labels.
@@ -97,7 +97,7 @@ def flat_likelihood(counts: Counts) -> Floats:
 
 
 def interval_level(
-    counts: Counts,
+    counts: BinCounts,
     best: Solution,
     confidence: float,
     replicates: int,
@@ -125,7 +125,7 @@ def interval_level(
     return float(chdtrc(1, factor * chdtri(1, 1 - confidence)))
 
 
-def p_values(counts: Counts, at: Solution, greatest: Floats, flat: Floats) -> Floats:
+def p_values(counts: BinCounts, at: Solution, greatest: Floats, flat: Floats) -> Floats:
     """Return the p-value (S,) of the base rate of each solution `at`.
 
     greatest  (S,) the greatest log-likelihood of each problem
@@ -136,7 +136,7 @@ def p_values(counts: Counts, at: Solution, greatest: Floats, flat: Floats) -> Fl
     return conditional_p_value(ratio, strength_of(counts, at, flat), max(1, bins - num + 1))
 
 
-def needed(counts: Counts, best: Solution) -> Solution:
+def needed(counts: BinCounts, best: Solution) -> Solution:
     """Return the solution of one problem in which strategies that are not needed have the weight 0.
 
     The strategy of the smallest weight is left out as long as twice the log-likelihood falls by less than log N from
@@ -155,15 +155,15 @@ def needed(counts: Counts, best: Solution) -> Solution:
     return chosen
 
 
-def _of(counts: Counts, kept: Ints) -> Counts:
-    return Counts(counts.candidates, counts.components[:, kept], counts.true, counts.false)
+def _of(counts: BinCounts, kept: Ints) -> BinCounts:
+    return BinCounts(counts.candidates, counts.components[:, kept], counts.true, counts.false)
 
 
-def _likelihood(counts: Counts, solved: Solution) -> float:
+def _likelihood(counts: BinCounts, solved: Solution) -> float:
     return float(log_likelihood(counts, solved.weights, solved.densities)[0])
 
 
-def _with_zeros(counts: Counts, solved: Solution, kept: Ints) -> Solution:
+def _with_zeros(counts: BinCounts, solved: Solution, kept: Ints) -> Solution:
     """Return the solution for all components. Those that are not kept have weight 0 and their observed density."""
     weights = np.zeros(counts.components.shape[:2])
     weights[:, kept] = solved.weights
@@ -186,7 +186,7 @@ class Profile:
     p_values: Floats
 
 
-def base_rate_interval(counts: Counts, best: Solution, level: float) -> tuple[Rate, Profile]:
+def base_rate_interval(counts: BinCounts, best: Solution, level: float) -> tuple[Rate, Profile]:
     """Return the estimated base rate with its confidence interval, and the profile that the interval is read from.
 
     counts  one problem (S = 1), and `best` its solution with a free base rate
@@ -210,7 +210,7 @@ def base_rate_interval(counts: Counts, best: Solution, level: float) -> tuple[Ra
     return Rate(value, min(low, value), max(high, value)), profile
 
 
-def profile_at(alphas: Floats, counts: Counts, best: Solution, flat: Floats) -> Profile:
+def profile_at(alphas: Floats, counts: BinCounts, best: Solution, flat: Floats) -> Profile:
     """Return the profile of one problem at base rates (m,) in [0, 1], ascending.
 
     flat  (1,) the log-likelihood if positives are a mixture of corruptions

@@ -9,7 +9,7 @@ from scipy.special import chdtri, expit, logit
 
 from kgcore.arrays import Floats
 from kgcore.errors import InputError
-from kgcore.mixture.bins import Counts, bin_edges, count, number_of_bins
+from kgcore.mixture.bins import BinCounts, bin_edges, count, number_of_bins
 from kgcore.mixture.em import solve
 from kgcore.mixture.interval import Profile, base_rate_interval, interval_level
 from kgcore.mixture.labels import CONFIDENCE, Rate
@@ -68,7 +68,7 @@ def fit_relations(
     """
     if data.candidates.predicates is None:
         raise InputError("the candidates have no predicates: base rates by relation need them")
-    found: list[tuple[int, MixtureData, Counts, Rate, Profile]] = []
+    found: list[tuple[int, MixtureData, BinCounts, Rate, Profile]] = []
     for predicate in np.unique(data.candidates.predicates).tolist():
         part = data.of_relations([predicate])
         if part is None or min(len(part.positives), len(part.candidates)) < FEWEST:
@@ -117,7 +117,7 @@ def fit_others(
     return RelationRate(OTHERS, rate, rate.value, shares, len(part.positives), len(part.candidates))
 
 
-def _shares(data: MixtureData, counts: Counts, rate: float, weights: dict[str, float]) -> dict[str, float]:
+def _shares(data: MixtureData, counts: BinCounts, rate: float, weights: dict[str, float]) -> dict[str, float]:
     """Return the shares of the strategies at a base rate, with a prior that is centred on `weights`."""
     prior = np.r_[0.0, PRIOR_CANDIDATES * np.array([weights[name] for name in data.negatives])]
     mistakes = solve(counts, np.array([min(rate, 1 - 1e-6)]), prior).weights[0, 1:]

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from kgcore.arrays import Floats, Probabilities, Scores, Weights
-from kgcore.mixture.bins import Counts
+from kgcore.mixture.bins import BinCounts
 from kgcore.mixture.em import Solution
 from kgcore.mixture.goodness import Simulation
 from kgcore.mixture.samples import MixtureData, ScoreSample
@@ -122,7 +122,7 @@ def remainder_share(simulation: Simulation, base_rate: float) -> float:
     return max(0.0, 1 - expected / found) if found > 0 else 0.0
 
 
-def _distances(counts: Counts, solved: Solution, base_rate: float) -> Floats:
+def _distances(counts: BinCounts, solved: Solution, base_rate: float) -> Floats:
     """Return D^2 (S,) of each problem."""
     from sklearn.isotonic import isotonic_regression
 

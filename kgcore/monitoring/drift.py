@@ -83,7 +83,7 @@ def stability(reference: Scores, scores: Scores, weights: Weights | None = None)
 
 
 @dataclass(frozen=True)
-class Evidence:
+class DriftEvidence:
     """What a check has measured about drift.
 
     triples                number of new triples
@@ -127,7 +127,7 @@ class Report:
     answer: str = NONE
 
 
-def report(found: Evidence, config: WatchConfig) -> Report:
+def report(found: DriftEvidence, config: WatchConfig) -> Report:
     """Decide what has moved.
 
     * The map has moved if `map_p` is below `config.alpha`: refit the calibrator.
@@ -155,11 +155,11 @@ def report(found: Evidence, config: WatchConfig) -> Report:
     return Report(scores, still_fits, NONE)
 
 
-def _matters(found: Evidence, move: Estimate, config: WatchConfig) -> bool:
+def _matters(found: DriftEvidence, move: Estimate, config: WatchConfig) -> bool:
     return found.ece > config.ece or abs(move.value) > LEAST_MOVE
 
 
-def _shift_finding(found: Evidence) -> str:
+def _shift_finding(found: DriftEvidence) -> str:
     rate = found.moved_base_rate
     return (
         f"the base rate moved: since calibration, the log-odds have changed by {_interval(found.shift, '+.2f')} "
@@ -169,7 +169,7 @@ def _shift_finding(found: Evidence) -> str:
     )
 
 
-def _map_finding(found: Evidence) -> str:
+def _map_finding(found: DriftEvidence) -> str:
     return (
         f"the map moved: beyond a shift of {_interval(found.shift, '+.2f')}, the log-odds differ from those at "
         f"calibration by {_interval(found.misfit, '.2f')} (root mean square; p-value {found.map_p:.2g}), and their "
@@ -177,7 +177,7 @@ def _map_finding(found: Evidence) -> str:
     )
 
 
-def _scores_finding(found: Evidence, config: WatchConfig) -> tuple[str, ...]:
+def _scores_finding(found: DriftEvidence, config: WatchConfig) -> tuple[str, ...]:
     if found.psi <= config.psi or found.psi_p >= config.alpha:
         return ()
     return (
@@ -186,7 +186,7 @@ def _scores_finding(found: Evidence, config: WatchConfig) -> tuple[str, ...]:
     )
 
 
-def _one_class(found: Evidence) -> str:
+def _one_class(found: DriftEvidence) -> str:
     same = "true" if found.positives else "false"
     return (
         f"all {found.triples:,} labels are {same}; the calibrator expects {found.expected:,.1f} true triples among "
@@ -200,7 +200,7 @@ def _interval(estimate: Estimate, style: str) -> str:
 
 
 @dataclass(frozen=True)
-class Origin:
+class DriftReference:
     """What a calibrated model was fitted and measured on.
 
     sample                     the sample that the calibrator was fitted on
@@ -236,7 +236,7 @@ class Check:
     log_loss: Estimate
     ece: Estimate
     accuracy: Estimate
-    evidence: Evidence
+    evidence: DriftEvidence
     report: Report
 
     def metrics(self) -> dict[str, float]:
@@ -256,7 +256,9 @@ class Check:
         return {name: value for name, value in found.items() if np.isfinite(value)}
 
 
-def check(probabilities: Probabilities, new: NewTriples, origin: Origin, config: WatchConfig, number: int = 1) -> Check:
+def check(
+    probabilities: Probabilities, new: NewTriples, origin: DriftReference, config: WatchConfig, number: int = 1
+) -> Check:
     """Measure a calibrated model on newly labelled triples, and test for drift.
 
     probabilities  (n,) of the model for the new triples
@@ -288,12 +290,14 @@ def check(probabilities: Probabilities, new: NewTriples, origin: Origin, config:
     )
 
 
-def find_evidence(probabilities: Probabilities, new: NewTriples, origin: Origin, number: int = 1) -> Evidence:
+def find_evidence(
+    probabilities: Probabilities, new: NewTriples, origin: DriftReference, number: int = 1
+) -> DriftEvidence:
     """Test for drift. The arguments are those of `check`; there is no smallest number of triples."""
     used = new if origin.by_predicate else replace(new, predicates=None)
     moved = moves(origin.sample, origin.base_rate, used, origin.limits)
     scores = stability(origin.test_scores, new.scores, origin.test_weights)
-    return Evidence(
+    return DriftEvidence(
         triples=len(new.labels),
         positives=int(new.labels.sum()),
         expected=float(probabilities.sum()),

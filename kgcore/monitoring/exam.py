@@ -27,7 +27,7 @@ from kgcore.corruptions.mixture import Mixture
 from kgcore.datasets.formats.base import COLUMNS
 from kgcore.datasets.labels import for_exam
 from kgcore.graph import KnowledgeGraph
-from kgcore.monitoring.paired import Rows
+from kgcore.monitoring.paired import PairedRows
 from kgcore.storage.tables import read_table, write_table
 
 ETA, SEED, MOST_POSITIVES = 20, 20_261_122, 10_000
@@ -68,7 +68,7 @@ class Paper:
         text = table.to_csv(sep="\t", index=False, header=False)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
-    def rows(self, chosen: Bools, base_rate: float | None) -> tuple[Bools, Rows]:
+    def rows(self, chosen: Bools, base_rate: float | None) -> tuple[Bools, PairedRows]:
         """Return which questions count, as a mask (n,), and their labels, weights and clusters.
 
         chosen     (n,) the questions that both models can answer
@@ -94,7 +94,7 @@ class Paper:
             weights = weights * self.weights
         clusters = np.unique(self.clusters[chosen], return_inverse=True)[1].astype(np.int64)
         halves = self.weights is not None
-        return chosen, Rows(self.labels[chosen], weights[chosen], clusters, base_rate is not None, halves)
+        return chosen, PairedRows(self.labels[chosen], weights[chosen], clusters, base_rate is not None, halves)
 
     def _relations(self) -> Ints:
         """Return the number of each question's predicate (n,)."""

@@ -8,7 +8,7 @@ from scipy.special import ndtri
 from kgcore.arrays import Probabilities, as_probabilities, same_length
 from kgcore.config import GateConfig
 from kgcore.metrics.bootstrap import Estimate
-from kgcore.monitoring.paired import Excess, Gain, Rows, brier_gain, calibration_excess
+from kgcore.monitoring.paired import Excess, Gain, PairedRows, brier_gain, calibration_excess
 
 
 def level_of(sitting: int, judged: int, alpha: float) -> float:
@@ -109,7 +109,7 @@ class Verdict:
 def gate(
     challenger: Probabilities,
     champion: Probabilities | None,
-    rows: Rows,
+    rows: PairedRows,
     config: GateConfig,
     level: float | None = None,
 ) -> Verdict:
@@ -155,7 +155,7 @@ def gate(
     return Verdict(brier, limits, excess, margin, needed, count, scarce)
 
 
-def _scarce(gain: Gain, rows: Rows, z: float) -> Scarce | None:
+def _scarce(gain: Gain, rows: PairedRows, z: float) -> Scarce | None:
     """Return the triples that are too few, if the observed variance alone would show the gain and the test does not."""
     if not z * gain.error < gain.value <= z * gain.cautious:
         return None

@@ -14,7 +14,7 @@ BINS = 5
 
 
 @dataclass(frozen=True)
-class Unseen:
+class ExpectedTriples:
     """The triples that are expected if the challenger is not better.
 
     At a low base rate, the few negatives with a high probability decide which model is better, and often none of them
@@ -36,7 +36,7 @@ class Unseen:
     @classmethod
     def of(
         cls, challenger: Probabilities, champion: Probabilities, labels: Labels, weights: Weights, fixed: bool
-    ) -> "Unseen":
+    ) -> "ExpectedTriples":
         """Return the expected triples from the probabilities q and r, labels and weights, all (n,).
 
         Where the share of positives is p = (q + r) / 2, both models have the same expected squared error. Where it is
@@ -72,7 +72,7 @@ class Unseen:
 
 
 @dataclass(frozen=True)
-class Rows:
+class PairedRows:
     """The n triples of a comparison.
 
     labels    (n,) 0/1
@@ -114,7 +114,7 @@ class Gain:
     """The Brier score of the champion minus that of the challenger, and its standard error.
 
     error   standard error as observed
-    unseen  variances that are due to negatives and to positives, if the challenger is not better (`Unseen`)
+    unseen  variances that are due to negatives and to positives, if the challenger is not better (`ExpectedTriples`)
     """
 
     value: float
@@ -127,7 +127,7 @@ class Gain:
         return float(max(self.error, np.sqrt(sum(self.unseen))))
 
 
-def brier_gain(challenger: Probabilities, champion: Probabilities, rows: Rows) -> Gain:
+def brier_gain(challenger: Probabilities, champion: Probabilities, rows: PairedRows) -> Gain:
     """Return the gain in Brier score of the challenger: sum w_i g_i / sum w, g_i = (r_i - y_i)^2 - (q_i - y_i)^2.
 
     challenger, champion  (n,) probabilities q and r in [0, 1]
@@ -149,7 +149,7 @@ def brier_gain(challenger: Probabilities, champion: Probabilities, rows: Rows) -
     count, single = len(sums), float((deviations**2).sum())
     variance = float((sums**2).sum())
     effect = max(1.0, variance / single) if single > 0 else 1.0
-    unseen, scale = Unseen.of(challenger, champion, y, w, rows.fixed), effect / float(w.sum()) ** 2
+    unseen, scale = ExpectedTriples.of(challenger, champion, y, w, rows.fixed), effect / float(w.sum()) ** 2
     negatives = scale * unseen.variance(0, champion**2 - challenger**2)
     positives = scale * unseen.variance(1, (1 - champion) ** 2 - (1 - challenger) ** 2)
     return Gain(value, float(np.sqrt(variance * count / max(count - 1, 1))), (negatives, positives))
@@ -192,7 +192,7 @@ class _Side:
     deviations: Floats
 
 
-def calibration_excess(challenger: Probabilities, champion: Probabilities, rows: Rows) -> Excess:
+def calibration_excess(challenger: Probabilities, champion: Probabilities, rows: PairedRows) -> Excess:
     """Return the difference of the debiased squared calibration errors of two models.
 
     challenger, champion  (n,) probabilities in [0, 1]
@@ -208,8 +208,8 @@ def calibration_excess(challenger: Probabilities, champion: Probabilities, rows:
     The first is the difference of two estimates of Kumar, Liang & Ma (NeurIPS 2019, section 4.2). The second is the
     variance of a quadratic form of normal variables (Searle 1971, section 2.5), with its estimate of m' S V S m
     corrected for bias. V has the covariances between the bins of both models. So what both have in common, above all
-    the labels, cancels. The error is computed again with the V that is expected if the models are equal (`Unseen`),
-    and the larger one counts.
+    the labels, cancels. The error is computed again with the V that is expected if the models are equal
+    (`ExpectedTriples`), and the larger one counts.
     """
     models = (challenger, champion)
     sides = [_side(q, rows) for q in models]
@@ -224,7 +224,9 @@ def calibration_excess(challenger: Probabilities, champion: Probabilities, rows:
         )
         for label in (0, 1)
     ]
-    expected = Unseen.of(challenger, champion, rows.labels, rows.weights, rows.fixed).covariance((spread[0], spread[1]))
+    expected = ExpectedTriples.of(challenger, champion, rows.labels, rows.weights, rows.fixed).covariance(
+        (spread[0], spread[1])
+    )
     errors = [_errors(signed, means, matrix) for matrix in (covariance, expected)]
     error, noise = (max(both) for both in zip(*errors, strict=True))
     first = len(sides[0].means)
@@ -246,7 +248,7 @@ def _in_bins(values: Floats, side: _Side) -> Floats:
     return matrix
 
 
-def _side(q: Probabilities, rows: Rows) -> _Side:
+def _side(q: Probabilities, rows: PairedRows) -> _Side:
     """Return the bins of a model."""
     y, w, clusters = rows.labels, rows.weights, int(rows.clusters.max()) + 1
     place = _bins(q, rows.balanced)

@@ -26,7 +26,7 @@ Limits = tuple[float, float]  # the ends of a 95 % interval of a base rate
 
 
 @dataclass(frozen=True)
-class Rows:
+class GroupedRows:
     """Grouped rows. Each row stands for `count` triples; `positives` of them are true.
 
     design     (n, m) the columns of the model
@@ -57,7 +57,7 @@ class Fit:
     loss: float
 
 
-def fit(rows: Rows, columns: Ints, precision: Floats) -> Fit:
+def fit(rows: GroupedRows, columns: Ints, precision: Floats) -> Fit:
     """Minimise sum_i [n_i log(1 + exp(z_i)) - s_i z_i] + sum_j precision_j b_j^2 / 2, z = design b + offset.
 
     columns    (k,) the columns of the design to use
@@ -180,7 +180,7 @@ class TwoSamples:
     uncertain  whether the base rate has an error
     """
 
-    rows: Rows
+    rows: GroupedRows
     precision: Floats
     first: int
     sizes: tuple[int, int, int]
@@ -215,7 +215,7 @@ class TwoSamples:
             nuisance, deviations = np.concatenate([nuisance, 1 - is_new], axis=1), [*deviations, error]
         moved = np.concatenate([np.ones((len(x), 1)), slope, bend], axis=1) * is_new
         deviations += [SHIFT, *[SLOPE] * slope.shape[1], *[BEND] * bend.shape[1]]
-        rows = Rows(np.concatenate([nuisance, moved], axis=1), offset, *counts)
+        rows = GroupedRows(np.concatenate([nuisance, moved], axis=1), offset, *counts)
         return cls(
             rows, np.array(deviations) ** -2.0, first, (nuisance.shape[1], slope.shape[1], bend.shape[1]), error > 0
         )
@@ -305,7 +305,7 @@ def _slope_column(
     nuisance: Matrix, first: int, counts: tuple[Floats, Floats], offset: Floats, deviations: Floats
 ) -> Matrix:
     """Return the log-odds (n, 1) of the map that is fitted on the calibration sample; (n, 0) if the map is flat."""
-    old = Rows(nuisance[:first], offset[:first], counts[0][:first], counts[1][:first])
+    old = GroupedRows(nuisance[:first], offset[:first], counts[0][:first], counts[1][:first])
     fitted = fit(old, np.arange(nuisance.shape[1]), deviations**-2.0)
     z: Floats = nuisance @ fitted.values
     return z[:, None] if z.std() > FLAT else np.empty((len(z), 0))

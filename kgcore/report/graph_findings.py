@@ -7,7 +7,7 @@ from kgcore.config.split import RANDOM
 from kgcore.datasets.twins import MOST_FACTS, SHARE
 from kgcore.graph import KnowledgeGraph
 from kgcore.report.data import split_sentence
-from kgcore.report.graph_shape import Confidences, Shape
+from kgcore.report.graph_shape import Confidences, GraphShape
 from kgcore.report.html import html
 
 FEW = 0.05  # a smaller share of test positives that follow from train is no warning
@@ -33,7 +33,7 @@ class Finding:
 
 
 def findings(
-    graph: KnowledgeGraph, shape: Shape, counts: Mapping[str, int], split: str = RANDOM, drawn: str = ""
+    graph: KnowledgeGraph, shape: GraphShape, counts: Mapping[str, int], split: str = RANDOM, drawn: str = ""
 ) -> list[Finding]:
     """Return the findings about a graph.
 
@@ -83,7 +83,7 @@ def _splits(graph: KnowledgeGraph, counts: Mapping[str, int]) -> list[Finding]:
     ]
 
 
-def _shape(graph: KnowledgeGraph, shape: Shape) -> list[Finding]:
+def _shape(graph: KnowledgeGraph, shape: GraphShape) -> list[Finding]:
     median, ninety, most = shape.degrees
     symmetric = [one.name for one in shape.predicates if one.symmetry >= 0.5]
     many = sum(one.cardinality == "n-to-n" for one in shape.predicates)
@@ -113,7 +113,7 @@ def _shape(graph: KnowledgeGraph, shape: Shape) -> list[Finding]:
     ]
 
 
-def _leaks(graph: KnowledgeGraph, shape: Shape, counts: Mapping[str, int]) -> list[Finding]:
+def _leaks(graph: KnowledgeGraph, shape: GraphShape, counts: Mapping[str, int]) -> list[Finding]:
     test = len(graph.test.positives)
     false = sum(counts.get(f"{name}_negatives_true_in_train", 0) for name in ("valid", "test"))
     shared = sum(counts.get(f"{name}_positives_in_train", 0) for name in ("valid", "test"))
@@ -192,7 +192,7 @@ def confidence_findings(found: Confidences | None) -> list[Finding]:
 
 
 def graph_page(
-    graph: KnowledgeGraph, shape: Shape, found: Sequence[Finding], confidences: Confidences | None = None
+    graph: KnowledgeGraph, shape: GraphShape, found: Sequence[Finding], confidences: Confidences | None = None
 ) -> str:
     """Return the page as HTML.
 

@@ -49,7 +49,7 @@ class Twin:
 
 
 @dataclass(frozen=True)
-class Shape:
+class GraphShape:
     """The shape of the train split, and the twins among all facts.
 
     degrees      median, 90 % quantile and maximum of the number of facts of an entity
@@ -76,7 +76,7 @@ class Shape:
     leaking: int
 
 
-def shape_of(graph: KnowledgeGraph) -> Shape:
+def shape_of(graph: KnowledgeGraph) -> GraphShape:
     """Measure the train split of a graph, and count facts that follow from others by an inverse or duplicate.
 
     Which predicates repeat each other is seen in the facts of all splits, so that it does not depend on the split.
@@ -93,7 +93,7 @@ def shape_of(graph: KnowledgeGraph) -> Shape:
         for one in repeats or ()
         if one.predicate != one.other
     ]
-    return Shape(
+    return GraphShape(
         degrees=(median, ninety, most),
         single=float((degrees == 1).mean()),
         components=int(count),

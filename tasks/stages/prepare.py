@@ -32,14 +32,14 @@ log = logging.getLogger("kgcal")
 
 
 def _body(run: StageRun, config: PrepareConfig) -> None:
-    from kgcore.datasets.draw import Draw
+    from kgcore.datasets.draw import SplitDraw
     from kgcore.datasets.fetch import fetch
     from kgcore.datasets.prepare import prepare
 
     logging.getLogger("pooch").setLevel(logging.ERROR)  # the progress bar shows the download
     spec = find_dataset(config.dataset)
     folder = fetch(spec, ensure_home() / "datasets", mirror(), config.size, config.graph_seed, progress=DownloadBar)
-    draw = Draw(config.valid_share, config.test_share, config.split_seed, config.split_rule)
+    draw = SplitDraw(config.valid_share, config.test_share, config.split_seed, config.split_rule)
     prepared = prepare(spec, folder, config.given_columns, draw, config.given_confidence)
     for note in drawn_notes(prepared.counts, config.split, prepared.drawn):
         log.info("prepare   %s", note)

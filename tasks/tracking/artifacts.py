@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kgcore.calibration.matched import Matched
     from kgcore.calibration.unseen_answers import Answers, UnseenAnswers
     from kgcore.corruptions.base import Corruptions
-    from kgcore.datasets.unseen import Unseen
+    from kgcore.datasets.unseen import UnseenRows
     from kgcore.ensembles.ensemble import Ensemble
     from kgcore.evaluation.evaluate import Measured
     from kgcore.evaluation.predictions import Predictions
@@ -117,7 +117,7 @@ GRAPH_WITHOUT_TEST: "Artifact[KnowledgeGraph]" = Artifact("prepare", "graph", _r
 ENTITIES: Artifact[list[str]] = Artifact("prepare", "graph/entities.parquet", _later("read_names"))
 PREDICATES: Artifact[list[str]] = Artifact("prepare", "graph/predicates.parquet", _later("read_names"))
 COUNTS: Artifact[dict[str, int]] = _json("prepare", "counts.json")
-UNSEEN: "Artifact[Unseen]" = Artifact("prepare", "unseen.parquet", _later("read_unseen"), _later("write_unseen"))
+UNSEEN: "Artifact[UnseenRows]" = Artifact("prepare", "unseen.parquet", _later("read_unseen"), _later("write_unseen"))
 RACE: Artifact[Race] = _typed_json("choose", "race.json", Race)
 RACE_TABLE: "Artifact[pd.DataFrame]" = Artifact("choose", "race.csv", _later("read_trials"), _later("write_trials"))
 CHOSEN: Artifact[dict[str, Any]] = _json("choose", "chosen.json")

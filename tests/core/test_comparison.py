@@ -11,7 +11,7 @@ from kgcore.config.presets import MODELS, PRESETS
 from kgcore.evaluation.by_relation import RelationReliability
 from kgcore.evaluation.decisions import RelationDecisions, ThresholdResult
 from kgcore.evaluation.predictions import UNCALIBRATED_RAW
-from kgcore.report.results import Results, Row
+from kgcore.report.results import MetricsRow, Results
 from kgcore.report.summary import PipelineSummary, RelationSummary
 from kgcore.reproduction.compare import COLUMNS, side_by_side
 from kgcore.reproduction.findings import findings, worse_than_paper
@@ -26,9 +26,9 @@ LABELS = [f"{negatives}.{name}" for negatives in ("ground_truth", "synthetic") f
 def summary(brier: float, mrr: float = 0.1) -> PipelineSummary:
     """Return the summary of a pipeline: `isotonic` has this Brier score, `uncalibrated` 0.4."""
 
-    def row(negatives: str, calibrator: str, value: float) -> Row:
+    def row(negatives: str, calibrator: str, value: float) -> MetricsRow:
         metrics = {"brier": value, "log_loss": 2 * value, "ece": value / 10, "accuracy": 1 - value}
-        return Row(negatives, calibrator, metrics)
+        return MetricsRow(negatives, calibrator, metrics)
 
     rule = ThresholdResult(threshold=-1.5, accuracy=0.75)
     reliable = RelationReliability(0, 9, 0.5, 0.3, 0.7, {})

@@ -19,8 +19,8 @@ from kgcore.monitoring.drift import (
     SCORES_SHARE,
     SHIFT,
     Check,
-    Evidence,
-    Origin,
+    DriftEvidence,
+    DriftReference,
     check,
     corrected,
     find_evidence,
@@ -35,9 +35,9 @@ from tests.docs.scripts import script
 CONFIG = WatchConfig()
 
 
-def origin_of(rng: np.random.Generator, sample: CalibrationSample, base_rate: float = 0.5) -> Origin:
+def origin_of(rng: np.random.Generator, sample: CalibrationSample, base_rate: float = 0.5) -> DriftReference:
     """Return the origin of a calibrator that was fitted on the sample and measured on 1,000 test triples."""
-    return Origin(sample, base_rate, False, drawn(rng, 1000)[0], np.ones(1000))
+    return DriftReference(sample, base_rate, False, drawn(rng, 1000)[0], np.ones(1000))
 
 
 def checked(rng: np.random.Generator, scores: np.ndarray, labels: np.ndarray, number: int = 1) -> Check:
@@ -78,7 +78,7 @@ def test_empty_scores_have_no_stability_index() -> None:
         stability(np.arange(3.0), np.array([]))
 
 
-def findings_of(evidence: Evidence) -> bool:
+def findings_of(evidence: DriftEvidence) -> bool:
     return bool(report(evidence, CONFIG).findings)
 
 
@@ -207,11 +207,11 @@ def test_labels_of_one_class_that_are_expected_are_a_note(rng: np.random.Generat
     assert found.report.notes[0].startswith("all 60 labels are false; the calibrator expects")
 
 
-def evidence(**changed: object) -> Evidence:
+def evidence(**changed: object) -> DriftEvidence:
     none = Estimate(0.0, -0.1, 0.1)
     rate = Estimate(0.01, 0.008, 0.012)
     return replace(
-        Evidence(1000, 10, 10.0, 0.001, none, none, none, 0.01, rate, shift_p=1.0, map_p=1.0, psi=0.0, psi_p=1.0),
+        DriftEvidence(1000, 10, 10.0, 0.001, none, none, none, 0.01, rate, shift_p=1.0, map_p=1.0, psi=0.0, psi_p=1.0),
         **changed,  # type: ignore[arg-type]
     )
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kgcore.config.split import GROUP, TIME
-from kgcore.datasets.formats.base import COLUMNS, CONFIDENCE, LABEL, Source
+from kgcore.datasets.formats.base import COLUMNS, CONFIDENCE, LABEL, TriplesFile
 from kgcore.errors import InputError
 
 # A header is a first row that has one of these names for each part of a triple. An earlier name has priority.
@@ -47,7 +47,7 @@ class Columns:
     names: dict[str, int]
 
 
-def find_columns(source: Source, row: Sequence[str], named: bool = False) -> Columns:
+def find_columns(source: TriplesFile, row: Sequence[str], named: bool = False) -> Columns:
     """Return the columns of a table.
 
     row    its first row, or the names of its columns
@@ -98,7 +98,7 @@ def _looks_like_names(cells: Sequence[str]) -> bool:
     return predicate and (subject or thing)
 
 
-def _given(source: Source, cells: Sequence[str], named: bool, known: bool) -> tuple[bool, int, dict[str, int]]:
+def _given(source: TriplesFile, cells: Sequence[str], named: bool, known: bool) -> tuple[bool, int, dict[str, int]]:
     """Return header, width and positions of the columns that the setting `columns` names."""
     parts = (*COLUMNS, LABEL)[: len(source.columns)]
     if all(entry.isdecimal() for entry in source.columns) and not set(source.columns) <= set(cells):
@@ -118,14 +118,14 @@ def _given(source: Source, cells: Sequence[str], named: bool, known: bool) -> tu
     return True, len(cells), {part: cells.index(entry) for part, entry in zip(parts, source.columns, strict=True)}
 
 
-def _refuse_missing(source: Source, cells: Sequence[str]) -> None:
+def _refuse_missing(source: TriplesFile, cells: Sequence[str]) -> None:
     lower = {cell.lower() for cell in cells}
     missing = [part for part, names in NAMES.items() if not lower.intersection(names)]
     instead = "" if source.further else f", or --columns must name three of {', '.join(cells)}"
     raise InputError(f"{source.path} has no column {', '.join(missing)}: it must have {', '.join(COLUMNS)}{instead}")
 
 
-def _by_position(source: Source, cells: Sequence[str]) -> tuple[int, dict[str, int]]:
+def _by_position(source: TriplesFile, cells: Sequence[str]) -> tuple[int, dict[str, int]]:
     """Return width and positions of the columns of a table without names.
 
     The width is 4 if there must be or is a label. A table with another number of columns has faults, which name lines.
@@ -158,7 +158,7 @@ def _by_position(source: Source, cells: Sequence[str]) -> tuple[int, dict[str, i
     return len(COLUMNS) + fourth, places | ({LABEL: len(COLUMNS)} if fourth else {})
 
 
-def _label_beside(source: Source, cells: Sequence[str]) -> dict[str, int]:
+def _label_beside(source: TriplesFile, cells: Sequence[str]) -> dict[str, int]:
     """Return the position of the label in a table without names that has a column of times or groups."""
     fourth = len(COLUMNS)
     chosen = {wanted for _, wanted in source.chosen.values()}
@@ -174,7 +174,9 @@ def _is_share(text: str) -> bool:
         return False
 
 
-def _with_chosen(source: Source, cells: Sequence[str], found: Columns, name: str, option: str, wanted: str) -> Columns:
+def _with_chosen(
+    source: TriplesFile, cells: Sequence[str], found: Columns, name: str, option: str, wanted: str
+) -> Columns:
     """Add a column that the user chooses. Raises InputError if it does not exist or is another column, too.
 
     name            what the column has: confidence, time or group
@@ -202,7 +204,7 @@ def _with_chosen(source: Source, cells: Sequence[str], found: Columns, name: str
     return Columns(found.header, found.width, found.names | {name: place})
 
 
-def _with_further(source: Source, cells: Sequence[str], found: Columns) -> Columns:
+def _with_further(source: TriplesFile, cells: Sequence[str], found: Columns) -> Columns:
     """Add all other columns. A column without a name is `column_4`, by its position."""
     taken = set(found.names.values())
     others = [place for place in range(len(cells)) if place not in taken]

@@ -7,7 +7,7 @@ from typing import IO, Any
 
 import pyarrow as pa
 
-from kgcore.datasets.formats.base import Block, Format, Source
+from kgcore.datasets.formats.base import Block, Format, TriplesFile
 from kgcore.errors import InputError
 from kgcore.registries import FORMATS
 
@@ -58,7 +58,7 @@ def check_readable(path: Path) -> None:
         raise InputError(f"{path} cannot be read: {error.strerror}") from error
 
 
-def read_blocks(source: Source) -> Iterator[Block]:
+def read_blocks(source: TriplesFile) -> Iterator[Block]:
     """Yield the blocks of a file in any format. Raises InputError for a file that cannot be read."""
     try:
         yield from format_of(source.path).read(source)

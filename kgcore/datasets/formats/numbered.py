@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from kgcore.datasets.formats.base import COLUMNS, Block, Layout, Source, Vocabulary
+from kgcore.datasets.formats.base import COLUMNS, Block, Layout, TriplesFile, Vocabulary
 from kgcore.errors import InputError, raise_faults
 from kgcore.registries import LAYOUTS
 
@@ -51,7 +51,7 @@ def read_vocabulary(path: Path) -> Vocabulary:
     return Vocabulary(path, names)
 
 
-def read_numbered(source: Source, entities: Vocabulary, predicates: Vocabulary) -> Iterator[Block]:
+def read_numbered(source: TriplesFile, entities: Vocabulary, predicates: Vocabulary) -> Iterator[Block]:
     """Yield one block with the names of a file of triples of ids.
 
     The first line is a count, and every other line is subject, object, predicate, separated by white space. A line with

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyoxigraph
 from pyoxigraph import BlankNode, NamedNode, RdfFormat
 
-from kgcore.datasets.formats.base import BLOCK_ROWS, COLUMNS, Block, Format, Source
+from kgcore.datasets.formats.base import BLOCK_ROWS, COLUMNS, Block, Format, TriplesFile
 from kgcore.datasets.formats.files import open_packed
 from kgcore.errors import InputError
 from kgcore.registries import FORMATS
@@ -22,7 +22,7 @@ from kgcore.registries import FORMATS
 _RANDOM = re.compile(r"[a-f][0-9a-f]{28,31}")
 
 
-def read_rdf(source: Source, syntax: RdfFormat) -> Iterator[Block]:
+def read_rdf(source: TriplesFile, syntax: RdfFormat) -> Iterator[Block]:
     """Yield the triples of an RDF file.
 
     Raises InputError, with file and line, at the first mistake in the syntax, or if `columns` is set.

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.csv
 
-from kgcore.datasets.formats.base import COLUMNS, Block, Format, Source
+from kgcore.datasets.formats.base import COLUMNS, Block, Format, TriplesFile
 from kgcore.datasets.formats.columns import Columns, find_columns
 from kgcore.datasets.formats.files import open_packed
 from kgcore.errors import InputError
@@ -42,7 +42,7 @@ QUOTED_TABS = Style("\t", True, "tab-separated")
 COMMAS = Style(",", True, "comma-separated")
 
 
-def read_text(source: Source, style: Style) -> Iterator[Block]:
+def read_text(source: TriplesFile, style: Style) -> Iterator[Block]:
     """Yield the blocks of a text file of triples.
 
     Raises InputError, with file and line, for a file that is empty or not UTF-8 text, and as `find_columns` does.

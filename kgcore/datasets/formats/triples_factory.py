@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgcore.arrays import Ints
-from kgcore.datasets.formats.base import COLUMNS, Block, Layout, Source, Vocabulary
+from kgcore.datasets.formats.base import COLUMNS, Block, Layout, TriplesFile, Vocabulary
 from kgcore.datasets.formats.files import PACKED
 from kgcore.datasets.formats.text import QUOTED_TABS, read_text
 from kgcore.errors import InputError, raise_faults
@@ -50,7 +50,7 @@ def read_vocabulary(path: Path) -> Vocabulary:
     faults: list[str] = []
     try:
         # the columns of this table take the parts of a triple: subject = id, predicate = label
-        for block in read_text(Source(path, columns=("id", "label")), QUOTED_TABS):
+        for block in read_text(TriplesFile(path, columns=("id", "label")), QUOTED_TABS):
             faults += block.faults
             ids, labels = (block.names[name].to_pylist() for name in COLUMNS[:2])
             for line, number, label in zip(block.numbers, ids, labels, strict=True):
@@ -66,7 +66,7 @@ def read_vocabulary(path: Path) -> Vocabulary:
     return Vocabulary(path, found)
 
 
-def read_triples(source: Source, entities: Vocabulary, predicates: Vocabulary) -> Iterator[Block]:
+def read_triples(source: TriplesFile, entities: Vocabulary, predicates: Vocabulary) -> Iterator[Block]:
     """Yield the blocks of a table of ids, with names for ids. A line with an unknown id is a fault."""
     if option := source.first_option:
         raise InputError(f"{source.path} has the columns head, relation, tail by its layout: leave out {option}")
