@@ -62,7 +62,7 @@ def score_rows(plan: AuditPlan, models: "Iterable[TrainedModel]") -> RowScores:
     unseen, unseen_place = np.full(size, np.nan), np.full(size, np.nan)
     for number, model in enumerate(models, 1):
         scores = model.score(plan.triples)
-        place, left_out = places(scores, predicates), plan.fold == number - 1
+        place, left_out = _places(scores, predicates), plan.fold == number - 1
         for sums, own, values in ((seen, unseen, scores), (seen_place, unseen_place, place)):
             sums[~left_out] += values[~left_out]
             own[left_out] = values[left_out]
@@ -70,7 +70,7 @@ def score_rows(plan: AuditPlan, models: "Iterable[TrainedModel]") -> RowScores:
     return RowScores(seen / models_of, unseen, seen_place / models_of, unseen_place)
 
 
-def places(scores: Scores, predicates: Ints) -> Floats:
+def _places(scores: Scores, predicates: Ints) -> Floats:
     """Return the place (n,) of each score among the scores of its predicate: see `RowScores`. Ties share their mean."""
     found = np.empty(len(scores))
     order = np.argsort(predicates, kind="stable")

@@ -102,12 +102,12 @@ def plan_audit(graph: KnowledgeGraph, config: AuditConfig) -> AuditPlan:
     """
     rng = np.random.default_rng(config.audit_seed)
     fold = fact_folds(graph, config.folds, rng)
-    planted = plant(graph, config, rng)
+    planted = _plant(graph, config, rng)
     of_planted = rng.permutation(len(planted)) % config.folds
     return AuditPlan(graph, np.r_[graph.train.positives, planted], np.r_[fold, of_planted])
 
 
-def plant(graph: KnowledgeGraph, config: AuditConfig, rng: np.random.Generator) -> Triples:
+def _plant(graph: KnowledgeGraph, config: AuditConfig, rng: np.random.Generator) -> Triples:
     """Return planted errors (m, 3): different corruptions of random training facts, without known facts.
 
     m is `config.planted` times the number of facts, but at least FEWEST_PLANTED. In a small graph this minimum is

@@ -64,10 +64,10 @@ class Further:
         """Make all corruptions of each positive, with their probabilities, given that they are not known facts."""
         for block in blocks_of_all(self.positives, self.strategy, self.shares, self.known):
             assert block is not None, "a strategy that tells the number of its corruptions knows their probabilities"
-            totals = np.bincount(block.source, block.chances, len(self.positives))
-            used = self.positives[totals > 0, 1]
-            weights = block.chances / totals[block.source]
-            yield Looked(block.triples, weights, np.bincount(used, minlength=len(self.shares)))
+            source, chances = block.source[~block.is_fact], block.chances[~block.is_fact]
+            totals = np.bincount(source, chances, len(self.positives))
+            used = np.bincount(self.positives[totals > 0, 1], minlength=len(self.shares))
+            yield Looked(block.triples[~block.is_fact], chances / totals[source], used)
 
     def draws(self) -> Iterator[Looked]:
         """Draw the corruptions that are missing, in blocks of about DRAWS: the same number for each positive."""

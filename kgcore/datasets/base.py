@@ -183,10 +183,7 @@ def _complete(folder: Path, files: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def _exact(folder: Path, files: Sequence[Path]) -> dict[str, str]:
-    """Return split -> file, for files whose names are exactly those of splits, such as train.nt.gz.
-
-    A .txt file has priority. Raises InputError if other endings leave the choice open.
-    """
+    """Return split -> file, for files whose names are exactly those of splits. A .txt file has priority."""
     splits: dict[str, str] = {}
     for split, names in NAMES.items():
         for name in names:
@@ -207,10 +204,7 @@ def _by_words(folder: Path, files: Sequence[Path]) -> dict[str, str]:
 
 
 def _by_split(folder: Path, paths: Sequence[Path]) -> dict[str, str]:
-    """Return role -> path from the folder. If no name tells a split, all files are train.
-
-    Raises InputError if the names of some files tell a split and others do not.
-    """
+    """Return role -> path from the folder. If no name tells a split, all files are train."""
     splits = [_split(path) for path in paths]
     if not any(splits):
         splits = ["train"] * len(paths)

@@ -9,7 +9,6 @@ import numpy as np
 
 from kgcore.arrays import Bools, Ints, sorted_distinct
 from kgcore.config.split import SplitRule
-from kgcore.datasets.schema import read_times
 from kgcore.datasets.twins import Families, Repeat
 from kgcore.errors import InputError
 from kgcore.graph import SPLITS
@@ -22,19 +21,26 @@ MOST_OF_SPLIT = 0.1  # an entity with a larger share of the facts of valid or te
 
 
 @dataclass(frozen=True)
-class Shares:
-    """The wanted shares of valid and test, above 0; their sum is below 1."""
+class SplitDraw:
+    """How to draw the splits.
 
-    valid: float
-    test: float
+    valid_share, test_share  shares of the true triples that go to valid and to test, above 0; their sum is below 1
+    seed                     seed of the draw
+    rule                     what the facts of valid and test have in common
+    """
+
+    valid_share: float = 0.1
+    test_share: float = 0.1
+    seed: int = 0
+    rule: SplitRule = SplitRule()
 
     @property
     def of_valid(self) -> float:
         """The share of valid in what is held out."""
-        return self.valid / (self.valid + self.test)
+        return self.valid_share / (self.valid_share + self.test_share)
 
 
-def fill(sizes: Ints, wanted: float) -> Bools:
+def _fill(sizes: Ints, wanted: float) -> Bools:
     """Choose entries in their order, each if it brings the sum of the sizes (n,) closer to `wanted`: a mask (n,)."""
     chosen, total = np.zeros(len(sizes), dtype=bool), 0
     for number, size in enumerate(sizes.tolist()):
@@ -66,7 +72,7 @@ class Values:
         return cls(*np.divmod(pairs, len(texts)), texts)
 
 
-def draw_times(units: Ints, values: Values, shares: Shares) -> tuple[Ints, str]:
+def draw_times(units: Ints, values: Values, draw: SplitDraw) -> tuple[Ints, str]:
     """Put the newest rows into test, the next newest ones into valid: place (n,) of each row, and a sentence.
 
     units  (n,) unit of each row
@@ -76,6 +82,8 @@ def draw_times(units: Ints, values: Values, shares: Shares) -> tuple[Ints, str]:
 
     Raises InputError if there are fewer than three times, or times of two kinds.
     """
+    from kgcore.datasets.schema import read_times  # pandera takes a second to load
+
     times = read_times(values.texts)
     first = np.full(int(units.max()) + 1, np.inf)
     np.minimum.at(first, units[values.rows], times[values.codes])
@@ -86,8 +94,8 @@ def draw_times(units: Ints, values: Values, shares: Shares) -> tuple[Ints, str]:
             "at least one each"
         )
     newest, total = np.cumsum(sizes[::-1]), len(units)
-    test = _nearest(newest, shares.test * total, 0, len(known) - 3)
-    valid = _nearest(newest, (shares.test + shares.valid) * total, test + 1, len(known) - 2)
+    test = _nearest(newest, draw.test_share * total, 0, len(known) - 3)
+    valid = _nearest(newest, (draw.test_share + draw.valid_share) * total, test + 1, len(known) - 2)
     starts = known[::-1][[valid, test]]
     places = np.searchsorted(starts, first[units], side="right")
     names = dict(zip(times[::-1].tolist(), values.texts[::-1], strict=True))
@@ -99,7 +107,7 @@ def _nearest(sums: Ints, wanted: float, low: int, high: int) -> int:
     return low + int(np.argmin(np.abs(sums[low : high + 1] - wanted)))
 
 
-def draw_groups(units: Ints, values: Values, shares: Shares, rng: np.random.Generator) -> tuple[Ints, str]:
+def draw_groups(units: Ints, values: Values, draw: SplitDraw, rng: np.random.Generator) -> tuple[Ints, str]:
     """Put whole groups into test and valid, in a random order: place (n,) of each row, and a sentence.
 
     units  (n,) unit of each row
@@ -112,9 +120,9 @@ def draw_groups(units: Ints, values: Values, shares: Shares, rng: np.random.Gene
     sizes = np.bincount(values.codes, minlength=len(values.texts))
     order = np.argsort(np.array(values.texts, dtype=object))[rng.permutation(len(sizes))]
     of_group = np.full(len(sizes), TRAIN)
-    for place, share, name in ((TEST, shares.test, "test"), (VALID, shares.valid, "valid")):
+    for place, share, name in ((TEST, draw.test_share, "test"), (VALID, draw.valid_share, "valid")):
         free = order[of_group[order] == TRAIN]
-        chosen = free[fill(sizes[free], share * len(values.rows))]
+        chosen = free[_fill(sizes[free], share * len(values.rows))]
         if not len(chosen) or len(chosen) == len(free):
             smallest = sizes.min() / len(values.rows)
             raise InputError(
@@ -146,8 +154,7 @@ def draw_cold(
     units: Ints,
     repeats: Sequence[Repeat],
     predicates: Sequence[str],
-    rule: SplitRule,
-    shares: Shares,
+    draw: SplitDraw,
     rng: np.random.Generator,
 ) -> tuple[Ints, str]:
     """Put all facts of a predicate about drawn entities into valid and test: place (n,) of each row, and a sentence.
@@ -156,7 +163,8 @@ def draw_cold(
     units       (n,) unit of each row
     repeats     which predicates repeat each other
     predicates  the names of the predicates
-    rule        the side of the cold entities, and the predicate; without one, entities are drawn for every predicate
+    draw        its rule has the side of the cold entities, and the predicate; without one, entities are drawn for every
+                predicate
 
     Predicates that repeat each other both ways count as one predicate, an inverse turned round, and entities are cold
     on both sides of a symmetric one. The other facts of a cold entity stay in train; an entity without others is not
@@ -165,9 +173,9 @@ def draw_cold(
 
     Raises InputError if the graph lacks the predicate, or if no entity fits into valid or test.
     """
-    families = Families.of(list(repeats), int(rows[:, 1].max()) + 1, mutual=True)
+    rule, families = draw.rule, Families.of(list(repeats), int(rows[:, 1].max()) + 1, mutual=True)
     entities = int(rows[:, [0, 2]].max()) + 1
-    for_test = rng.random(entities) >= shares.of_valid
+    for_test = rng.random(entities) >= draw.of_valid
     asked = _number(predicates, rule.predicate) if rule.predicate else None
     wanted = families.family[[asked]] if asked is not None else np.unique(families.family)
     row, family, entity = _entries(rows, families, rule.side, asked)
@@ -178,7 +186,7 @@ def draw_cold(
     for start, end in ends.T.tolist():
         entries = by_family[start:end]
         of_rows = row[entries], true[row[entries]]
-        places[entries] = _draw(*of_rows, entity[entries], facts, for_test, shares, rng)
+        places[entries] = _draw(*of_rows, entity[entries], facts, for_test, draw, rng)
         held = np.unique(row[entries[places[entries] != TRAIN]])
         np.subtract.at(facts, rows[held[true[held]]][:, [0, 2]], 1)
     in_valid, in_test = (_in_place(units, row[places == place]) for place in (VALID, TEST))
@@ -218,7 +226,7 @@ def _number(predicates: Sequence[str], name: str) -> int:
 
 
 def _entries(rows: Ints, families: Families, side: str, asked: int | None) -> tuple[Ints, Ints, Ints]:
-    """Return row, family and entity of every entity that could be cold in a row. A symmetric family has two a row.
+    """Return row, family and entity of every entity that could be cold in a row: two in a symmetric family.
 
     asked  the predicate whose side is meant; None: the side of each family's predicate that is not turned round
     """
@@ -234,7 +242,7 @@ def _entries(rows: Ints, families: Families, side: str, asked: int | None) -> tu
 
 
 def _draw(
-    row: Ints, true: Bools, entity: Ints, facts: Ints, for_test: Bools, shares: Shares, rng: np.random.Generator
+    row: Ints, true: Bools, entity: Ints, facts: Ints, for_test: Bools, draw: SplitDraw, rng: np.random.Generator
 ) -> Ints:
     """Return the place of each entry of one family.
 
@@ -253,10 +261,10 @@ def _draw(
     has_others = facts[known] > np.bincount(code, weights=true)
     order = rng.permutation(len(known))
     of_entity = np.full(len(known), TRAIN)
-    for place, share, half in ((TEST, shares.test, for_test[known]), (VALID, shares.valid, ~for_test[known])):
+    for place, share, half in ((TEST, draw.test_share, for_test[known]), (VALID, draw.valid_share, ~for_test[known])):
         free, wanted = order[(half & has_others)[order]], share * len(distinct)
         free = free[np.argsort(sizes[free] > MOST_OF_SPLIT * wanted, kind="stable")]
-        of_entity[free[fill(sizes[free], wanted)]] = place
+        of_entity[free[_fill(sizes[free], wanted)]] = place
     places: Ints = of_entity[code]
     held = np.bincount(of_row, weights=places != TRAIN) > 0
     return places if (true & ~held[of_row]).any() else np.full_like(places, TRAIN)

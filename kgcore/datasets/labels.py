@@ -106,10 +106,7 @@ def with_labels(graph: KnowledgeGraph, labelled: pd.DataFrame, instead: bool = F
 
 
 def _with_validation(graph: KnowledgeGraph, new: Split, instead: bool) -> KnowledgeGraph:
-    """Return the graph whose validation split has the new labels, or consists of them.
-
-    Raises InputError if the validation split has no positives.
-    """
+    """Return the graph whose validation split has the new labels, or consists of them."""
     kept = ~graph.index(new.triples).contains(graph.valid.triples)
     facts, base_rate = graph.other_facts, None
     if instead:

@@ -9,8 +9,8 @@ import pandas as pd
 
 from kgcore.arrays import Bools, Floats, Ints, sorted_distinct
 from kgcore.datasets.base import DatasetSpec
-from kgcore.datasets.draw import SplitDraw, draw_splits
-from kgcore.datasets.draw_rules import Values
+from kgcore.datasets.draw import draw_splits
+from kgcore.datasets.draw_rules import SplitDraw, Values
 from kgcore.datasets.read import Read, read_files
 from kgcore.datasets.unseen import UnseenRows, unseen_rows
 from kgcore.errors import InputError, raise_faults
@@ -22,7 +22,7 @@ LARGEST_OVERLAP = 0.2
 MOST_EXAMPLES = 3
 
 
-def check_counts(spec: DatasetSpec, counts: dict[str, int]) -> None:
+def _check_counts(spec: DatasetSpec, counts: dict[str, int]) -> None:
     """Raise InputError if a count differs from the declared count."""
     wanted = spec.counts
     found = {
@@ -37,13 +37,8 @@ def check_counts(spec: DatasetSpec, counts: dict[str, int]) -> None:
             raise InputError(f"{spec.name} has {value:,} {name.replace('_', ' ')}: it must have {expected:,}")
 
 
-def count_overlaps(distinct: dict[str, Ints], entities: int, predicates: int, counts: dict[str, int]) -> None:
-    """Count the positives that two splits share, and the negatives that are true, among distinct rows.
-
-    The function adds the results to `counts`. A negative is true if a split has it as a positive.
-
-    Raises InputError if more than the share `LARGEST_OVERLAP` of a held-out split's positives are in another split too.
-    """
+def _count_overlaps(distinct: dict[str, Ints], entities: int, predicates: int, counts: dict[str, int]) -> None:
+    """Count the positives that two splits share, and the negatives that a split has as positives, into `counts`."""
     true = {name: part[part[:, 3] == 1, :3] for name, part in distinct.items()}
     false = {name: part[part[:, 3] == 0, :3] for name, part in distinct.items()}
     index = {name: TripleIndex(triples, entities, predicates) for name, triples in true.items()}
@@ -145,11 +140,11 @@ def prepare(
         counts[f"{name}_duplicates"] = len(rows[name]) - len(distinct_rows[name])
         if read.confidences is not None:
             counts[f"{name}_conflicting"] = len(np.unique(rows[name], axis=0)) - len(distinct_rows[name])
-    count_overlaps(distinct_rows, *sizes, counts)
+    _count_overlaps(distinct_rows, *sizes, counts)
 
     entity_ids, predicate_ids = (sorted_distinct(rows["train"][:, columns].reshape(-1)) for columns in ([0, 2], [1]))
     counts["entities"], counts["predicates"] = len(entity_ids), len(predicate_ids)
-    check_counts(spec, counts)
+    _check_counts(spec, counts)
     splits: dict[str, Split] = {}
     for name, others in (("train", ()), ("test", ("train",)), ("valid", ("train", "test"))):
         taken = [distinct_rows[other][:, :3] for other in others if not spec.as_published]
@@ -166,10 +161,7 @@ def prepare(
 
 
 def _drawn(read: Read, sizes: tuple[int, int], draw: SplitDraw, counts: dict[str, int]) -> tuple[dict[str, Ints], str]:
-    """Return split -> rows of a data set with only training triples, and a sentence about them.
-
-    The function adds to `counts` and empties `read`. A large graph is in memory once, not twice.
-    """
+    """Return split -> rows that are drawn, and a sentence. `read` is emptied, so that memory has a graph once."""
     whole = read.rows.pop("train")
     distinct = _distinct(whole, sizes)
     counts["drawn_from_rows"], counts["drawn_from_duplicates"] = len(whole), len(whole) - len(distinct)
@@ -191,10 +183,7 @@ def _facts_in_no_split(rows: Mapping[str, Ints], entity_ids: Ints, predicate_ids
 
 
 def _with_negatives(spec: DatasetSpec, folder: Path, read: Read, sizes: tuple[int, int]) -> dict[str, Ints]:
-    """Return split -> rows, in which rows from a file of negatives have the label 0.
-
-    Raises InputError if more than the share `LARGEST_OVERLAP` of a file's negatives are also positives of its split.
-    """
+    """Return split -> rows, in which rows from a file of negatives have the label 0."""
     rows, faults = dict(read.rows), []
     for role in [role for role in rows if role.endswith("_negatives")]:
         split = role.removesuffix("_negatives")
@@ -212,12 +201,7 @@ def _with_negatives(spec: DatasetSpec, folder: Path, read: Read, sizes: tuple[in
 
 
 def _distinct(rows: Ints, sizes: tuple[int, int]) -> Ints:
-    """Return the distinct rows (n, 4), sorted by subject, predicate, object and label.
-
-    sizes  numbers of entities and predicates
-
-    Of rows with a confidence (n, 5) that differ in nothing else, the one with the highest confidence is kept.
-    """
+    """Return the distinct rows, sorted. Of rows (n, 5) that differ only in confidence, the highest one is kept."""
     if rows.shape[1] == 5:
         ordered: Ints = rows[np.lexsort(rows.T[::-1])]
         last = np.append((ordered[1:, :4] != ordered[:-1, :4]).any(axis=1), True)
@@ -258,15 +242,7 @@ def _unknown(
 def _restrict(
     name: str, rows: Ints, taken: TripleIndex, counts: dict[str, int], entity_ids: Ints, predicate_ids: Ints
 ) -> Ints:
-    """Return the rows whose names are all in train, and which no other split has.
-
-    rows   the sorted distinct rows of the split
-    taken  triples of other splits, which are left out
-
-    The function adds the numbers of unseen triples, triples left out, positives and negatives to `counts`.
-
-    Raises InputError if the result has no positives.
-    """
+    """Return the distinct rows whose names are all in train, without the triples `taken`. Add numbers to `counts`."""
     seen = _known(rows, entity_ids, predicate_ids)
     counts[f"{name}_with_unseen"] = int((~seen).sum())
     rows = rows[seen]
@@ -284,10 +260,7 @@ def _restrict(
 
 
 def _split(rows: Ints, entity_ids: Ints, predicate_ids: Ints, confidences: Floats | None) -> Split:
-    """Return the rows as a split, with positions in the vocabularies of train.
-
-    confidences  the values of the positions in the fifth column of the rows; None: they have four columns
-    """
+    """Return the rows as a split of train's ids. `confidences`: what the positions in their fifth column stand for."""
     s, o = (np.searchsorted(entity_ids, rows[:, column]) for column in (0, 2))
     own = None if confidences is None else confidences[rows[:, 4]]
     certain = own is None or bool((own == 1).all())

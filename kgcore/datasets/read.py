@@ -1,6 +1,6 @@
 """Read all files of a data set as numbered rows. One message has the faults of all files, each with file and line."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -98,9 +98,9 @@ class SplitRows:
         return f"{unit} {first + row - start}"
 
     @property
-    def confidences(self) -> Floats | None:
-        """The confidences (n,) of the rows, in [0, 1]; None: the files have none."""
-        return np.concatenate(self._confidences) if self._confidences else None
+    def confidences(self) -> Floats:
+        """The confidences (n,) of the rows, in [0, 1], if the files have them."""
+        return np.concatenate(self._confidences)
 
     @property
     def values(self) -> tuple[Ints, list[str]]:
@@ -131,15 +131,10 @@ def _labels(column: pa.ChunkedArray) -> Small:
     return found
 
 
-def frame_of(block: Block) -> pd.DataFrame:
+def _frame_of(block: Block) -> pd.DataFrame:
     """Return the rows of a block as strings. The index is the number of the line."""
     frame: pd.DataFrame = block.names.to_pandas()
     return frame.set_index(block.numbers)
-
-
-def triples_frame(blocks: Iterable[Block], columns: Sequence[str]) -> pd.DataFrame:
-    """Return the rows of all blocks as strings. The index is the number of the line."""
-    return pd.concat([frame_of(block) for block in blocks] or [pd.DataFrame(columns=list(columns), dtype="str")])
 
 
 @dataclass(frozen=True)
@@ -190,7 +185,8 @@ def read_files(
         if split in VOCABULARIES:
             continue
         held_out = split in SPLITS[1:] and f"{split}_negatives" not in spec.files
-        path, labelled = folder / file.path, _labelled(spec, held_out)
+        either = spec.labelled is None and spec.layout == ""  # the file may have labels
+        path, labelled = folder / file.path, None if either else bool(spec.labelled) and held_out
         times, groups = (rule.column if rule.kind == kind else "" for kind in (TIME, GROUP))
         source = TriplesFile(path, columns, labelled, held_out, False, confidence, times, groups)
         rows = found.setdefault(split, SplitRows())
@@ -202,20 +198,14 @@ def read_files(
     entity_names, entity_places = entities.sort()
     predicate_names, predicate_places = predicates.sort()
     numbered = {role: rows.numbers(entity_places, predicate_places) for role, rows in found.items()}
-    confidences = _number_confidences(numbered, found) if confidence else None
+    confidences = None
+    if confidence:  # each row gets the position of its confidence
+        confidences = np.unique(np.concatenate([rows.confidences for rows in found.values()]))
+        for role, rows in found.items():
+            numbered[role] = np.c_[numbered[role], np.searchsorted(confidences, rows.confidences)]
     read_all = Read(numbered, found, entity_names, predicate_names, confidences)
     raise_faults(_training_faults(spec, folder, read_all))
     return read_all
-
-
-def _number_confidences(numbered: dict[str, Ints], found: dict[str, SplitRows]) -> Floats:
-    """Add the position of its confidence to each row of `numbered`. Return the distinct confidences, increasing."""
-    own = {role: rows.confidences for role, rows in found.items()}
-    values: Floats = np.unique(np.concatenate([part for part in own.values() if part is not None]))
-    for role, part in own.items():
-        assert part is not None
-        numbered[role] = np.c_[numbered[role], np.searchsorted(values, part)]
-    return values
 
 
 def format_modules(spec: DatasetSpec) -> list[str]:
@@ -235,16 +225,10 @@ def read_table(path: Path, labelled: bool) -> pd.DataFrame:
 
     source, unit = TriplesFile(path, labelled=labelled), format_of(path).unit
     blocks = list(read_blocks(source))
-    frame = triples_frame(blocks, (*COLUMNS, LABEL) if labelled else COLUMNS)
+    empty = pd.DataFrame(columns=[*COLUMNS, LABEL] if labelled else COLUMNS, dtype="str")
+    frame = pd.concat([_frame_of(block) for block in blocks] or [empty])
     raise_faults([fault for block in blocks for fault in block.faults] + validate(frame, path, unit))
     return frame
-
-
-def _labelled(spec: DatasetSpec, held_out: bool) -> bool | None:
-    """Return whether a file must have labels, must not, or may."""
-    if spec.labelled is None and spec.layout == "":
-        return None
-    return bool(spec.labelled) and held_out
 
 
 def _reader(spec: DatasetSpec, folder: Path) -> Callable[[TriplesFile], Iterator[Block]]:
@@ -267,13 +251,14 @@ def _add(
     """Add the blocks of a file to the rows of its split, and return the faults of the file."""
     from kgcore.datasets.schema import validate
 
-    unit = "line" if layout else _unit(source.path)
+    kind = "" if layout else format_name(source.path)
+    unit = FORMATS.get(kind).unit if kind else "line"
     faults: list[str] = []
     before, literals = len(rows), rows.literals
     for block in blocks:
         wrong = [*block.faults]
         if unit != "triple":  # an RDF parser has checked the names
-            wrong += validate(frame_of(block), source.path, unit)
+            wrong += validate(_frame_of(block), source.path, unit)
         faults += wrong
         if len(faults) > MOST_COUNTED:
             break
@@ -283,13 +268,6 @@ def _add(
         only = f" but {rows.literals - literals:,} with literals" if rows.literals > literals else ""
         faults.append(f"{source.path} has no triples{only}: it must have at least one")
     return faults
-
-
-def _unit(path: Path) -> str:
-    try:
-        return format_of(path).unit
-    except InputError:
-        return "line"
 
 
 def _label_faults(spec: DatasetSpec, folder: Path, found: dict[str, SplitRows]) -> list[str]:

@@ -117,10 +117,7 @@ def _has_header(fields: Sequence[Sequence[str]]) -> bool:
 
 
 def _numbered(path: Path, rows: Sequence[tuple[Sequence[str], int]]) -> list[str]:
-    """Return the names by their row number, which is in one of two columns.
-
-    rows  (the two fields, number of the line)
-    """
+    """Return the names by their row number, which is in one of two columns."""
     wanted = {str(number) for number in range(len(rows))}
     columns = [column for column in (0, 1) if {row[column] for row, _ in rows} == wanted]
     if not columns:

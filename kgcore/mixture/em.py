@@ -166,26 +166,26 @@ def simulate(
     """
     parts = solved.weights[0][:, None] * solved.densities[0]
     sizes = counts.components[0].sum(axis=-1)
-    rows = [drawn_counts(n, p, replicates, rng) for n, p in zip(sizes, solved.densities[0], strict=True)]
+    rows = [_drawn_counts(n, p, replicates, rng) for n, p in zip(sizes, solved.densities[0], strict=True)]
     number = counts.candidates.sum()
     common = min(shared * sizes[0], solved.weights[0, 0] * number)
     others = np.maximum(number * parts.sum(axis=0) - common * solved.densities[0, 0], 0.0)
     candidates = common / sizes[0] * rows[0]
     if number - common >= 1:
-        candidates = candidates + drawn_counts(number - common, others, replicates, rng)
+        candidates = candidates + _drawn_counts(number - common, others, replicates, rng)
     labelled = np.concatenate([parts[0], parts[1:].sum(axis=0)])
     return BinCounts(candidates, smoothed(np.stack(rows, axis=1)), *_labels(counts, labelled, replicates, rng))
 
 
 def resample(counts: BinCounts, replicates: int, rng: np.random.Generator) -> BinCounts:
     """Draw every sample of one problem (S = 1) again from its own bins: a bootstrap."""
-    candidates = drawn_counts(counts.candidates.sum(), counts.candidates[0], replicates, rng)
-    rows = [drawn_counts(own.sum(), own, replicates, rng) for own in counts.components[0]]
+    candidates = _drawn_counts(counts.candidates.sum(), counts.candidates[0], replicates, rng)
+    rows = [_drawn_counts(own.sum(), own, replicates, rng) for own in counts.components[0]]
     labelled = np.concatenate([counts.true[0], counts.false[0]])
     return BinCounts(candidates, smoothed(np.stack(rows, axis=1)), *_labels(counts, labelled, replicates, rng))
 
 
-def drawn_counts(size: float, shares: Floats, replicates: int, rng: np.random.Generator) -> Floats:
+def _drawn_counts(size: float, shares: Floats, replicates: int, rng: np.random.Generator) -> Floats:
     """Draw multinomial counts (replicates, B) of a sample of about `size` rows. Their sum is exactly `size`."""
     n = max(1, round(float(size)))
     drawn = rng.multinomial(n, shares / shares.sum(), replicates)
@@ -198,5 +198,5 @@ def _labels(counts: BinCounts, shares: Floats, replicates: int, rng: np.random.G
     if not counts.labels:
         nothing = np.zeros((replicates, counts.true.shape[-1]))
         return nothing, nothing
-    true, false = np.split(drawn_counts(counts.labels, shares, replicates, rng), 2, axis=1)
+    true, false = np.split(_drawn_counts(counts.labels, shares, replicates, rng), 2, axis=1)
     return true, false

@@ -1,6 +1,6 @@
 """The confidence interval of the base rate of candidates."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import chdtr, chdtrc, chdtri, expit, roots_jacobi
@@ -148,15 +148,11 @@ def needed(counts: BinCounts, best: Solution) -> Solution:
     chosen, greatest = best, _likelihood(counts, best)
     while len(kept) > 2:
         fewer = np.delete(kept, 1 + int(chosen.weights[0, kept[1:]].argmin()))
-        solved = _with_zeros(counts, solve(_of(counts, fewer)), fewer)
+        solved = _with_zeros(counts, solve(replace(counts, components=counts.components[:, fewer])), fewer)
         if 2 * (greatest - _likelihood(counts, solved)) > most:
             break
         kept, chosen = fewer, solved
     return chosen
-
-
-def _of(counts: BinCounts, kept: Ints) -> BinCounts:
-    return BinCounts(counts.candidates, counts.components[:, kept], counts.true, counts.false)
 
 
 def _likelihood(counts: BinCounts, solved: Solution) -> float:
@@ -174,15 +170,9 @@ def _with_zeros(counts: BinCounts, solved: Solution, kept: Ints) -> Solution:
 
 @dataclass(frozen=True)
 class Profile:
-    """The greatest likelihood at given base rates.
-
-    alphas      (m,) ascending base rates, in [0, 1]
-    likelihood  (m,) greatest log-likelihood at each, less the greatest of all: at most 0
-    p_values    (m,) of the hypothesis that this is the base rate
-    """
+    """The p-values (m,) of the hypotheses that the base rate is each of `alphas` (m,), ascending, in [0, 1]."""
 
     alphas: Floats
-    likelihood: Floats
     p_values: Floats
 
 
@@ -201,16 +191,20 @@ def base_rate_interval(counts: BinCounts, best: Solution, level: float) -> tuple
     value = float(best.weights[0, 0])
     coarse = np.r_[0.0, np.sort(np.r_[expit(np.linspace(-ends, ends, _COARSE)), np.clip(value, 1e-12, 1 - 1e-12)]), 1.0]
     flat = flat_likelihood(counts)
-    profile = profile_at(coarse, counts, best, flat)
-    more = [_between(profile, start, level) for start in _crossings(profile, level)]
-    if more:
-        fine = profile_at(np.concatenate(more), counts, best, flat)
-        profile = _join(profile, fine)
+    profile = _profile_at(coarse, counts, best, flat)
+    inside = profile.p_values >= level
+    crossings = np.flatnonzero(inside[1:] != inside[:-1])
+    if len(crossings):  # a finer grid where the p-value first and last crosses the level
+        ends_of = {(coarse[start], coarse[start + 1]) for start in (crossings[0], crossings[-1])}
+        fine = np.concatenate([np.linspace(*pair, _FINE + 2)[1:-1] for pair in sorted(ends_of)])
+        added = _profile_at(fine, counts, best, flat)
+        order = np.argsort(np.r_[coarse, fine], kind="stable")
+        profile = Profile(np.r_[coarse, fine][order], np.r_[profile.p_values, added.p_values][order])
     low, high = _limits(profile, level)
     return Rate(value, min(low, value), max(high, value)), profile
 
 
-def profile_at(alphas: Floats, counts: BinCounts, best: Solution, flat: Floats) -> Profile:
+def _profile_at(alphas: Floats, counts: BinCounts, best: Solution, flat: Floats) -> Profile:
     """Return the profile of one problem at base rates (m,) in [0, 1], ascending.
 
     flat  (1,) the log-likelihood if positives are a mixture of corruptions
@@ -218,26 +212,7 @@ def profile_at(alphas: Floats, counts: BinCounts, best: Solution, flat: Floats) 
     m = len(alphas)
     many = counts.repeat(m)
     solved = solve(many, alphas, start=best.repeat(m))
-    likelihood = np.minimum(solved.likelihood - best.likelihood, 0.0)
-    return Profile(alphas, likelihood, p_values(many, solved, best.likelihood, flat))
-
-
-def _crossings(profile: Profile, level: float) -> list[int]:
-    """Return the first and the last position i where the p-value crosses the level between alphas i and i + 1."""
-    inside = profile.p_values >= level
-    places = np.flatnonzero(inside[1:] != inside[:-1])
-    return sorted({int(places[0]), int(places[-1])}) if len(places) else []
-
-
-def _between(profile: Profile, start: int, level: float) -> Floats:
-    return np.linspace(profile.alphas[start], profile.alphas[start + 1], _FINE + 2)[1:-1]
-
-
-def _join(first: Profile, second: Profile) -> Profile:
-    alphas = np.r_[first.alphas, second.alphas]
-    order = np.argsort(alphas, kind="stable")
-    joined = (np.r_[a, b][order] for a, b in ((first.likelihood, second.likelihood), (first.p_values, second.p_values)))
-    return Profile(alphas[order], *joined)
+    return Profile(alphas, p_values(many, solved, best.likelihood, flat))
 
 
 def _limits(profile: Profile, level: float) -> tuple[float, float]:

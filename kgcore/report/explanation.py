@@ -19,22 +19,16 @@ TEMPLATE = "explanation.html.j2"
 CALIBRATOR, TRUE, FALSE = COLOURS[0], COLOURS[2], COLOURS[1]
 
 
-def page_of(made: Explanation | UnseenExplanation, dataset: str, model: str, run: str) -> str:
-    """Return the page of either kind of explanation. Arguments: as in `explanation_page`."""
-    if isinstance(made, Explanation):
-        return explanation_page(made, dataset, model, run)
-    return html(TEMPLATE, made=made, dataset=dataset, model=model, run=run, groups={}, sides={}, figure="")
-
-
-def explanation_page(made: Explanation, dataset: str, model: str, run: str) -> str:
+def explanation_page(made: Explanation | UnseenExplanation, dataset: str, model: str, run: str) -> str:
     """Return the page as HTML.
 
     dataset  name of the data set
     model    URI of the calibrator
     run      id of the MLflow run; '' if it is not known
     """
-    figure = explanation_figure(made)
-    support = made.support
+    if isinstance(made, UnseenExplanation):
+        return html(TEMPLATE, made=made, dataset=dataset, model=model, run=run, groups={}, sides={}, figure="")
+    figure, support = explanation_figure(made), made.support
     groups = {
         f"same subject: {made.subject} {made.predicate} ?": support.same_subject,
         f"same object: ? {made.predicate} {made.object}": support.same_object,

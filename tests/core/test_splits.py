@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgcore.config.split import SplitRule
-from kgcore.datasets.draw import SplitDraw, draw_splits
-from kgcore.datasets.draw_rules import Values
+from kgcore.datasets.draw import draw_splits
+from kgcore.datasets.draw_rules import SplitDraw, Values
 from kgcore.datasets.twins import Families, Repeat
 from kgcore.report.graph_shape import shape_of
 from tests.core.split_graphs import (

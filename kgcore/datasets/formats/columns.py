@@ -177,11 +177,7 @@ def _is_share(text: str) -> bool:
 def _with_chosen(
     source: TriplesFile, cells: Sequence[str], found: Columns, name: str, option: str, wanted: str
 ) -> Columns:
-    """Add a column that the user chooses. Raises InputError if it does not exist or is another column, too.
-
-    name            what the column has: confidence, time or group
-    option, wanted  the option without the column, and the column
-    """
+    """Add a column of confidences, times or groups that the user chooses by an option: `option` + `wanted`."""
     given = f"{option}{wanted}"
     if name == CONFIDENCE and LABEL in found.names:
         raise InputError(

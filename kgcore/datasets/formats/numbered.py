@@ -84,11 +84,7 @@ def read_numbered(source: TriplesFile, entities: Vocabulary, predicates: Vocabul
 def _read_counted(
     path: Path, columns: tuple[str, ...], separator: str | None
 ) -> tuple[list[tuple[int, list[str]]], list[str]]:
-    """Read the lines after the first one. Return them as pairs of line number and fields, and the faults of the file.
-
-    The first line must be the number of the other lines. A line with a wrong number of columns is a fault, and is left
-    out. Raises InputError if the file is missing, empty or not UTF-8.
-    """
+    """Return the lines without faults after the first one, as pairs of line number and fields, and the faults."""
     head, *lines = _read_text(path).rstrip().split("\n")
     faults = []
     if head.strip() != str(len(lines)):

@@ -42,10 +42,7 @@ def read_row_groups(path: Path, find: Callable[[list[str]], Columns]) -> Iterato
 
 
 def _as_text(source: TriplesFile, table: pa.Table) -> pa.Table:
-    """Return the table with names, labels, confidences, times and groups as strings. A missing one is empty.
-
-    Further columns do not change.
-    """
+    """Return the table with all but further columns as strings. A missing value is empty."""
     others = () if source.further else (LABEL, CONFIDENCE, TIME, GROUP)
     for name in (*COLUMNS, *(other for other in others if other in table.column_names)):
         column = table[name]

@@ -46,10 +46,7 @@ def read_rdf(source: TriplesFile, syntax: RdfFormat) -> Iterator[Block]:
 
 
 def _some(parser: pyoxigraph.QuadParser, blanks: dict[str, str]) -> tuple[tuple[list[str], ...], int, int]:
-    """Read up to BLOCK_ROWS triples. Return their names by column, the number of literals, and the number read.
-
-    blanks  names of the blank nodes so far; the function adds to it
-    """
+    """Read up to BLOCK_ROWS triples: names by column, number of literals, number read. `blanks` gets new names."""
     subjects: list[str] = []
     predicates: list[str] = []
     objects: list[str] = []

@@ -114,12 +114,7 @@ def _check_text(path: Path, data: bytes, line: int) -> None:
 def _parse(
     path: Path, data: bytes, columns: Columns, style: Style, line: int
 ) -> tuple[pa.Table, list[tuple[int, int]]]:
-    """Parse whole lines as columns of strings.
-
-    line  number of the first line in the file
-
-    Return the table, and the number of each line with another number of columns than the first, with that number.
-    """
+    """Return whole lines as columns of strings, and number and width of each line of another width. From `line` on."""
     refused: list[pa.csv.InvalidRow] = []
 
     def skip(row: pa.csv.InvalidRow) -> str:
