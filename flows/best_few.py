@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from kgcore.config import EnsembleConfig, PipelineConfigs
 from kgcore.config.choices import MODEL_ONLY
-from kgcore.config.entries import RaceConfig
+from kgcore.config.race import RaceConfig
 from kgcore.errors import InputError
 from kgcore.report.ensemble_summary import EnsembleSummary
 from kgcore.report.summary import PipelineSummary

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kgcore.config import ChooseGiven, PipelineConfigs, PipelineGiven, TrainConfig, TrainGiven, presets
+from kgcore.config import ChooseConfig, PipelineConfigs, TrainConfig, presets
 from kgcore.errors import InputError
 from tasks.jobs.manifest import is_run, resolve
 from tasks.stages.evidence import check_others, wants_evidence
@@ -15,7 +15,7 @@ log = logging.getLogger("kgcal")
 Other = TrainConfig | StageRef  # a model to train, or one that was trained
 
 
-def read_other_models(text: str, resolved: presets.Resolved, given: PipelineGiven) -> tuple[Other, ...]:
+def read_other_models(text: str, resolved: presets.Resolved, given: PipelineConfigs) -> tuple[Other, ...]:
     """Return the further models that a user names.
 
     text      names of models, and runs as in `resolve`, with commas; empty: none
@@ -34,10 +34,10 @@ def read_other_models(text: str, resolved: presets.Resolved, given: PipelineGive
             found.append(resolve("train", name))
             continue
         try:
-            own = TrainGiven(model=name, **{key: value for key, value in given.train.given().items() if key == "seed"})
+            own = TrainConfig(model=name, **{key: value for key, value in given.train.given().items() if key == "seed"})
         except InputError as error:
             raise InputError(f"other_models has {name!r}, which is no run and no model: {error}") from error
-        others = replace(given, train=own, choose=ChooseGiven())
+        others = replace(given, train=own, choose=ChooseConfig())
         settings = presets.resolve("default" if races else resolved.preset, others, races=False).configs.train
         if settings == resolved.configs.train and not races:
             raise InputError(f"other_models has {name}, which is the model itself: name another model")

@@ -11,20 +11,19 @@ from flows.deployment.publish import publish, publish_ensemble
 from flows.flow import flow
 from flows.other_models import Other, check_other_models, read_other_models, trained_others
 from kgcore.config import (
-    CalibrateGiven,
-    ChooseGiven,
-    ClassifyGiven,
-    CorruptGiven,
-    EvaluateGiven,
-    EvidenceGiven,
-    MatchGiven,
+    CalibrateConfig,
+    ChooseConfig,
+    ClassifyConfig,
+    CorruptConfig,
+    EvaluateConfig,
+    EvidenceConfig,
+    MatchConfig,
     PipelineConfigs,
-    PipelineGiven,
-    PrepareGiven,
-    TrainGiven,
+    PrepareConfig,
+    TrainConfig,
     presets,
 )
-from kgcore.config.entries import RaceConfig
+from kgcore.config.race import RaceConfig
 from kgcore.report.summary import PipelineSummary
 from tasks.jobs.pipeline import finish_pipeline, note_choice, pipeline_run
 from tasks.stages.calibrate import CALIBRATE, check_completeness, move_calibrators, settle, upstream_of
@@ -47,15 +46,15 @@ log = logging.getLogger("kgcal")
 
 @flow(name="pipeline", flow_run_name=resolved_name())
 def pipeline(
-    prepare: PrepareGiven = PrepareGiven(),
-    train: TrainGiven = TrainGiven(),
-    corrupt: CorruptGiven = CorruptGiven(),
-    calibrate: CalibrateGiven = CalibrateGiven(),
-    classify: ClassifyGiven = ClassifyGiven(),
-    evaluate: EvaluateGiven = EvaluateGiven(),
-    match: MatchGiven = MatchGiven(),
-    choose: ChooseGiven = ChooseGiven(),
-    evidence: EvidenceGiven = EvidenceGiven(),
+    prepare: PrepareConfig = PrepareConfig(),
+    train: TrainConfig = TrainConfig(),
+    corrupt: CorruptConfig = CorruptConfig(),
+    calibrate: CalibrateConfig = CalibrateConfig(),
+    classify: ClassifyConfig = ClassifyConfig(),
+    evaluate: EvaluateConfig = EvaluateConfig(),
+    match: MatchConfig = MatchConfig(),
+    choose: ChooseConfig = ChooseConfig(),
+    evidence: EvidenceConfig = EvidenceConfig(),
     preset: PresetOrNone = None,
     other_models: str = "",
     ensemble: Members = 0,
@@ -85,7 +84,7 @@ def pipeline(
         force: run every stage even if a finished run could be re-used
         device: auto, cpu, cuda or cuda:N
     """
-    given = PipelineGiven(prepare, train, corrupt, calibrate, classify, evaluate, match, choose, evidence)
+    given = PipelineConfigs(prepare, train, corrupt, calibrate, classify, evaluate, match, choose, evidence)
     resolved = presets.resolve(preset, given)
     others = read_other_models(other_models, resolved, given)
     context = Context(force=force, device=device)
@@ -152,7 +151,7 @@ def after_training(
     if fitted is None:
         matched = MATCH(data, model, config=configs.match, context=context) if configs.match.candidates else None
         if matched:  # the corruptions are drawn for the base rate of the candidates
-            configs = replace(configs, calibrate=settle(configs.calibrate, [matched]))
+            configs = replace(configs, calibrate=settle(configs.calibrate, [matched])).at_base_rate()
         corruptions = CORRUPT(data, model, config=configs.corrupt, context=context)
         scores = SCORE(model, corruptions, context=context)
         seen = None

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from kgcore.calibrated import CalibratedModel
 from kgcore.config import DiscoverConfig, PredictConfig
-from kgcore.config.survey import SurveyConfig
+from kgcore.config.jobs import SurveyConfig
 from kgcore.datasets.formats.base import COLUMNS
 from kgcore.errors import InputError
 from kgcore.prediction.answers import ANSWERS, Answers, check_free
@@ -60,8 +60,8 @@ class LoadedModel:
         frame: pd.DataFrame,
         *,
         base_rate: float | None = None,
-        threshold: float = PredictConfig.threshold,
-        at_least: int = PredictConfig.at_least,
+        threshold: float = PredictConfig().threshold,
+        at_least: int = PredictConfig().at_least,
     ) -> pd.DataFrame:
         """Answer candidate triples. Return the frame with the columns of ANSWERS added.
 
@@ -147,8 +147,8 @@ class LoadedModel:
         predicate: str = "",
         object: str = "",
         *,
-        top: int = DiscoverConfig.top,
-        above: float = DiscoverConfig.above,
+        top: int = DiscoverConfig().top,
+        above: float = DiscoverConfig().above,
         completeness: str | float | None = None,
         base_rate: str | float | None = None,
     ) -> pd.DataFrame:
@@ -175,7 +175,7 @@ class LoadedModel:
         if above and calibration.true is None:
             raise InputError(f"above is {above:g}, but there are no probabilities: state completeness or base_rate")
         triples, _ = calibration.most_probable(question, config.top, config.above)
-        table = listed(calibration, triples, Answers(calibration.model, PredictConfig.threshold, config.at_least))
+        table = listed(calibration, triples, Answers(calibration.model, PredictConfig().threshold, config.at_least))
         frame: pd.DataFrame = table.to_pandas()
         frame.attrs["about"] = calibration.about
         return frame
@@ -192,7 +192,7 @@ class LoadedModel:
         from kgcore.population.unknown_facts import stated_facts
         from kgcore.prediction.domains import Domains
 
-        population = Population.asked(Domains(self.calibrated.graph), predicate, DiscoverConfig.at_least)
+        population = Population.asked(Domains(self.calibrated.graph), predicate, DiscoverConfig().at_least)
         if population is None:
             raise InputError(TOO_FEW)
         text = "" if completeness is None else str(completeness)
@@ -245,14 +245,14 @@ class LoadedModel:
 
         if completeness is not None or missing:
             p = Question.of(self.calibrated.graph, "", predicate, "").predicate
-            calibration = self._calibration(p, completeness, base_rate, DiscoverConfig.top)
+            calibration = self._calibration(p, completeness, base_rate, DiscoverConfig().top)
             return explainer_of(calibration).about(subject, predicate, object)
         model = self.calibrated if base_rate is None else self.calibrated.at(float(base_rate))
         return Explainer(model).about(subject, predicate, object)
 
     @cached_property
     def _answers(self) -> Answers:
-        return Answers(self.calibrated, PredictConfig.threshold, PredictConfig.at_least)
+        return Answers(self.calibrated, PredictConfig().threshold, PredictConfig().at_least)
 
 
 def load_folder(folder: str | PathLike[str]) -> LoadedModel:

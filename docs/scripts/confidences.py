@@ -38,8 +38,8 @@ DOT_PRODUCT = TrainConfig(epochs=10, learning_rate=0.01)
 TRAININGS = {
     ("distmult", "confidence"): DOT_PRODUCT,
     ("complex", "confidence"): DOT_PRODUCT,
-    ("complex", "confidence, without corruptions"): replace(DOT_PRODUCT, loss_options={"corruptions": 0.0}),
-    ("complex", "confidence, corruptions of weight 1"): replace(DOT_PRODUCT, loss_options={"corruptions": 1.0}),
+    ("complex", "confidence, without corruptions"): DOT_PRODUCT.replace(loss_options={"corruptions": 0.0}),
+    ("complex", "confidence, corruptions of weight 1"): DOT_PRODUCT.replace(loss_options={"corruptions": 1.0}),
     ("complex", "nll"): DOT_PRODUCT,
     ("complex", "multiclass_nll"): DOT_PRODUCT,
     ("complex", CERTAIN): DOT_PRODUCT,
@@ -60,7 +60,7 @@ def trained(graph: KnowledgeGraph, model: str, loss: str, config: TrainConfig) -
     """Train a model; if the loss is CERTAIN, as if every confidence were 1."""
     if loss == CERTAIN:
         graph = replace(graph, train=replace(graph.train, confidences=None))
-    config = replace(config, model=model, loss=loss.partition(",")[0])
+    config = config.replace(model=model, loss=loss.partition(",")[0])
     return train(graph, config, torch.device("cpu")).model
 
 

@@ -11,7 +11,6 @@ The second table says how well each group alone tells corruptions from labelled 
 """
 
 import sys
-from dataclasses import replace
 
 import numpy as np
 import torch
@@ -19,8 +18,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
 
 from kgcore.combiners.bins import Bins
-from kgcore.config import CorruptConfig
-from kgcore.config.given import PipelineGiven, PrepareGiven
+from kgcore.config import CorruptConfig, PipelineConfigs, PrepareConfig
 from kgcore.config.presets import resolve
 from kgcore.corruptions.base import corrupt, subject_shares
 from kgcore.corruptions.mixture import Mixture
@@ -64,8 +62,8 @@ Samples = tuple[Rows, Rows]  # of valid, of test
 
 def trained(graph: KnowledgeGraph, name: str) -> TrainedModel:
     """Train TransE with the settings of the default preset."""
-    config = resolve("default", PipelineGiven(prepare=PrepareGiven(dataset=name))).configs.train
-    return train(graph, replace(config, seed=0), torch.device("cpu")).model
+    config = resolve("default", PipelineConfigs(prepare=PrepareConfig(dataset=name))).configs.train
+    return train(graph, config.replace(seed=0), torch.device("cpu")).model
 
 
 def corrupted(graph: KnowledgeGraph, model: TrainedModel, split: Split, strategy: str) -> Split:

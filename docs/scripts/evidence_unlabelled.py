@@ -20,7 +20,7 @@ from kgcore.combiners.base import EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.combiners.cross_fit import cross_fit
 from kgcore.config import CorruptConfig, EvidenceConfig
-from kgcore.config.evidence import OF_PAIRS
+from kgcore.config.calibrate import OF_PAIRS
 from kgcore.corruptions.base import corrupt, subject_shares
 from kgcore.corruptions.mixture import Mixture
 from kgcore.datasets.base import find_dataset

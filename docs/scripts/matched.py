@@ -9,7 +9,6 @@ rate, to corruptions of the default strategy, and to uniform ones. Each row trai
 """
 
 import sys
-from dataclasses import replace
 
 import numpy as np
 import torch
@@ -18,8 +17,7 @@ from kgcore.arrays import Triples
 from kgcore.calibration.isotonic import Isotonic
 from kgcore.calibration.mixed import mixture_sample
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, synthetic_sample
-from kgcore.config import CorruptConfig
-from kgcore.config.given import PipelineGiven, PrepareGiven
+from kgcore.config import CorruptConfig, PipelineConfigs, PrepareConfig
 from kgcore.config.presets import resolve
 from kgcore.corruptions.base import corrupt, subject_shares
 from kgcore.corruptions.mixture import Mixture
@@ -41,8 +39,8 @@ STATED, ETA = 0.5, 20
 
 def trained_model(graph: KnowledgeGraph, name: str, seed: int) -> TrainedModel:
     """Train the model of the default preset."""
-    config = resolve("default", PipelineGiven(prepare=PrepareGiven(dataset=name))).configs.train
-    return train(graph, replace(config, seed=seed), torch.device("cpu")).model
+    config = resolve("default", PipelineConfigs(prepare=PrepareConfig(dataset=name))).configs.train
+    return train(graph, config.replace(seed=seed), torch.device("cpu")).model
 
 
 def mixture_data(

@@ -17,7 +17,6 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -69,7 +68,7 @@ def seconds_of_epoch(graph: KnowledgeGraph, config: TrainConfig) -> float:
             raise EnoughError
 
     with suppress(EnoughError):
-        train(graph, replace(config, epochs=50), CPU, on_epoch=on_epoch, compiled=False)
+        train(graph, config.replace(epochs=50), CPU, on_epoch=on_epoch, compiled=False)
     return float(np.median(np.diff(ends[1:])))
 
 
@@ -138,7 +137,7 @@ def trials(folders: Path, cost_file: Path, out: Path, graphs: list[str]) -> None
             while own not in (cost := {row[0]: float(row[1]) for row in rows_of(cost_file)}):
                 time.sleep(1)
             epochs = max(round(TrainConfig().epochs * longer / cost[own]), 3)
-            config = replace(settings.over(TrainConfig()), epochs=epochs)
+            config = settings.over(TrainConfig()).replace(epochs=epochs)
             append(out, [name, own, *trial(graph, objective, name, config, out)])
 
 

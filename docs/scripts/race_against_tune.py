@@ -30,10 +30,8 @@ from kgcore.config import (
     ASSUMED_BASE_RATE,
     CorruptConfig,
     PipelineConfigs,
-    PipelineGiven,
-    PrepareGiven,
+    PrepareConfig,
     TrainConfig,
-    TrainGiven,
     TuneConfig,
     presets,
 )
@@ -80,7 +78,7 @@ class AnyModel(Space):
 
 def initial(folder: Path, model: str) -> PipelineConfigs:
     """Return the settings with which `kgcal tune --dataset FOLDER --model MODEL` starts."""
-    given = PipelineGiven(PrepareGiven(dataset=str(folder)), TrainGiven(model=model))
+    given = PipelineConfigs(PrepareConfig(dataset=str(folder)), TrainConfig(model=model))
     return presets.resolve(None, given, races=False).configs
 
 

@@ -5,12 +5,13 @@ import inspect
 import json
 import textwrap
 from collections.abc import Sequence
-from dataclasses import Field, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
 import typer
 from prefect import Flow
+from pydantic.fields import FieldInfo
 from typer.core import TyperArgument, TyperGroup, TyperOption
 from typer.main import get_command
 
@@ -27,8 +28,8 @@ from flows.recalibrate import recalibrate
 from flows.stages import STAGE_FLOWS
 from flows.tune import tune
 from flows.watch import watch
-from kgcore.config.base import default_of, default_text
-from kgcore.config.given import BY_PRESET
+from kgcore.config.base import value_text
+from kgcore.config.choices import BY_PRESET
 from kgcore.errors import InputError
 
 # arguments that mean the same as an option: RUN of `kgcal recalibrate`, PATH of `kgcal prepare`
@@ -142,22 +143,22 @@ def parameters(app: typer.Typer, entry: str) -> list[Parameter]:
     ]
 
 
-def _setting(annotation: tuple[Any, ...]) -> "Field[Any] | None":
+def _setting(annotation: tuple[Any, ...]) -> FieldInfo | None:
     """Return the setting that an option is made from; None if the option is not made from a setting."""
-    return next((part for part in annotation if isinstance(part, Field)), None)
+    return next((part for part in annotation if isinstance(part, FieldInfo)), None)
 
 
-def _parameter(item: TyperOption | TyperArgument, setting: "Field[Any] | None", with_preset: bool) -> Parameter:
+def _parameter(item: TyperOption | TyperArgument, setting: FieldInfo | None, with_preset: bool) -> Parameter:
     name = str(item.name)
     if isinstance(item, TyperArgument):
         return Parameter(name, "", "", True, None)
-    default: Any = item.default if setting is None else default_of(setting)
+    default: Any = item.default if setting is None else setting.default
     if item.envvar or default is None or default == {}:
         default = ""  # the environment variable sets the value, or there is no default
     elif isinstance(default, bool):
         default = str(default).lower()
     elif setting is not None and isinstance(default, tuple | dict):
-        default = default_text(setting)
+        default = value_text(default)
     negative = "".join(item.secondary_opts) if item.is_flag else None
     return Parameter(name, item.opts[0], default, not (with_preset and name in UNDECLARED), negative)
 

@@ -176,7 +176,7 @@ def publish_tuning(found: "TuningResult") -> None:
     """Publish the command with the best settings of a search. The table has the best trials."""
     table = [
         {"trial": trial.number, "value": trial.value, "epochs": trial.epochs_done, "seconds": trial.seconds}
-        | (asdict(trial.config) if trial.config else {})
+        | (trial.config.as_dict() if trial.config else {})
         for trial in found.ranked()[:MOST_ROWS]
     ]
     title = f"{found.settings.model} {found.settings.loss} on {found.dataset}: settings"

@@ -7,6 +7,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 
 from kgcore.arrays import Ints, Probabilities, Scores
+from kgcore.base_rate import ASSUMED, ESTIMATED, STATED, BaseRate
 from kgcore.calibration.base import Calibrator
 from kgcore.calibration.hidden_share import HiddenShare
 from kgcore.calibration.matched import Matched
@@ -14,8 +15,6 @@ from kgcore.calibration.shift import check_base_rate, shift
 from kgcore.calibration.support import Support
 from kgcore.calibration.unseen_answers import UnseenAnswers
 from kgcore.combiners.combined import Combined
-from kgcore.config import ASSUMED, ESTIMATED, STATED
-from kgcore.config.calibrate import base_rate_text
 from kgcore.errors import InputError, MismatchError, check_format
 from kgcore.registries import BASELINES, CALIBRATORS
 
@@ -111,7 +110,8 @@ class BoundCalibrator:
     @property
     def base_rate_text(self) -> str:
         """Return the base rate and where it comes from, such as `0.0224 [0.01, 0.05], stated`."""
-        return base_rate_text(self.base_rate, self.limits, self.base_rate_is)
+        low, high = self.limits or (None, None)
+        return str(BaseRate(self.base_rate, low, high, self.base_rate_is))
 
     def predict(self, scores: Scores, model: str, predicates: Ints | None = None) -> Probabilities:
         """Map scores (n,) to probabilities (n,) in [0, 1].

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kgcore.calibration.base import Calibrator
-from kgcore.calibration.baselines.base_rate import BaseRate
+from kgcore.calibration.baselines.base_rate import ConstantBaseRate
 from kgcore.calibration.baselines.uncalibrated import Uncalibrated
 from kgcore.calibration.bound import BoundCalibrator, CorruptionSettings
 from kgcore.calibration.even import evenly_weighted
@@ -199,7 +199,7 @@ def _bound(
 
 def baselines(alpha: float) -> dict[str, Calibrator]:
     """Return the sigmoid of the score and the constant base rate alpha, in (0, 1), by name."""
-    return {"uncalibrated": Uncalibrated().set_fitted(), "base_rate": BaseRate().set_fitted(alpha=alpha)}
+    return {"uncalibrated": Uncalibrated().set_fitted(), "base_rate": ConstantBaseRate().set_fitted(alpha=alpha)}
 
 
 def fit_each(

@@ -1,7 +1,7 @@
 """Candidates that calibrators are fitted to: the fit of their mixture, and the calibrators that are fitted to it."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -56,7 +56,7 @@ class Matched:
                     f"base_rate is {given:g}, but the candidates were matched at the base rate {fit.base_rate:g}: "
                     f"run match again with match_base_rate {given:g}"
                 )
-            return replace(config, base_rate=fit.base_rate)
+            return config.replace(base_rate=fit.base_rate)
         value, low, high = (_inside(end) for end in (fit.base_rate, fit.estimated.low, fit.estimated.high))
         if given is not None and (given, config.base_rate_from) != (value, ESTIMATED):
             raise MismatchError(
@@ -66,7 +66,7 @@ class Matched:
         if reason := self.undetermined:
             raise InputError(reason)
         low, high = min(low, value), max(high, value)
-        return replace(config, base_rate=value, base_rate_low=low, base_rate_high=high, base_rate_from=ESTIMATED)
+        return config.replace(base_rate=value, base_rate_low=low, base_rate_high=high, base_rate_from=ESTIMATED)
 
     @property
     def undetermined(self) -> str:

@@ -1,11 +1,20 @@
-"""The allowed values of settings whose choices are fixed here and not in a registry of components."""
+"""The allowed values of settings: names, spellings, and the choices that no registry of components lists."""
 
+import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+
+from pydantic import GetJsonSchemaHandler
+from pydantic_core import CoreSchema
 
 from kgcore.errors import InputError
+from kgcore.registries import STRATEGIES
+from kgcore.registry import Registry
+
+Schema = dict[str, Any]
+SHARES = "it needs at least one share, and every share must be above 0"
 
 SIDES = ("subject", "object", "both", "bernoulli")
 AUTO = "auto"  # as many corruptions as the base rate needs
@@ -31,6 +40,98 @@ HELD_OUT = ("valid", "test")  # splits that can be used as candidates, with thei
 FEWEST_EPOCHS = 4  # fewest epochs of a trial, because a search measures a trial three times before its end
 
 
+# The settings that a preset may decide. All other settings come from the user or have their defaults.
+BY_PRESET = frozenset(
+    {
+        "model",
+        "model_options",
+        "loss",
+        "loss_options",
+        "k",
+        "training_eta",
+        "training_strategy",
+        "training_sides",
+        "training_filtered",
+        "sides_apart",
+        "inverse_relations",
+        "epochs",
+        "batch_size",
+        "chunk_size",
+        "learning_rate",
+        "learning_rate_end",
+        "lp_weight",
+        "lp_power",
+        "dropout",
+        "initial_scale",
+        "cohort_weight",
+        "cohort_size",
+        "cohort_temperature",
+        "calibration_eta",
+        "calibration_strategy",
+        "calibration_sides",
+        "calibration_filtered",
+        "calibrators",
+        "combine_rounds",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The names that a setting allows: as text, as entries of a tuple, or as the keys of a mapping to shares.
+
+    source  the names, or the registry of the components
+    check   function that takes the setting's name and value, and raises InputError for names with a reason of their own
+    """
+
+    source: tuple[str, ...] | Registry[Any]
+    reason: Callable[[str, Any], None] = lambda name, value: None
+
+    @property
+    def names(self) -> list[str]:
+        """The allowed names."""
+        return self.source.names() if isinstance(self.source, Registry) else list(self.source)
+
+    def check(self, name: str, value: Any) -> None:
+        """Raise InputError if the value of the setting `name` is not allowed."""
+        self.reason(name, value)
+        if isinstance(value, tuple) and (not value or len(set(value)) < len(value)):
+            given = ", ".join(value) or "empty"
+            raise InputError(f"{name} is {given}: it needs at least one entry and no entry twice")
+        for entry in (value,) if isinstance(value, str) else value:
+            if isinstance(self.source, Registry):
+                self.source.check(entry)
+            elif entry not in self.source:
+                raise InputError(f"{name} is {entry!r}: it must be one of {', '.join(self.source)}")
+        if isinstance(value, dict) and not (
+            value and all(math.isfinite(share) and share > 0 for share in value.values())
+        ):
+            raise InputError(f"{name} is {value!r}: {SHARES}")
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> Schema:
+        schema = handler(core)
+        if schema["type"] == "array":
+            return schema | {"items": {"type": "string", "enum": self.names}, "minItems": 1, "uniqueItems": True}
+        if schema["type"] == "object":
+            share = {"type": "number", "exclusiveMinimum": 0}
+            return schema | {"propertyNames": {"enum": self.names}, "minProperties": 1, "additionalProperties": share}
+        return schema | {"enum": self.names}
+
+
+@dataclass(frozen=True)
+class Options:
+    """Marks a mapping of option names to values: the options of a component of the registry, such as a loss."""
+
+    registry: Registry[Any]
+
+
+@dataclass(frozen=True)
+class Metavar:
+    """Marks a number that the command line also takes in another form, such as `LOW:HIGH`."""
+
+    text: str
+
+
 @dataclass(frozen=True)
 class Spelling:
     """How the value of a setting is spelt.
@@ -44,8 +145,11 @@ class Spelling:
 
     def check(self, name: str, value: str) -> None:
         """Raise InputError if the value of the setting `name` is not allowed."""
-        if not re.fullmatch(self.pattern, str(value)):
+        if not re.fullmatch(self.pattern, value):
             raise InputError(f"{name} is {value!r}: it must be {self.text}")
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> Schema:
+        return handler(core) | {"pattern": self.pattern}
 
 
 SIDES_SPELLING = Spelling(
@@ -71,6 +175,11 @@ def check_draws_without_model(name: str, strategies: Iterable[str]) -> None:
         raise InputError(
             f"{name} is {strategy!r}: this strategy draws with a trained model, but no model is trained yet"
         )
+
+
+# strategies that draw without learning in training; and those that need no trained model either
+DRAWN = Choices(STRATEGIES.without(TRAINING_ONLY), check_draws_without_training)
+DRAWN_WITHOUT_MODEL = Choices(STRATEGIES.without(TRAINING_ONLY | MODEL_ONLY), check_draws_without_model)
 
 
 def object_share(sides: str) -> float | None:

@@ -53,7 +53,7 @@ def with_ends(metrics: Mapping[str, float], intervals: Mapping[str, tuple[float,
 def evaluate(
     predictions: Predictions,
     config: EvaluateConfig,
-    tau: float = ClassifyConfig.tau,
+    tau: float = ClassifyConfig().tau,
     source: Ints | None = None,
     on_replicate: Callable[[int], None] = lambda done: None,
     cold: int | None = None,

@@ -25,7 +25,7 @@ def usable(config: ScoresConfig) -> tuple[str, ...]:
     Raises InputError if the configuration has other calibrators than the default ones, and one of them needs relations.
     """
     needy = [name for name in config.calibrators if CALIBRATORS.get(name).by_predicate]
-    if needy and not config.relation and config.calibrators != ScoresConfig.calibrators:
+    if needy and not config.relation and config.calibrators != ScoresConfig().calibrators:
         raise InputError(
             f"{', '.join(needy)} needs relations: name their column with --relation, or leave it out of --calibrators"
         )

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +66,7 @@ def read_new_rows(path: Path, config: ScoresConfig) -> ScoreTable:
     """
     if config.weight:
         raise InputError(f"--weight {config.weight} is given: newly labelled rows are a random sample, without weights")
-    return _read(path, replace(config, split=""), lambda done: None).table
+    return _read(path, config.replace(split=""), lambda done: None).table
 
 
 def _read(path: Path, config: ScoresConfig, on_block: Callable[[float], None]) -> ScoreFile:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgcore.arrays import Ints, Triples
+from kgcore.base_rate import BaseRate
 from kgcore.calibrated import CalibratedModel
 from kgcore.combiners.scorer import CombinedModel
 from kgcore.population.calibrate import Count, Lost, PopulationFit, fit_population, in_order, list_order, lost_share
@@ -63,7 +64,7 @@ class Calibration:
         """
         graph, sizes = population.graph, population.sizes
         nominal = min(0.5, len(survey.facts) / float(sizes.sum()))  # as many as validation knows
-        count = true or of_base_rate(population, nominal)
+        count = true or of_base_rate(population, BaseRate(nominal))
         pooled = population.rows is not None and not count.by_predicate
         fit = fit_population(survey, count, sizes, graph.fingerprint(), rng, pooled)
         survey = fit.survey

@@ -18,7 +18,7 @@ from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.combiners.combined import Combined
 from kgcore.combiners.folded import Folded
 from kgcore.config import EvidenceConfig
-from kgcore.config.evidence import FOLD, OTHER_SCORES
+from kgcore.config.calibrate import FOLD, OTHER_SCORES
 from kgcore.errors import InputError
 from kgcore.evidence.base import Source
 from kgcore.evidence.fold import FOLDS, fold_of

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from kgcore.base_rate import ASSUMED, STATED, BaseRate
 from kgcore.calibration.bound import BoundCalibrator
-from kgcore.config import ASSUMED, STATED, PredictConfig
+from kgcore.config import PredictConfig
 from kgcore.config.base import value_text
-from kgcore.config.calibrate import rate_text
 from kgcore.report.columns import overview, title
 from kgcore.report.data import shown_settings
 from kgcore.report.ensemble_summary import EnsembleSummary
@@ -147,7 +147,7 @@ class ModelCard:
     def _base_rate(self) -> str:
         """Return the base rate, and where it comes from."""
         bound = self.calibrator
-        rate = rate_text(bound.base_rate, bound.limits) if bound.limits else f"{bound.base_rate:.4g}"
+        rate = BaseRate(bound.base_rate, *bound.limits).figures if bound.limits else f"{bound.base_rate:.4g}"
         if bound.fitted_at is not None:
             return f"{rate}, **stated**. The probabilities are shifted to it; the fit was at {bound.fitted_at:.4g}."
         origin = bound.base_rate_is
@@ -184,7 +184,7 @@ class ModelCard:
         if few:
             names = ", ".join(f"`{name}`" for name in few[:MOST_NAMES]) + (", ..." if len(few) > MOST_NAMES else "")
             limits.append(
-                f"{len(few):,} of {len(self.predicates):,} predicates have fewer than {PredictConfig.at_least} "
+                f"{len(few):,} of {len(self.predicates):,} predicates have fewer than {PredictConfig().at_least} "
                 f"calibration triples, true or false: {names}. Their triples have no answer unless `at_least` is lower."
             )
         return limits
@@ -192,7 +192,7 @@ class ModelCard:
     def _with_little_data(self) -> list[str]:
         support = self.calibrator.support
         assert support is not None
-        least = PredictConfig.at_least
+        least = PredictConfig().at_least
         return [name for i, name in enumerate(self.predicates) if min(support.rows.get(i, (0, 0))) < least]
 
     def _use(self) -> str:

@@ -1,12 +1,11 @@
 """The table of a race, with a row for each contender, and its text for MLflow and the model card."""
 
 import math
-from dataclasses import fields
 
 import pandas as pd
 
 from kgcore.config import TrainConfig
-from kgcore.config.base import default_of, value_text
+from kgcore.config.base import value_text
 from kgcore.tuning.race_result import Race, Row
 
 # figures that are shown beside the metric of a race -> their headings
@@ -44,7 +43,7 @@ def _beside(race: Race) -> list[str]:
 
 def settings_text(row: Row) -> str:
     """Return the settings of a contender that differ from the defaults: `model=complex, epochs=60`."""
-    usual = {item.name: default_of(item) for item in fields(TrainConfig)}
+    usual = TrainConfig().as_dict()
     return ", ".join(
         f"{name.replace('_', ' ')} {value_text(value)}" for name, value in row.settings.items() if value != usual[name]
     )

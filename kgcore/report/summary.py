@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from kgcore.config.calibrate import base_rate_text
+from kgcore.base_rate import BaseRate
 from kgcore.evaluation.by_knowledge import KnowledgeGroup
 from kgcore.evaluation.by_relation import RelationFit, RelationReliability
 from kgcore.evaluation.decisions import RelationDecisions
@@ -92,7 +92,8 @@ class Summary:
         """The base rate and where it comes from, such as `0.0225 [0.01, 0.05], stated`; '' if it is not known."""
         if self.base_rate is None:
             return ""
-        return base_rate_text(self.base_rate, self.base_rate_limits, self.base_rate_is)
+        low, high = self.base_rate_limits or (None, None)
+        return str(BaseRate(self.base_rate, low, high, self.base_rate_is))
 
     def to_json(self) -> dict[str, Any]:
         """Return the keys metrics, intervals, accuracy_per_relation, ranks, relations, notes.

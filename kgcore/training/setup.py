@@ -3,8 +3,6 @@
 One of them checks whether the tables fit into the memory.
 """
 
-from dataclasses import replace
-
 import numpy as np
 
 from kgcore.config import TrainConfig
@@ -65,7 +63,7 @@ def check_memory(entities: int, config: TrainConfig, free: int) -> None:
     needed = bytes_of_tables(entities, config)
     if needed <= free:
         return
-    lean = bytes_of_tables(entities, replace(config, optimiser="adagrad"))
+    lean = bytes_of_tables(entities, config.replace(optimiser="adagrad"))
     advice = f"--optimiser adagrad needs {lean / 1e9:.1f} GB" if lean < needed else "a smaller --k needs less"
     raise InputError(
         f"the embeddings of {entities:,} entities and the state of the optimiser {config.optimiser} need "

@@ -11,7 +11,7 @@ Jamieson and Talwalkar, "Non-stochastic Best Arm Identification and Hyperparamet
 import math
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -211,7 +211,7 @@ class _Runners:
         """Return the row of a contender."""
         note, config = self._notes[name], self._contenders[name]
         usual = config == self._usual
-        row = Row(name, state, config.epochs, note.values, note.seconds, asdict(config), usual, note.reason)
+        row = Row(name, state, config.epochs, note.values, note.seconds, config.as_dict(), usual, note.reason)
         return replace(row, figures=note.figures)
 
     def result(self, stopped: Collection[str], time_is_up: bool) -> Race:

@@ -12,7 +12,7 @@ the learning rate decays over all epochs of a trial.
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -111,7 +111,7 @@ def _draw(study: Study, trial: Trial, space: Space, seed: int, before: int) -> T
     [trial_seed] = np.random.SeedSequence([seed, before]).generate_state(1).tolist()
     study.sampler = TPESampler(seed=trial_seed)  # Optuna draws when a value is suggested
     config = space.suggest(trial)
-    trial.set_user_attr("config", asdict(config))
+    trial.set_user_attr("config", config.as_dict())
     return config
 
 

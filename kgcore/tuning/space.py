@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kgcore.config import TrainConfig
@@ -82,7 +82,7 @@ class Space:
         for name in STEPS:
             if name in self.searched:
                 changed[name] = trial.suggest_categorical(name, self._steps(name))
-        return replace(base, **changed)  # type: ignore[arg-type]
+        return base.replace(**changed)
 
     def start(self) -> Drawn:
         """Return the values for which `suggest` returns the settings `base`, but with at most `most_epochs` epochs."""

@@ -1,7 +1,7 @@
 """A study: a file with the trials of a search, their results, and the queue of trials to run."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -147,7 +147,7 @@ class TrialRow:
     def columns(self) -> dict[str, object]:
         """Return column -> value: one column for each other field, each metric and each training setting."""
         own = {name: value for name, value in vars(self).items() if name not in ("figures", "settings")}
-        return own | dict(self.figures) | (asdict(self.settings) if self.settings else {})
+        return own | dict(self.figures) | (self.settings.as_dict() if self.settings else {})
 
 
 def trial_rows(study: Study) -> list[TrialRow]:

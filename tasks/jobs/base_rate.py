@@ -48,7 +48,7 @@ def estimate_base_rate(candidates: str, request: Request, config: BaseRateConfig
         check_enough(judged, str(path))
     tags = RunTags(stage="base-rate", dataset=found.dataset)
     with store.open_run(f"base rate {found.dataset}", tags) as run_id:
-        store.log_params(run_id, {**asdict(config), "candidates": path.name, "model": found.uri})
+        store.log_params(run_id, {**config.as_dict(), "candidates": path.name, "model": found.uri})
         result = _result(judged, unlabelled >= FEWEST, scorer, graph, config)
         result = replace(result, model=found.uri, run=run_id)
         store.log_metrics(run_id, result.metrics(), model_id=found.model_id)

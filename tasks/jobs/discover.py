@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kgcore.config import DiscoverConfig
-from kgcore.config.survey import SurveyConfig
+from kgcore.config.jobs import SurveyConfig
 from kgcore.corruptions.base import OBJECT, SUBJECT
 from kgcore.graph import KnowledgeGraph
 from kgcore.prediction.domains import Domains
@@ -87,7 +87,7 @@ def discover_facts(
     question = Question.of(graph, wanted.subject, wanted.predicate, wanted.object)
     store = open_store()
     with store.open_run(f"discover {found.dataset}", RunTags(stage="discover", dataset=found.dataset)) as run_id:
-        asked = asdict(config) | asdict(wanted) | by.params | stated.parameters()
+        asked = config.as_dict() | asdict(wanted) | by.params | stated.parameters()
         store.log_params(run_id, asked | {"runner": runner})
         calibration, about = _calibrated(by, discovery, question, stated, config, runner, run_id)
         by = asked_of(by, calibration)

@@ -92,7 +92,7 @@ def ensemble_models(runs: Sequence[StageRef], config: EnsembleConfig, context: C
             rate = ensemble.recalibrated.base_rate_text
             run.log_measurement(name, params, measured[label].with_ends(), models[label], rate)
 
-    identity = digest([asdict(settings) for settings in (CLASSIFY, EVALUATE)])
+    identity = digest([settings.as_dict() for settings in (CLASSIFY, EVALUATE)])
     refs = [member.ref for member in members]
     return run_stage(ENSEMBLE_NAME, config, (first,), code, body, context, identity, refs)
 

@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kgcore.config import ExplainConfig
@@ -53,7 +53,7 @@ def explain_triple(triple: Sequence[str], request: Request, config: ExplainConfi
     tags = RunTags(stage="explain", dataset=found.dataset)
     with store.open_run(f"explain {found.dataset}", tags) as run_id, tempfile.TemporaryDirectory() as folder:
         asked = {"subject": subject, "predicate": predicate, "object": object_}
-        store.log_params(run_id, {**asdict(config), **asked, **by.params})
+        store.log_params(run_id, {**config.as_dict(), **asked, **by.params})
         store.log_metrics(run_id, _metrics(made), model_id=found.model_id)
         page = explanation_page(made, found.dataset, found.uri, run_id)
         _write(Path(folder), made, page)

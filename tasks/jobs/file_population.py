@@ -11,7 +11,7 @@ import numpy as np
 from kgcore.arrays import Triples
 from kgcore.calibration.fit import GROUND_TRUTH, SYNTHETIC
 from kgcore.config import Config, EvidenceConfig
-from kgcore.config.survey import SurveyConfig
+from kgcore.config.jobs import SurveyConfig
 from kgcore.errors import InputError
 from kgcore.prediction.candidates import Block
 from kgcore.registries import EVIDENCE, STRATEGIES

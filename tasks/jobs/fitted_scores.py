@@ -223,10 +223,10 @@ def log_fit(
     labels = {calibrator.bound.label: calibrator for calibrator in fitted.calibrators}
     label = chosen(request.calibrator, list(labels)) if request.calibrator else fitted.best[0]
     with store.open_run(f"scores of {config.named}", RunTags(stage=CALIBRATE_SCORES, dataset=config.named)) as run_id:
-        params = {**asdict(config), **asdict(evaluation), "base_rate": fitted.summary.base_rate}
+        params = {**config.as_dict(), **evaluation.as_dict(), "base_rate": fitted.summary.base_rate}
         store.log_params(run_id, {**params, "file": Path(request.file).name, "best": label})
         ids = _log_models(store, run_id, fitted)
-        settings = {CALIBRATE_SCORES: asdict(config), "evaluate": asdict(evaluation)}
+        settings = {CALIBRATE_SCORES: config.as_dict(), "evaluate": evaluation.as_dict()}
         report = _log_report(store, run_id, fitted, settings)
         found = FoundScores(Located(ids[label], f"models:/{ids[label]}"), labels[label])
         result = replace(result_of(found, run_id), summary=fitted.summary, report=report)

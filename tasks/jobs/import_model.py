@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kgcore.config import ImportConfig
-from kgcore.config.imports import ImportedModel
+from kgcore.config.jobs import ImportedModel
 from kgcore.errors import InputError
 from tasks.stages.reference import Context, StageRef
 from tasks.stages.running import StageRun, run_stage

@@ -1,7 +1,6 @@
 """The members of an ensemble: calibrated models, their names, and a check that they can form an ensemble."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -36,7 +35,7 @@ class Member:
         self.inputs = self.run.tags.inputs
         trained = store.known(self.inputs["train"])
         self.train, self.loss = config_of(TrainConfig, trained), loss_of(trained)
-        self.calibrate = replace(config_of(CalibrateConfig, self.run), completeness=completeness_of(self.run))
+        self.calibrate = config_of(CalibrateConfig, self.run).replace(completeness=completeness_of(self.run))
         self.order = (self.train.model, self.train.loss, self.train.seed, ref.run_id)
 
     @cached_property

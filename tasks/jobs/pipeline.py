@@ -4,13 +4,13 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 from kgcore import storage
 from kgcore.config import ESTIMATED, CalibrateConfig, Config, PipelineConfigs, TrainConfig
-from kgcore.config.entries import RaceConfig
 from kgcore.config.presets import AUTO
+from kgcore.config.race import RaceConfig
 from kgcore.datasets.base import find_dataset
 from kgcore.errors import InputError
 from kgcore.report.columns import overview
@@ -186,11 +186,11 @@ def _key(configs: PipelineConfigs, others: str = "") -> str:
 
     Two pipelines with the same hash have the same key in every stage.
     """
-    settings = {name: asdict(config) for name, config in vars(configs).items()}
+    settings = {name: config.as_dict() for name, config in vars(configs).items()}
     spec = find_dataset(configs.prepare.dataset)
     candidates = identity(configs.match) if configs.match.candidates else ""
     settings["match"] |= {"candidates": Path(configs.match.candidates).name}
-    settings["calibrate"] = asdict(configs.calibrate.recorded)
+    settings["calibrate"] = configs.calibrate.recorded.as_dict()
     stated = CALIBRATE.identity(configs.calibrate)
     settings |= {"other_models": {"names": others}} if others else {}
     return digest([settings, spec.identity(), candidates, stated, storage.FORMAT, whole_code_fingerprint()])

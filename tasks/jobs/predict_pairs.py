@@ -3,7 +3,7 @@
 import difflib
 import logging
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil
 from pathlib import Path
@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from kgcore.arrays import Ints, Triples
 from kgcore.config import PairsConfig, PredictConfig
-from kgcore.config.survey import SurveyConfig
+from kgcore.config.jobs import SurveyConfig
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.population.population import TOO_FEW, PairBlock, Population
@@ -100,7 +100,7 @@ def predict_pairs(
         tables = _all(by.answers, search)
     if not by.counts:
         tables = map(without_probabilities, tables)
-    return run_prediction(by, asdict(config) | asked, tables)
+    return run_prediction(by, config.as_dict() | asked, tables)
 
 
 def _calibrated(by: Predictor, calibration: "Calibration | None") -> Predictor:

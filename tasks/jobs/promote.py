@@ -5,7 +5,7 @@ champion: see kgcore/monitoring/gate.py.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from filelock import FileLock
@@ -190,9 +190,8 @@ def _decide(
     )
     with store.open_run(f"promote {dataset}", tags) as run_id:
         named = {"dataset": dataset, "challenger": version.uri, "champion": decision.champion}
-        store.log_params(
-            run_id, named | asdict(config) | {"candidates": len(judged), "counted": counted, "exam": sheet.described()}
-        )
+        counts = {"candidates": len(judged), "counted": counted, "exam": sheet.described()}
+        store.log_params(run_id, named | config.as_dict() | counts)
         sample = DatasetId(dataset, sheet.paper.digest)
         store.log_metrics(run_id, _metrics(verdict, passed), model_id=version.model_id, dataset=sample)
         set_alias(store, dataset, CHALLENGER, version)

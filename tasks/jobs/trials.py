@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from kgcore.config import TrainConfig
 from kgcore.errors import FitError
@@ -38,7 +38,7 @@ class TrialRecords:
         It ends as FAILED, with the reason as its note, if the block raises FitError; as KILLED if it is interrupted.
         """
         with self.store.open_run(f"trial {number}", RunTags(stage="trial", parent=self.parent)) as run_id:
-            self.store.log_params(run_id, asdict(config) | {"trial": number})
+            self.store.log_params(run_id, config.as_dict() | {"trial": number})
             self.store.log_dataset(run_id, self.dataset, self.dataset.name, {})
             record = TrialRecord(self, run_id, number, config.epochs)
             try:

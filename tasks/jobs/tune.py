@@ -4,7 +4,7 @@ import logging
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -145,8 +145,8 @@ def _key(graph: KnowledgeGraph, configs: PipelineConfigs, config: TuneConfig) ->
         LOSSES.module(configs.train.loss),
         *sorted(map(STRATEGIES.module, strategies)),
     )
-    plan = replace(config, trials=TuneConfig.trials, minutes=TuneConfig.minutes)
-    settings = [asdict(part) for part in (configs.train, configs.corrupt, configs.calibrate, plan)]
+    plan = config.replace(trials=TuneConfig().trials, minutes=TuneConfig().minutes)
+    settings = [part.as_dict() for part in (configs.train, configs.corrupt, configs.calibrate, plan)]
     return digest(["tune", settings, graph.fingerprint(), code_fingerprint(code)])
 
 
@@ -192,10 +192,10 @@ def _log(store: Store, study: "Study", result: TuningResult) -> None:
 
     table, trial = trials_table(study), best(study)
     with tempfile.TemporaryDirectory() as folder:
-        save(Path(folder), BEST_SETTINGS, asdict(result.settings))
+        save(Path(folder), BEST_SETTINGS, result.settings.as_dict())
         save(Path(folder), TRIALS, table)
         store.log_files(result.run, Path(folder))
-    store.log_params(result.run, {f"best.{name}": value for name, value in asdict(result.settings).items()})
+    store.log_params(result.run, {f"best.{name}": value for name, value in result.settings.as_dict().items()})
     store.log_metrics(result.run, trial.user_attrs["figures"] | {"trials": len(table)})
     counts = {str(state): int(count) for state, count in table["state"].value_counts().items()}
     run_id = trial.user_attrs["run"]

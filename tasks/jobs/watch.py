@@ -5,7 +5,7 @@ All checks of the champions of a data set are steps of one MLflow run.
 
 import logging
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -141,7 +141,7 @@ def readable(rate: float) -> float:
 
 def _tests(config: WatchConfig) -> Mapping[str, object]:
     """Return the settings that the tests depend on."""
-    settings = asdict(config)
+    settings = config.as_dict()
     return {name: settings[name] for name in ("alpha", "ece", "psi", "at_least")} | {"on_drift": "warn"}
 
 

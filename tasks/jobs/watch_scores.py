@@ -81,7 +81,7 @@ def recalibrate_scores(
         asked, origin = _as_asked(half, found.calibrator), _origin(old, found.calibrator)
         q, _, _ = found.calibrator.calibrate(asked.scores, asked.predicates)
         rate = find_evidence(q, asked, origin).moved_base_rate.value
-    config = replace(config, base_rate=readable(rate))
+    config = config.replace(base_rate=readable(rate))
     tables = tables_after(seen.answer, old, new, readable(rate), FEWEST_OF_A_LABEL)
     fits = [(what, fit_and_measure(ScoreFile(table), config, evaluation)) for what, table in tables.items()]
     what, fitted = min(fits, key=lambda fit: fit[1].best[1])

@@ -53,8 +53,8 @@ class PredictRequest(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
     triples: Annotated[list[Triple], Field(min_length=1, max_length=MOST_TRIPLES, description="candidates, by name")]
     base_rate: BaseRate = None
-    threshold: Threshold = PredictConfig.threshold
-    at_least: AtLeast = PredictConfig.at_least
+    threshold: Threshold = PredictConfig().threshold
+    at_least: AtLeast = PredictConfig().at_least
 
 
 class Conditions(BaseModel):
@@ -62,8 +62,8 @@ class Conditions(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     base_rate: BaseRate = None
-    threshold: Threshold = PredictConfig.threshold
-    at_least: AtLeast = PredictConfig.at_least
+    threshold: Threshold = PredictConfig().threshold
+    at_least: AtLeast = PredictConfig().at_least
 
 
 class AnswersQuery(Conditions):

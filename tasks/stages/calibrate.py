@@ -228,7 +228,7 @@ def move_calibrators(calibrators: StageRef, to: CalibrateConfig, context: Contex
     """
     store = open_store()
     before = store.finished(calibrators.stage, calibrators.run_id)
-    config = config_of(CalibrateConfig, before).at(to.alpha, to.limits)
+    config = config_of(CalibrateConfig, before).at(to.rate)
     upstream = upstream_of(calibrators)
     inputs = [upstream[name] for name in ("score", MATCH.name, EVIDENCE_STAGE.name) if name in upstream]
 

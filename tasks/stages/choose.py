@@ -7,13 +7,11 @@ import logging
 import math
 import shutil
 from contextlib import suppress
-from dataclasses import asdict
 
 import numpy as np
 
 from kgcore.config import ASSUMED_BASE_RATE, ChooseConfig, TrainConfig
-from kgcore.config.entries import RaceConfig, entries
-from kgcore.config.portfolio import contenders
+from kgcore.config.race import RaceConfig, entries
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.registries import LOSSES, MODELS, OPTIMISERS, STRATEGIES
@@ -48,8 +46,7 @@ def _code(config: ChooseConfig) -> tuple[str, ...]:
     strategies = {name for one in found for name in one.training_strategy} | set(race.negatives.calibration_strategy)
     modules = {*(MODELS.module(one.model) for one in found), *(LOSSES.module(one.loss) for one in found)}
     modules |= {OPTIMISERS.module(one.optimiser) for one in found}
-    portfolio = (contenders.__module__, "kgcore.config.entries")
-    return ("kgcore.tuning.race", *portfolio, *sorted(modules), *sorted(map(STRATEGIES.module, strategies)))
+    return ("kgcore.tuning.race", "kgcore.config.race", *sorted(modules), *sorted(map(STRATEGIES.module, strategies)))
 
 
 def _body(run: StageRun, config: ChooseConfig) -> None:
@@ -61,7 +58,7 @@ def _body(run: StageRun, config: ChooseConfig) -> None:
     winner = found[result.winner.name]
     run.save(RACE, result)
     run.save(RACE_TABLE, race_table(result))
-    run.save(CHOSEN, asdict(winner))
+    run.save(CHOSEN, winner.as_dict())
     run.tag(RunTags(note=race_markdown(result)))
     for row in result.rows:
         _log_contender(run, row, config.race_metric)
@@ -113,7 +110,7 @@ def _race(run: StageRun, config: RaceConfig, graph: KnowledgeGraph, found: dict[
 def _without(config: RaceConfig, found: dict[str, TrainConfig], reason: str) -> Race:
     """Return a result without a race: the first contender is chosen."""
     name, first = next(iter(found.items()))
-    row = Row(name, IS_CHOSEN, first.epochs, (), 0.0, asdict(first), first == config.usual)
+    row = Row(name, IS_CHOSEN, first.epochs, (), 0.0, first.as_dict(), first == config.usual)
     return Race(config.race_metric, (row,), no_race=reason)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgcore.config import CalibrateConfig, EvidenceConfig, PrepareConfig
-from kgcore.config.evidence import OF_PAIRS, OTHER_SCORES
+from kgcore.config.calibrate import OF_PAIRS, OTHER_SCORES
 from kgcore.errors import InputError, MismatchError
 from kgcore.registries import COMBINERS
 from kgcore.registries import EVIDENCE as GROUPS

@@ -5,7 +5,6 @@ the exam of the data set are not used.
 """
 
 import logging
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -101,7 +100,7 @@ def check_candidates(data: StageRef, config: MatchConfig) -> None:
 def _normalise(config: MatchConfig) -> MatchConfig:
     """Replace the path of the file with its name."""
     check_file(config)
-    return replace(config, candidates=Path(config.candidates).name)
+    return config.replace(candidates=Path(config.candidates).name)
 
 
 def identity(config: MatchConfig) -> str:

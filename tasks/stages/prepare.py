@@ -4,7 +4,6 @@ This file also adds newly labelled triples to the graph of an earlier prepare ru
 """
 
 import logging
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -89,7 +88,7 @@ def _normalise(config: PrepareConfig) -> PrepareConfig:
     used = ["size", "graph_seed"] if spec.generate else []
     used += ["columns", "confidence"] if spec.folder else []
     used += ["split", "valid_share", "test_share", "split_seed"] if spec.drawn else []
-    return replace(recorded, dataset=spec.name, **{name: getattr(config, name) for name in used})
+    return recorded.replace(dataset=spec.name, **{name: getattr(config, name) for name in used})
 
 
 PREPARE = Stage(

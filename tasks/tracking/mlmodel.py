@@ -166,8 +166,8 @@ def _signature() -> "ModelSignature":
 
     params = (
         ParamSpec("base_rate", "double", None),  # a base rate that is given is that of the rows
-        ParamSpec("threshold", "double", PredictConfig.threshold),
-        ParamSpec("at_least", "long", PredictConfig.at_least),
+        ParamSpec("threshold", "double", PredictConfig().threshold),
+        ParamSpec("at_least", "long", PredictConfig().at_least),
     )
     return ModelSignature(
         inputs=Schema([ColSpec("string", name) for name in COLUMNS]),

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from kgcore.base_rate import BaseRate
 from kgcore.config import CalibrateConfig, CorruptConfig, EnsembleConfig
 from kgcore.ensembles.ensemble import Ensemble
 from kgcore.ensembles.fit import fit_ensembles
@@ -46,5 +47,5 @@ def fit_pools(
     **config,
 ) -> list[Ensemble]:
     """Fit ensembles to these tables, with folds from seed 0."""
-    calibrate = CalibrateConfig().at(base_rate, limits)
+    calibrate = CalibrateConfig().at(BaseRate(base_rate, *(limits or (None, None))))
     return fit_ensembles(made, source, CorruptConfig(), calibrate, EnsembleConfig(**config), np.random.default_rng(0))

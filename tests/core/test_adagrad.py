@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgcore.config import PipelineGiven, TrainConfig, TrainGiven, presets, recipes
+from kgcore.config import PipelineConfigs, TrainConfig, presets, recipes
 from kgcore.errors import InputError
 from kgcore.optimisers.adagrad import RowAdagrad
 from kgcore.training.setup import bytes_of_tables, check_memory
@@ -69,7 +69,7 @@ def test_tables_that_do_not_fit_are_refused_with_the_way_out() -> None:
 
 def test_a_learning_rate_that_is_not_given_is_that_of_the_optimiser() -> None:
     def rate(preset: str | None, **train: object) -> float:
-        return presets.resolve(preset, PipelineGiven(train=TrainGiven(**train))).configs.train.learning_rate
+        return presets.resolve(preset, PipelineConfigs(train=TrainConfig(**train))).configs.train.learning_rate
 
     assert rate("default", optimiser="adagrad") == recipes.LEARNING_RATES["adagrad"]
     assert rate("none", optimiser="adagrad") == recipes.LEARNING_RATES["adagrad"]

@@ -175,7 +175,7 @@ def test_the_answer_says_why() -> None:
 def judged(dense: Dense, distort: float, base_rate: float, incomplete: bool = False) -> dict[str, str]:
     """Return what is said about calibrators whose probabilities are for a base rate that is `distort` too high."""
     table, _ = scored(dense)
-    config = replace(CONFIG, base_rate=base_rate)
+    config = CONFIG.replace(base_rate=base_rate)
     fitted = [b for b in fit_calibrators(table, config, CorruptConfig()) if b.negatives == "synthetic"]
     moved = [replace(b.at(b.base_rate + distort), base_rate=b.base_rate + distort) for b in fitted]
     predictions: Predictions = classify(table, moved, len(dense.graph.predicates), base_rate, ClassifyConfig())

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit
 
+from kgcore.base_rate import middle
 from kgcore.calibration.bound import FORMAT, BoundCalibrator, CorruptionSettings, stored_class
 from kgcore.calibration.hidden_share import HiddenShare
 from kgcore.calibration.isotonic import Isotonic
@@ -16,7 +17,6 @@ from kgcore.calibration.platt import Platt
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample
 from kgcore.calibration.shift import shift
 from kgcore.calibration.support import Support
-from kgcore.config.calibrate import middle
 from kgcore.errors import InputError, MismatchError
 from tests.core.calibrator_samples import drawn
 

@@ -21,7 +21,10 @@ ROOMS_WITHOUT_PIECES = tuple(f"kgcore/{room}/" for room in ROOMS)
 # `dict[str, Any]` is the type of a JSON object: in these methods, and in the files that read or write artifacts.
 JSON_METHODS = {"parameters", "from_parameters", "to_json", "from_json"}
 JSON_FILES = {
-    "kgcore/config/schema.py",
+    "kgcore/config/base.py",
+    "kgcore/config/calibrate.py",
+    "kgcore/config/choices.py",
+    "kgcore/config/race.py",
     "kgcore/storage/graph.py",
     "kgcore/storage/measured.py",
     "kgcore/storage/tables.py",

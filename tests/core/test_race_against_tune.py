@@ -25,7 +25,7 @@ def test_the_first_trials_are_the_initial_settings_of_the_models_and_the_next_on
     script_of_race.run_trials(study, space, graph, objective, 4)
     script_of_race.run_trials(study, space, graph, objective, 5)  # goes on, and fills the queue only once
     found = [config_of(trial) for trial in begun(study)]
-    bases = [replace(script_of_race.initial(tmp_path, model).train, epochs=4) for model in space.bases]
+    bases = [script_of_race.initial(tmp_path, model).train.replace(epochs=4) for model in space.bases]
     assert found[:2] == bases
     leader = min(begun(study)[:2], key=lambda trial: trial.value)
     base = config_of(leader)

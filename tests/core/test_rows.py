@@ -93,7 +93,7 @@ def test_a_training_over_rows_is_that_over_copies(
 def test_every_setting_trains_over_rows(
     small_graph: KnowledgeGraph, monkeypatch: pytest.MonkeyPatch, changed: dict[str, object], chunk: int
 ) -> None:
-    config = replace(TrainConfig(k=6, epochs=2, batch_size=100, chunk_size=chunk, training_eta=4), **changed)
+    config = TrainConfig(k=6, epochs=2, batch_size=100, chunk_size=chunk, training_eta=4).replace(**changed)
     rows, copies = (trained(small_graph, config, monkeypatch, threads) for threads in (2, None))
     torch.testing.assert_close(rows.model.embeddings.entities, copies.model.embeddings.entities, rtol=1e-3, atol=1e-5)
 

@@ -73,7 +73,7 @@ def test_a_callback_sees_the_model_after_chosen_epochs_and_does_not_change_the_t
 
     watched = loop.train(small_graph, config, CPU, on_model=see, model_epochs=(2, 5, 9))
     assert same(watched, loop.train(small_graph, config, CPU))
-    at_two = loop.train(small_graph, replace(config, epochs=2), CPU).model  # at a constant step size
+    at_two = loop.train(small_graph, config.replace(epochs=2), CPU).model  # at a constant step size
     assert seen == {2: at_two.fingerprint(), 5: watched.model.fingerprint()}
 
     def stop(epoch: int, model: TrainedModel) -> None:
@@ -171,5 +171,5 @@ def test_the_learning_rate_falls_linearly_to_its_end(
     loop.train(small_graph, config, CPU)
     assert rates == pytest.approx([0.1 * (1 - i / 12) for i in range(12)])
     rates.clear()
-    loop.train(small_graph, replace(config, learning_rate_end=1.0), CPU)
+    loop.train(small_graph, config.replace(learning_rate_end=1.0), CPU)
     assert rates == pytest.approx([0.1] * 12)

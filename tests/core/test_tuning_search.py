@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +60,7 @@ class Worth(Objective):
 
 def test_a_trial_worse_than_the_median_at_the_same_part_is_pruned(graph: KnowledgeGraph, tmp_path: Path) -> None:
     open_study(tmp_path / "study.db", "brier", [{"k": 50 if n < 6 else 200} for n in range(8)])
-    base = replace(BASE, epochs=8)
+    base = BASE.replace(epochs=8)
     study = run(graph, tmp_path / "study.db", 8, judge=Worth(), searched=("k",), base=base)
     states = [trial.state for trial in study.get_trials()]
     assert states == [TrialState.COMPLETE] * 6 + [TrialState.PRUNED] * 2
@@ -86,7 +85,7 @@ def test_a_failed_trial_keeps_its_reason_and_the_search_continues(graph: Knowled
 
 
 def test_a_loss_that_diverges_fails_its_trial(graph: KnowledgeGraph, tmp_path: Path) -> None:
-    base = replace(BASE, model="distmult", loss="multiclass_nll", epochs=50, learning_rate=1e30)
+    base = BASE.replace(model="distmult", loss="multiclass_nll", epochs=50, learning_rate=1e30)
     study = run(graph, tmp_path / "study.db", 2, searched=("training_strategy",), base=base)
     assert {trial.state for trial in begun(study)} == {TrialState.FAIL}
     assert all("lower the learning rate" in trial.user_attrs["reason"] for trial in begun(study))
@@ -202,7 +201,7 @@ def test_a_row_of_a_trial_has_its_figures_and_settings_as_columns(graph: Knowled
     assert first.settings == BASE
     assert first.value == first.figures["brier"]
     table = trials_table(study)
-    names = ["trial", "state", "value", "epochs_done", "seconds", "reason", "run", *first.figures, *asdict(BASE)]
+    names = ["trial", "state", "value", "epochs_done", "seconds", "reason", "run", *first.figures, *BASE.as_dict()]
     assert list(table.columns) == names
     assert table["log_loss"].tolist() == [first.figures["log_loss"], second.figures["log_loss"]]
     assert table["training_strategy"].tolist() == [row.settings.training_strategy for row in (first, second)]

@@ -132,7 +132,7 @@ def test_one_stage_takes_a_file_and_a_split(tmp_path: Path) -> None:
 
 def test_the_shift_keeps_the_candidates(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     use_home(made.kgcal.home, monkeypatch)
-    moved = move_calibrators(StageRef("calibrate", made.results["runs"]["calibrate"]), CalibrateConfig().at(0.1))
+    moved = move_calibrators(StageRef("calibrate", made.results["runs"]["calibrate"]), CalibrateConfig(base_rate=0.1))
     assert tags_of_run(made.kgcal, moved.run_id).inputs["match"] == made.results["runs"]["match"]
     bound = made.calibrators(moved.run_id)["candidates.beta"]
     assert (bound.base_rate, bound.fitted_at, bound.mixture.source) == (0.1, 0.5, "mine.tsv")

@@ -10,13 +10,10 @@ from flows.pipeline import pipeline
 from flows.promote import promote
 from kgcore.config import (
     CalibrateConfig,
-    CalibrateGiven,
     CorruptConfig,
     EnsembleConfig,
     PrepareConfig,
-    PrepareGiven,
     TrainConfig,
-    TrainGiven,
 )
 from kgcore.errors import InputError, MismatchError
 from kgcore.metrics.proper import brier
@@ -102,10 +99,10 @@ def test_without_labelled_negatives_there_is_the_synthetic_ensemble_alone(home: 
     folder = write_folder(home / "mine")
     results = [
         pipeline.fn(
-            prepare=PrepareGiven(dataset=str(folder)),
-            train=TrainGiven(model=model, k=8, epochs=10, batch_size=128),
+            prepare=PrepareConfig(dataset=str(folder)),
+            train=TrainConfig(model=model, k=8, epochs=10, batch_size=128),
             corrupt=FEW_CORRUPTIONS,
-            calibrate=CalibrateGiven(base_rate=0.2),
+            calibrate=CalibrateConfig(base_rate=0.2),
             evaluate=FEW_REPLICATES,
             preset="default",
         )

@@ -15,7 +15,7 @@ from flows.explain import explain
 from flows.pipeline import pipeline
 from flows.predict import predict
 from flows.promote import promote
-from kgcore.config import CalibrateGiven, DiscoverConfig, ExplainConfig, PairsConfig, PrepareGiven, TrainGiven
+from kgcore.config import CalibrateConfig, DiscoverConfig, ExplainConfig, PairsConfig, PrepareConfig, TrainConfig
 from tasks.jobs.calibrated_model import Ask
 from tasks.serving import api, follow
 from tasks.serving.api import create_app
@@ -26,9 +26,9 @@ from tests.conftest import FEW_CORRUPTIONS, FEW_REPLICATES, use_home
 
 def run_pipeline(k: int, epochs: int) -> None:
     """Train a model of the family graph, and calibrate its scores with one calibrator."""
-    train, calibrate = TrainGiven(k=k, epochs=epochs, batch_size=128), CalibrateGiven(calibrators=("platt",))
+    train, calibrate = TrainConfig(k=k, epochs=epochs, batch_size=128), CalibrateConfig(calibrators=("platt",))
     pipeline.fn(
-        prepare=PrepareGiven(size=300),
+        prepare=PrepareConfig(size=300),
         train=train,
         corrupt=FEW_CORRUPTIONS,
         calibrate=calibrate,

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 
-from flows.cli.options import INTERVAL, Settings, command, component_options
+from flows.cli.options import Settings, command, component_options
 from flows.cli.terminal import App, guarded
 from flows.flow import described
 from flows.local.status import local_api
-from kgcore.config import Config, Given
+from kgcore.config import Config
+from kgcore.config.calibrate import INTERVAL
 from kgcore.errors import InputError
 from tasks.workspace.network import answers
 from tasks.workspace.prefect_api import named_api
@@ -36,8 +37,8 @@ PLAIN: Mapping[str, Any] = {
     "instead": Annotated[bool, typer.Option("--instead")],
     "runs": Annotated[list[str], typer.Argument(metavar="RUN")],
     "base_rate": Annotated[float | None, typer.Option()],
-    "recalibrate.base_rate": Annotated[str | None, typer.Option(metavar=INTERVAL)],
-    "discover.base_rate": Annotated[str | None, typer.Option(metavar=INTERVAL)],
+    "recalibrate.base_rate": Annotated[str | None, typer.Option(metavar=INTERVAL.text)],
+    "discover.base_rate": Annotated[str | None, typer.Option(metavar=INTERVAL.text)],
     "exam_share": Annotated[float, typer.Option()],
     "predict.candidates": Annotated[list[str], typer.Argument(metavar="[FILE | SUBJECT PREDICATE OBJECT]")],
     "predict.output": Annotated[str, typer.Option("--output", "-o")],
@@ -77,7 +78,6 @@ def start(function: "Flow[..., Any]", question: bool = False, **arguments: Any) 
         return function.fn(**arguments)
     if named and not answers(f"{named.removesuffix('/')}/health"):
         raise InputError(f"the Prefect server {named} does not answer: start it, or unset PREFECT_API_URL")
-    arguments = {name: value.given() if isinstance(value, Given) else value for name, value in arguments.items()}
     return function(**arguments)
 
 
@@ -108,7 +108,7 @@ def add_flow_command(
     hints, descriptions = get_type_hints(function.fn), described(function.fn)
     for name, parameter in inspect.signature(function.fn).parameters.items():
         kind = hints[name]
-        if isinstance(kind, type) and issubclass(kind, Config | Given):
+        if isinstance(kind, type) and issubclass(kind, Config):
             settings[name] = kind
             continue
         text = Annotated[str, typer.Option(f"--{name}")]

@@ -1,7 +1,6 @@
 """One command per stage: `kgcal prepare`, `kgcal train` and so on."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -33,7 +32,7 @@ def with_paths(config: PrepareConfig, paths: Sequence[str]) -> PrepareConfig:
     """Return the settings with these files as the data set. Raises InputError if --dataset names another one."""
     if config.dataset != PrepareConfig().dataset:
         raise InputError(f"the data set is named twice, {', '.join(paths)} and --dataset {config.dataset}: give one")
-    return replace(config, dataset=",".join(paths))
+    return config.replace(dataset=",".join(paths))
 
 
 def add(app: typer.Typer) -> None:

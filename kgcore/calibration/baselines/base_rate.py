@@ -11,7 +11,7 @@ from kgcore.registries import BASELINES
 
 
 @BASELINES.register("base_rate")
-class BaseRate(Calibrator):
+class ConstantBaseRate(Calibrator):
     """The constant probability q = alpha for every triple.
 
     On data with base rate alpha, the Brier score of this baseline is alpha (1 - alpha). A useful calibrator has a lower

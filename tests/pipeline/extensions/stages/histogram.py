@@ -1,6 +1,5 @@
 """histogram: how the test probabilities are spread."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -15,7 +14,6 @@ from tasks.tracking.artifacts import PREDICTIONS
 from tasks.tracking.handles import Artifact
 
 
-@dataclass(frozen=True, kw_only=True)
 class HistogramConfig(Config):
     """Settings of the histogram."""
 
