@@ -19,7 +19,7 @@ from kgcore.datasets.draw_rules import (
     draw_groups,
     draw_times,
 )
-from kgcore.datasets.twins import Families, repeats_of, units_of
+from kgcore.datasets.twins import Families, repeats_of
 from kgcore.errors import InputError
 
 FEWEST = 10  # true triples with known names that valid and test need, unless the split is random
@@ -84,7 +84,7 @@ def _units(rows: Ints, true: Bools, families: Families | None) -> Ints:
     if families is None:
         return np.arange(len(rows))
     units = np.empty(len(rows), dtype=np.int64)
-    units[true] = units_of(rows[true, :3], families)
+    units[true] = families.units(rows[true, :3])
     units[~true] = len(rows) + np.arange((~true).sum())
     distinct: Ints = np.unique(units, return_inverse=True)[1]
     return distinct

@@ -153,7 +153,9 @@ def prepare(
         splits[name] = _split(part, entity_ids, predicate_ids, read.confidences)
     names = [read.entities[i] for i in entity_ids.tolist()], [read.predicates[i] for i in predicate_ids.tolist()]
     unknown = {} if spec.drawn else _unknown(read, rows, (entity_ids, predicate_ids), names, counts)
-    in_no_split = _facts_in_no_split(rows, entity_ids, predicate_ids)
+    left_out = rows.get("left_out", rows["train"][:0])  # the true ones of them remain known facts
+    left_out = left_out[(left_out[:, 3] == 1) & _known(left_out, entity_ids, predicate_ids)]
+    in_no_split = _split(left_out, entity_ids, predicate_ids, None).triples
     graph = KnowledgeGraph(spec.name, *names, splits["train"], splits["valid"], splits["test"], in_no_split)
     some = all(counts[f"{name}_with_unseen"] for name in SPLITS[1:])
     unseen = unseen_rows(replace(read, rows=rows) if spec.drawn else read, graph) if some else None
@@ -173,13 +175,6 @@ def _drawn(read: Read, sizes: tuple[int, int], draw: SplitDraw, counts: dict[str
     if left_out := len(drawn.rows["left_out"]):
         counts["drawn_left_out"] = left_out
     return drawn.rows, drawn.detail
-
-
-def _facts_in_no_split(rows: Mapping[str, Ints], entity_ids: Ints, predicate_ids: Ints) -> Ints:
-    """Return the true triples (n, 3) that are left out of all splits, with positions in the vocabularies of train."""
-    left_out = rows.get("left_out", rows["train"][:0])
-    facts = left_out[(left_out[:, 3] == 1) & _known(left_out, entity_ids, predicate_ids)]
-    return _split(facts, entity_ids, predicate_ids, None).triples
 
 
 def _with_negatives(spec: DatasetSpec, folder: Path, read: Read, sizes: tuple[int, int]) -> dict[str, Ints]:

@@ -90,8 +90,7 @@ class Families:
         first, second = np.where(swapped, [second, first], [first, second])
         return np.stack([first, self.family[p], second], axis=1)
 
-
-def units_of(facts: Triples, families: Families) -> Ints:
-    """Return the unit (n,) of each fact: twins have the same one."""
-    units: Ints = np.unique(families.aligned(facts), axis=0, return_inverse=True)[1].reshape(-1)
-    return units
+    def units(self, facts: Triples) -> Ints:
+        """Return the unit (n,) of each fact (n, 3): twins have the same one."""
+        units: Ints = np.unique(self.aligned(facts), axis=0, return_inverse=True)[1].reshape(-1)
+        return units

@@ -125,9 +125,10 @@ def _rows(table: Table, wanted: Sequence[str], word: str, words: str) -> Ints:
     """Return the row of each name of the graph."""
     if table.names is None:
         if len(table.numbers) != len(wanted):
+            option = "entities" if word == "entity" else "relations"
             raise InputError(
                 f"{table.place} has {len(table.numbers):,} rows, but the graph has {len(wanted):,} {words}: without a "
-                f"file of names, there must be a row for each, sorted by name (try --{_option(word)} FILE)"
+                f"file of names, there must be a row for each, sorted by name (try --{option} FILE)"
             )
         return np.arange(len(wanted))
     places = {name: row for row, name in enumerate(table.names)}
@@ -139,10 +140,6 @@ def _rows(table: Table, wanted: Sequence[str], word: str, words: str) -> Ints:
             f"{', '.join(map(repr, table.names[:3]))})"
         )
     return np.array([places[name] for name in wanted], dtype=np.int64)
-
-
-def _option(word: str) -> str:
-    return "entities" if word == "entity" else "relations"
 
 
 def _halves(numbers: Numbers, layout: str) -> Numbers:

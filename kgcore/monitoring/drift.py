@@ -222,20 +222,17 @@ class DriftReference:
 class Check:
     """The measurements of a calibrated model on newly labelled triples.
 
-    triples                         number of triples
-    base_rate                       share of positives, in [0, 1]
-    brier, log_loss, ece, accuracy  metrics with 95 % intervals
-    evidence                        how far the base rate, the map and the scores have moved; the p-values are
-                                    corrected for the three tests and the number of checks
-    report                          the findings in sentences, and what to do
+    triples    number of triples
+    base_rate  share of positives, in [0, 1]
+    figures    brier, log_loss, ece, accuracy -> its value with a 95 % interval
+    evidence   how far the base rate, the map and the scores have moved; the p-values are corrected for the three tests
+               and the number of checks
+    report     the findings in sentences, and what to do
     """
 
     triples: int
     base_rate: float
-    brier: Estimate
-    log_loss: Estimate
-    ece: Estimate
-    accuracy: Estimate
+    figures: dict[str, Estimate]
     evidence: DriftEvidence
     report: Report
 
@@ -246,9 +243,10 @@ class Check:
         """
         found: dict[str, float] = {"triples": self.triples, "base_rate": self.base_rate}
         found |= {name: getattr(self.evidence, name) for name in ("shift_p", "map_p", "psi", "psi_p")}
-        estimates: dict[str, Estimate] = {n: getattr(self, n) for n in ("brier", "log_loss", "ece", "accuracy")}
-        without = [name for name in estimates if not METRICS.get(name).interval]
-        estimates |= {n: getattr(self.evidence, n) for n in ("shift", "slope", "misfit", "moved_base_rate")}
+        without = [name for name in self.figures if not METRICS.get(name).interval]
+        estimates = self.figures | {
+            n: getattr(self.evidence, n) for n in ("shift", "slope", "misfit", "moved_base_rate")
+        }
         for name, estimate in estimates.items():
             found[name] = estimate.value
             if name not in without:
@@ -277,17 +275,8 @@ def check(
             "a triple is new if it is not in train, valid or test"
         )
     evidence = find_evidence(probabilities, new, origin, number)
-    measured = _measure(probabilities, new.labels)
-    return Check(
-        triples=count,
-        base_rate=float(new.labels.mean()),
-        brier=measured["brier"],
-        log_loss=measured["log_loss"],
-        ece=measured["ece"],
-        accuracy=measured["accuracy"],
-        evidence=evidence,
-        report=report(evidence, config),
-    )
+    figures = _measure(probabilities, new.labels)
+    return Check(count, float(new.labels.mean()), figures, evidence, report(evidence, config))
 
 
 def find_evidence(

@@ -202,6 +202,7 @@ def graph_page(
     return html(
         "graph.html.j2",
         name=graph.name,
+        names=graph.predicates,
         findings=found,
         predicates=shape.predicates[:MOST_ROWS],
         total=len(shape.predicates),

@@ -7,7 +7,7 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
 from kgcore.arrays import Floats, Ints, Probabilities, Triples, sorted_distinct
-from kgcore.datasets.twins import Families, Repeat, repeats_of, units_of
+from kgcore.datasets.twins import Families, Repeat, repeats_of
 from kgcore.graph import KnowledgeGraph, Split
 
 MANY = 1.5  # a predicate is 1-to-n if a subject has this many objects on average (Bordes et al. 2013, section 4.3)
@@ -35,20 +35,6 @@ class Predicate:
 
 
 @dataclass(frozen=True)
-class Twin:
-    """A predicate most of whose facts another predicate has too.
-
-    inverse  whether the other predicate has them with subject and object exchanged
-    share    the share of the facts, in [SHARE, 1]
-    """
-
-    predicate: str
-    other: str
-    inverse: bool
-    share: float
-
-
-@dataclass(frozen=True)
 class GraphShape:
     """The shape of the train split, and the twins among all facts.
 
@@ -69,7 +55,7 @@ class GraphShape:
     components: int
     largest: float
     predicates: tuple[Predicate, ...]
-    twins: tuple[Twin, ...] | None
+    twins: tuple[Repeat, ...] | None
     symmetric: int
     facts: int
     twin_facts: int
@@ -88,21 +74,18 @@ def shape_of(graph: KnowledgeGraph) -> GraphShape:
     count, part = connected_components(edges, directed=False)
     facts = graph.all_known.triples
     repeats = repeats_of(facts, entities, len(graph.predicates))
-    twins = [
-        Twin(graph.predicates[one.predicate], graph.predicates[one.other], one.inverse, one.share)
-        for one in repeats or ()
-        if one.predicate != one.other
-    ]
+    apart = [repeat for repeat in repeats or () if repeat.predicate != repeat.other]
+    units = Families.of(repeats, len(graph.predicates)).units(facts) if repeats else np.arange(len(facts))
     return GraphShape(
         degrees=(median, ninety, most),
         single=float((degrees == 1).mean()),
         components=int(count),
         largest=float(np.bincount(part).max() / entities),
         predicates=_predicates(train, graph),
-        twins=None if repeats is None else tuple(sorted(twins, key=lambda twin: -twin.share)),
-        symmetric=sum(one.predicate == one.other for one in repeats or ()),
+        twins=None if repeats is None else tuple(sorted(apart, key=lambda twin: -twin.share)),
+        symmetric=len(repeats or ()) - len(apart),
         facts=len(facts),
-        twin_facts=_twin_facts(facts, repeats or [], len(graph.predicates)),
+        twin_facts=int((np.bincount(units)[units] > 1).sum()),
         leaking=_leaking(graph, repeats or []),
     )
 
@@ -129,12 +112,6 @@ def _predicates(train: Triples, graph: KnowledgeGraph) -> tuple[Predicate, ...]:
         for p in np.argsort(-facts, kind="stable")
     ]
     return tuple(found)
-
-
-def _twin_facts(facts: Triples, repeats: list[Repeat], predicates: int) -> int:
-    """Return how many of the facts have a twin among them."""
-    units = units_of(facts, Families.of(repeats, predicates)) if repeats else np.arange(len(facts))
-    return int((np.bincount(units)[units] > 1).sum())
 
 
 def _leaking(graph: KnowledgeGraph, repeats: list[Repeat]) -> int:
