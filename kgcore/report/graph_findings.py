@@ -200,7 +200,7 @@ def graph_page(
     confidences  the confidences of the training triples; None: they have none
     """
     return html(
-        "graph.html.j2",
+        "graph_findings.html.j2",
         name=graph.name,
         names=graph.predicates,
         findings=found,
