@@ -258,8 +258,7 @@ class LoadedModel:
 def load_folder(folder: str | PathLike[str]) -> LoadedModel:
     """Load a calibrated model from the folder of a logged model.
 
-    folder  calibrator.json, model/ and graph/, or ensemble.json, model_1/, model_2/, ... and graph/, as the versions
-            of a registered model have them:
+    folder  calibrator.json, model/, perhaps model_2/, ... and graph/, as the versions of a registered model have them:
             `mlflow artifacts download --artifact-uri models:/kgcal-NAME@champion --dst-path FOLDER`
 
     Raises InputError if a file is missing or damaged, MismatchError if the files belong to different models.

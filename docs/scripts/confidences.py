@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from kgcore.calibration.baselines.constant import ConstantByRelation
-from kgcore.calibration.fit import GROUND_TRUTH, fit_calibrators
+from kgcore.calibration.fit import GROUND_TRUTH, calibration_bases, fit_calibrators
 from kgcore.calibration.sample import soft_sample
 from kgcore.config import CalibrateConfig, ClassifyConfig, CorruptConfig, EvaluateConfig, TrainConfig
 from kgcore.corruptions.held_out import corrupt_held_out
@@ -70,7 +70,8 @@ def measured(graph: KnowledgeGraph, model: TrainedModel, calibrators: tuple[str,
     strategy, rng = Mixture(graph, corrupt.calibration_strategy), np.random.default_rng(0)
     made = corrupt_held_out(graph, 1, strategy, rng, corrupt.calibration_sides, corrupt.calibration_filtered)
     table = score_table(graph, made, model)
-    fitted = [one for one in fit_calibrators(table, calibrate, corrupt) if one.negatives in ("none", GROUND_TRUTH)]
+    bases = calibration_bases(table, calibrate, corrupt)
+    fitted = [one for one in fit_calibrators(table, calibrate, bases) if one.negatives in ("none", GROUND_TRUTH)]
     predictions = classify(table, fitted, len(graph.predicates), calibrate.alpha, ClassifyConfig())
     return evaluate(predictions, EvaluateConfig(bootstrap_replicates=100))
 

@@ -22,11 +22,11 @@ from evidence_seeds import EVIDENCE, options
 from scipy.special import expit
 
 from kgcore.arrays import Bools, Labels, Probabilities
-from kgcore.calibration.bound import BoundCalibrator
+from kgcore.calibration.calibrated import Calibrated
 from kgcore.calibration.combine import fit_combiners, fit_to_unlabelled
-from kgcore.calibration.fit import Candidates
+from kgcore.calibration.fit import GROUND_TRUTH, Candidates, calibration_bases
 from kgcore.calibration.matched import match
-from kgcore.calibration.sample import CalibrationSample, ground_truth_sample
+from kgcore.calibration.sample import CalibrationSample
 from kgcore.combiners.base import EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.config import CalibrateConfig
@@ -78,15 +78,13 @@ def world(dataset: str) -> World:
     return World(table, evidence, truth, mixture, store.load(runs["evidence"], CANDIDATE_EVIDENCE), triples)
 
 
-def fit_to_labels(own: World, labels: Labels) -> tuple[BoundCalibrator, CalibrationSample]:
+def fit_to_labels(own: World, labels: Labels) -> tuple[Calibrated, CalibrationSample]:
     """Return the calibrator that is fitted to the drawn labels (n,) of valid, and the sample of its log-odds."""
-    valid = own.table.rows("valid", LABELLED)
-    sample = ground_truth_sample(own.table.scores[valid], labels[valid], own.table.triples[valid, 1])
-    config = CalibrateConfig(calibrators=("boosted_trees",))
-    return fit_combiners(replace(own.table, labels=labels), own.evidence, sample, config)[0]
+    config, table = CalibrateConfig(calibrators=("boosted_trees",)), replace(own.table, labels=labels)
+    return fit_combiners(table, own.evidence, calibration_bases(table, config)[GROUND_TRUTH], config)[0]
 
 
-def fit_without(own: World, labels: Labels, chosen: Bools, rng: np.random.Generator) -> BoundCalibrator:
+def fit_without(own: World, labels: Labels, chosen: Bools, rng: np.random.Generator) -> Calibrated:
     """Return the calibrator that is fitted to positives, the drawn ones of valid, and to unlabelled candidates.
 
     chosen  mask (n,) of the rows that are candidates
@@ -118,7 +116,7 @@ def fit_without(own: World, labels: Labels, chosen: Bools, rng: np.random.Genera
     return fit_to_unlabelled(table, evidence, triples, known, config)[0][0]
 
 
-def measure(own: World, bound: BoundCalibrator, labels: Labels, asked: Bools) -> list[float]:
+def measure(own: World, bound: Calibrated, labels: Labels, asked: Bools) -> list[float]:
     """Return Brier score, that of the truth, smooth ECE, coverage and width on the rows of a mask (n,)."""
     assert bound.combined is not None
     predicates, truth = own.table.triples[asked, 1], own.truth[asked]

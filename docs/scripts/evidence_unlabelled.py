@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from evidence import trained
 
-from kgcore.calibration.folds import cross_fitted, draw_folds
+from kgcore.calibration.folds import cross_fitted
 from kgcore.calibration.sample import CalibrationSample, synthetic_sample
 from kgcore.combiners.base import EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
@@ -28,6 +28,7 @@ from kgcore.datasets.fetch import fetch
 from kgcore.datasets.prepare import prepare
 from kgcore.evidence.base import Source
 from kgcore.evidence.table import Features
+from kgcore.folds import draw_folds
 from kgcore.graph import KnowledgeGraph
 from kgcore.metrics.proper import brier
 from kgcore.models.trained import TrainedModel

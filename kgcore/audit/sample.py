@@ -12,10 +12,10 @@ from kgcore.arrays import Bools, Floats, Ints, Probabilities
 from kgcore.datasets.formats.base import COLUMNS
 from kgcore.errors import FitError, InputError, raise_faults
 from kgcore.graph import KnowledgeGraph
+from kgcore.intervals import CONFIDENCE, lower_limits
 from kgcore.metrics.bootstrap import Estimate
 from kgcore.prediction.candidates import read_candidates
 
-CONFIDENCE = 0.95
 TAILS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0)  # shares of the planted errors
 STRATA = 3  # more strata have too few labels each: the interval is then wider
 PROPORTIONAL = 0.5  # share of the labels that is allocated by the sizes of the strata alone
@@ -171,9 +171,7 @@ def sampled_share(strata: Ints, counts: Ints, wrong: Bools) -> Estimate:
 def _limits(x: Floats, n: Ints) -> tuple[Floats, Floats]:
     """Return Clopper & Pearson's lower and Jeffreys' upper limits (H,) of shares, from x of n."""
     tail = (1 - CONFIDENCE) / 2
-    low = np.where(x > 0, beta.ppf(tail, np.maximum(x, 1), n - x + 1), 0.0)
-    high = np.where(x < n, beta.ppf(1 - tail, x + 0.5, n - x + 0.5), 1.0)
-    return low, high
+    return lower_limits(x, n, tail), np.where(x < n, beta.ppf(1 - tail, x + 0.5, n - x + 0.5), 1.0)
 
 
 def to_label(graph: KnowledgeGraph, strata: Strata, rows: Ints) -> pa.Table:

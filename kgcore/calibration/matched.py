@@ -7,13 +7,13 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import expit, logit
 
+from kgcore.calibration.balance import shift
 from kgcore.calibration.band import Band
 from kgcore.calibration.base import Calibrator
 from kgcore.calibration.mixed import fit_to_candidates, mixture_sample, relation_sample
-from kgcore.calibration.sample import CalibrationSample
-from kgcore.calibration.shift import shift
+from kgcore.calibration.sample import CalibrationSample, evenly_weighted
 from kgcore.calibration.smoothed_isotonic import SmoothedIsotonic
-from kgcore.calibration.support import MOST_POINTS_OF_A_RELATION, Support
+from kgcore.calibration.support import MOST_POINTS_OF_A_RELATION, Support, rows_of
 from kgcore.config import ESTIMATED, CalibrateConfig
 from kgcore.errors import InputError, MismatchError
 from kgcore.mixture.fit import FOREIGN, MixtureFit, MixtureOptions, fit_mixture
@@ -177,36 +177,18 @@ def fit_matched(
     return found
 
 
-def rows_of(sample: CalibrationSample) -> dict[int, tuple[int, int]]:
-    """Return predicate -> its numbers of positives and of negatives; empty if the sample has no predicates."""
-    if sample.predicates is None:
-        return {}
-    found = {}
-    for predicate in np.unique(sample.predicates).tolist():
-        labels = sample.labels[sample.predicates == predicate]
-        found[predicate] = (int(labels.sum()), int(len(labels) - labels.sum()))
-    return found
-
-
 def _relation_band(relation: RelationRate, sample: CalibrationSample, rng: np.random.Generator) -> Band:
     """Return confidence limits of one relation. They hold for every base rate in the interval of the relation.
 
     The uncertainty of the relation's shares is not counted.
     """
     own = sample.part(sample.predicates == relation.predicate)  # type: ignore[arg-type]
-    rows = _equal_weights(own, rng)
+    rows = evenly_weighted(own, rng)
     band = Band.fit(rows, most_points=MOST_POINTS_OF_A_RELATION)
     moved = logit(own.base_rate) - logit(_inside(relation.shrunk))  # if the base rate of all relations was stated
     ends = [_inside(float(expit(logit(_inside(end)) + moved))) for end in (relation.own.low, relation.own.high)]
     low, high = min(*ends, own.base_rate), max(*ends, own.base_rate)
     return Band(band.scores, shift(band.low, rows.base_rate, low), shift(band.high, rows.base_rate, high))
-
-
-def _equal_weights(sample: CalibrationSample, rng: np.random.Generator) -> CalibrationSample:
-    """Draw negatives with a probability in proportion to their weight. Then all weights are 1, as `Band.fit` needs."""
-    negative = sample.labels == 0
-    drawn = ~negative | (rng.random(len(negative)) < sample.weights / sample.weights[negative].max())
-    return CalibrationSample(sample.scores[drawn], sample.labels[drawn], np.ones(int(drawn.sum())))
 
 
 def _inside(rate: float) -> float:

@@ -34,6 +34,11 @@ class Combined:
     kind: str
     others: tuple[str, ...] = ()
 
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Return the fingerprints of all models whose scores are among the evidence."""
+        return (self.model, *self.others)
+
     def scores(self, evidence: Evidence, predicates: Ints) -> Scores:
         """Return the log-odds (n,) of triples, from their evidence and their predicates (n,).
 
@@ -67,6 +72,7 @@ class Combined:
         """Return the combiner as plain JSON values, which hold no executable code."""
         others = {"others": list(self.others)} if self.others else {}  # keeps the fingerprints of combiners without
         return {
+            "scorer": "combiner",
             "name": self.name,
             "kind": self.kind,
             "groups": list(self.groups),

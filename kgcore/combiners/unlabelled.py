@@ -27,6 +27,7 @@ from kgcore.arrays import Floats, Ints, Probabilities
 from kgcore.combiners.base import Combiner, EvidenceSample
 from kgcore.combiners.stack import Stack
 from kgcore.errors import FitError
+from kgcore.folds import draw_folds
 
 CORRUPTIONS = 5  # most corruptions of a strategy that a combiner is fitted to, for each positive
 RIDGE = 1e-3  # of the weights, towards equal shares of 1
@@ -103,7 +104,8 @@ def fit_unlabelled(
     held_out = [np.zeros((len(rows), len(data.negatives) + 1)) for rows in kinds]
     full = _members([make] * (len(data.negatives) + 2), data, kinds, rng)
     of_parts: list[list[Combiner]] = []
-    divisions = [rng.permutation(np.arange(len(every)) % folds) for _ in range(rounds)]
+    numbers, alike = np.arange(len(every)), np.zeros(len(every))
+    divisions = [draw_folds(numbers, alike, folds, rng) for _ in range(rounds)]
     for of_group, fold in product(divisions, range(folds)):
         own = [of_group[np.searchsorted(every, rows.groups)] == fold for rows in kinds]
         trained = [rows.part(~held) for rows, held in zip(kinds, own, strict=True)]

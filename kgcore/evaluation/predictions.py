@@ -8,7 +8,7 @@ import numpy as np
 from kgcore.arrays import Bools, Ints, Labels, Probabilities, Scores, Triples, Weights
 from kgcore.calibration.balance import base_rate_weights, weights_at
 from kgcore.calibration.baselines.uncalibrated import Uncalibrated
-from kgcore.calibration.bound import BoundCalibrator
+from kgcore.calibration.calibrated import Calibrated
 from kgcore.calibration.combine import table_probabilities
 from kgcore.config import ASSUMED, STATED, ClassifyConfig
 from kgcore.evaluation.decisions import RelationDecisions, ThresholdResult
@@ -149,7 +149,7 @@ def _about_mistakes(labelled_false: int) -> str:
 
 def classify(
     table: ScoreTable,
-    calibrators: Sequence[BoundCalibrator],
+    calibrators: Sequence[Calibrated],
     num_predicates: int,
     base_rate: float,
     config: ClassifyConfig,

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from kgcore.calibration.bound import BoundCalibrator
+from kgcore.calibration.calibrated import Calibrated
 from kgcore.calibration.fit import SYNTHETIC
 from kgcore.evaluation.evaluate import Measured
 from kgcore.evaluation.predictions import Predictions
@@ -13,7 +13,7 @@ SAME_BASE_RATE = 0.05  # test rows with a base rate that differs by more are no 
 
 
 def miscalibrated(
-    bounds: Mapping[str, BoundCalibrator],
+    bounds: Mapping[str, Calibrated],
     predictions: Predictions,
     measured: Mapping[str, Measured],
     incomplete: bool = False,

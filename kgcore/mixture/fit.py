@@ -7,11 +7,12 @@ import numpy as np
 
 from kgcore.arrays import Floats
 from kgcore.errors import InputError
+from kgcore.intervals import CONFIDENCE
 from kgcore.mixture.bins import BinCounts, bin_edges, count, number_of_bins
 from kgcore.mixture.em import Solution, resample, solve
 from kgcore.mixture.goodness import Fitness, fitness_of, simulated
 from kgcore.mixture.interval import base_rate_interval, interval_level
-from kgcore.mixture.labels import CONFIDENCE, Rate, labels_needed
+from kgcore.mixture.labels import Rate, labels_needed
 from kgcore.mixture.remainder import REMAINDER, Remainder, remainder, remainder_share
 from kgcore.mixture.samples import MixtureData
 

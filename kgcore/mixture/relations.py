@@ -9,10 +9,11 @@ from scipy.special import chdtri, expit, logit
 
 from kgcore.arrays import Floats
 from kgcore.errors import InputError
+from kgcore.intervals import CONFIDENCE
 from kgcore.mixture.bins import BinCounts, bin_edges, count, number_of_bins
 from kgcore.mixture.em import solve
 from kgcore.mixture.interval import Profile, base_rate_interval, interval_level
-from kgcore.mixture.labels import CONFIDENCE, Rate
+from kgcore.mixture.labels import Rate
 from kgcore.mixture.samples import NO_LABELS, MixtureData
 
 FEWEST = 20  # a relation with fewer positives or candidates, or without corruptions, gets no estimate of its own

@@ -7,9 +7,8 @@ import numpy as np
 from scipy.special import expit, logit, ndtr, ndtri
 
 from kgcore.arrays import Floats, Ints, Labels, Scores, Weights, as_labels, same_length
-from kgcore.calibration.effective import effective_weights
+from kgcore.calibration.balance import check_base_rate
 from kgcore.calibration.sample import CalibrationSample
-from kgcore.calibration.shift import check_base_rate
 from kgcore.errors import InputError
 from kgcore.newton import Matrix, minimise
 
@@ -287,7 +286,7 @@ def _cells(sample: CalibrationSample, new: NewTriples) -> tuple[_Cells, _Cells]:
 
     return (
         # a row that stands for many is one observation here
-        count(sample.scores, sample.labels, effective_weights(replace(sample, concentrations=None)), groups[0]),
+        count(sample.scores, sample.labels, replace(sample, concentrations=None).effective_weights, groups[0]),
         count(new.scores, new.labels, np.ones(len(new.labels)), groups[1]),
     )
 

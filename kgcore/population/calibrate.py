@@ -6,14 +6,16 @@ from functools import partial
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import betaincinv, expit, logit
+from scipy.special import expit, logit
 
 from kgcore.arrays import Bools, Floats, Ints, Probabilities, Triples
-from kgcore.calibration.band import CONFIDENCE, Band
-from kgcore.calibration.bound import BoundCalibrator
+from kgcore.base_rate import BaseRate
+from kgcore.calibration.band import Band
+from kgcore.calibration.calibrated import Calibrated, Terms
+from kgcore.calibration.fit import calibrated
 from kgcore.calibration.per_relation import PerRelation
 from kgcore.calibration.support import Support
-from kgcore.config import STATED
+from kgcore.intervals import CONFIDENCE, lower_limits
 from kgcore.population.curve import Binning, LogOddsCurve, fit_curve, knots_of
 from kgcore.population.survey import Survey
 from kgcore.population.unknown_facts import UnknownFacts
@@ -59,7 +61,7 @@ class PopulationFit:
     """
 
     survey: Survey
-    bound: BoundCalibrator
+    bound: Calibrated
     predicates: Ints
     replicates: Sequence[LogOddsCurve]
     supported: float
@@ -137,16 +139,12 @@ def fit_population(
     supported, highest = float(top.of_facts.max()), (len(top.facts) + 1) / (len(top.facts) + 2)
     if top is not survey:
         survey = survey.lowered(_step(survey, curve, predicates, supported, true.total - number.sum()))
-    bound = BoundCalibrator(
-        name="per_relation",
-        negatives=POPULATION,
-        base_rate=rate,
-        model=survey.combined.fingerprint(),
-        dataset=dataset,
-        calibrator=_calibrator(survey, curve, predicates, supported, highest),
-        base_rate_is=STATED,
-        support=_support(survey, curve, replicates, predicates, supported),
-        combined=survey.combined,
+    bound = calibrated(
+        Terms(negatives=POPULATION, rate=BaseRate(rate), dataset=dataset),
+        "per_relation",
+        _calibrator(survey, curve, predicates, supported, highest),
+        survey.combined,
+        _support(survey, curve, replicates, predicates, supported),
     )
     return PopulationFit(survey, bound, predicates, replicates, supported, highest, number[maps])
 
@@ -254,8 +252,8 @@ def lost_share(likely: Bools, weighed: Bools) -> Lost:
     weighed  whether its score is so high that its evidence would be weighed
     """
     total, outside = int(likely.sum()), int((likely & ~weighed).sum())
-    limit = float(betaincinv(outside + 1, total - outside, CONFIDENCE)) if outside < total else 1.0
-    return Lost(total, outside, limit)
+    [not_lost] = lower_limits(np.array([total - outside]), np.array([total]), 1 - CONFIDENCE)
+    return Lost(total, outside, 1 - float(not_lost))
 
 
 def in_order(survey: Survey, fit: PopulationFit) -> Ints:

@@ -74,7 +74,7 @@ class Calibration:
         bound = fit.bound
         if true is not None and asked is not None:  # what is stated is about the predicate that is asked about
             [place] = [n for n, block in enumerate(population.blocks) if block.predicate == asked]
-            bound = replace(bound, base_rate=float(true.values[place] / sizes[place]))
+            bound = replace(bound, rate=BaseRate(float(true.values[place] / sizes[place])))
         return cls(population, survey, fit, CalibratedModel(scorer, bound, graph), true, asked)
 
     @property

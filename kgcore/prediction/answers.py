@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from kgcore.arrays import Bools, Ints, Triples
 from kgcore.calibrated import CalibratedModel
-from kgcore.calibration.unseen_answers import Answers as UnseenAnswers
+from kgcore.calibration.unseen_answers import UnseenProbabilities as UnseenAnswers
 from kgcore.datasets.formats.base import COLUMNS
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph

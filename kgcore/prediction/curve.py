@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kgcore.calibration.bound import BoundCalibrator
+from kgcore.calibration.calibrated import Calibrated
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.prediction.evidence import central_range
 
@@ -27,7 +27,7 @@ class CalibrationCurve:
 
 
 def curve_of(
-    calibrator: BoundCalibrator, sample: CalibrationSample | None, predicate: int, score: float
+    calibrator: Calibrated, sample: CalibrationSample | None, predicate: int, score: float
 ) -> CalibrationCurve | None:
     """Return the curve of a predicate around the score of a triple.
 
@@ -46,7 +46,7 @@ def curve_of(
     return CalibrationCurve(*(tuple(column.tolist()) for column in (grid, q, low, high)))
 
 
-def _range(calibrator: BoundCalibrator, sample: CalibrationSample | None, predicate: int) -> tuple[float, float] | None:
+def _range(calibrator: Calibrated, sample: CalibrationSample | None, predicate: int) -> tuple[float, float] | None:
     """Return the lowest and the highest score that the curve must show; None if they are not known."""
     if sample is None:
         if calibrator.support is None:

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from kgcore.arrays import Bools, Floats, Ints, Scores
-from kgcore.calibration.band import CONFIDENCE, lower_limits
+from kgcore.calibration.balance import shift
 from kgcore.calibration.sample import CalibrationSample
-from kgcore.calibration.shift import shift
+from kgcore.intervals import CONFIDENCE, lower_limits
 
 FEWEST_SIMILAR = 20  # calibration triples with a similar score, if the predicate has as many
 FEWEST_IN_A_BIN = 10  # calibration triples

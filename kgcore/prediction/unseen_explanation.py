@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kgcore.calibrated import CalibratedModel
-from kgcore.calibration.unseen_answers import Answers as Found
+from kgcore.calibration.unseen_answers import UnseenProbabilities as Found
 from kgcore.evidence.words import words_of
 from kgcore.prediction.answers import SIDES, numbered_unseen, table_of
 from kgcore.prediction.contributions import Contribution, divided
@@ -119,7 +119,7 @@ def explain_unseen(
         reason=reason,
         **own,
         base_rate=bound.base_rate,
-        base_rate_text=bound.base_rate_text,
+        base_rate_text=str(bound.rate),
         calibrator=model.label,
         at_base_rates=() if reason else tuple(Shifted(base_rate=rate, **at(_moved(model, rate))) for rate in rates),
         contributions=() if q is None else divided(unseen.combined, evidence, triple[:, 1], q),

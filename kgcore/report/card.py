@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kgcore.base_rate import ASSUMED, STATED, BaseRate
-from kgcore.calibration.bound import BoundCalibrator
+from kgcore.base_rate import ASSUMED, STATED
+from kgcore.calibration.calibrated import Calibrated
 from kgcore.config import PredictConfig
 from kgcore.config.base import value_text
 from kgcore.report.columns import overview, title
@@ -57,7 +57,7 @@ class ModelCard:
     settings: Mapping[str, Mapping[str, object]]
     trainings: Sequence[Mapping[str, object]]
     label: str
-    calibrator: BoundCalibrator
+    calibrator: Calibrated
     summary: Summary | EnsembleSummary
     runs: Mapping[str, str]
     race: Race | None = None
@@ -147,10 +147,10 @@ class ModelCard:
     def _base_rate(self) -> str:
         """Return the base rate, and where it comes from."""
         bound = self.calibrator
-        rate = BaseRate(bound.base_rate, *bound.limits).figures if bound.limits else f"{bound.base_rate:.4g}"
+        rate = bound.rate.figures if bound.rate.limits else f"{bound.base_rate:.4g}"
         if bound.fitted_at is not None:
             return f"{rate}, **stated**. The probabilities are shifted to it; the fit was at {bound.fitted_at:.4g}."
-        origin = bound.base_rate_is
+        origin = bound.rate.origin
         if bound.negatives == "ground_truth" and origin != STATED:
             return f"{rate}, **estimated**: the share of true triples among the labelled validation triples."
         if origin == ASSUMED:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from kgcore.storage.json_file import FORMAT, read_json, write_json
 from kgcore.storage.names import (
     CALIBRATOR_FILE,
-    ENSEMBLE_FILE,
     GRAPH_PART,
     MODEL_PART,
     SCORE_CALIBRATOR_FILE,
@@ -26,10 +25,8 @@ if TYPE_CHECKING:
         missing_parts,
         read_calibrated,
         read_calibrator,
-        read_ensemble,
         read_score_calibrator,
         write_calibrator,
-        write_ensemble,
         write_score_calibrator,
     )
     from kgcore.storage.corruptions import read_corruptions, write_corruptions
@@ -59,10 +56,8 @@ _FUNCTIONS = {
         "missing_parts",
         "read_calibrated",
         "read_calibrator",
-        "read_ensemble",
         "read_score_calibrator",
         "write_calibrator",
-        "write_ensemble",
         "write_score_calibrator",
     ),
     "corruptions": ("read_corruptions", "write_corruptions"),
@@ -98,7 +93,6 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "CALIBRATOR_FILE",
-    "ENSEMBLE_FILE",
     "FORMAT",
     "GRAPH_PART",
     "MODEL_PART",
@@ -110,7 +104,6 @@ __all__ = [
     "read_calibrator",
     "read_corruptions",
     "read_disagreement",
-    "read_ensemble",
     "read_evidence",
     "read_graph",
     "read_json",
@@ -132,7 +125,6 @@ __all__ = [
     "write_calibrator",
     "write_corruptions",
     "write_disagreement",
-    "write_ensemble",
     "write_evidence",
     "write_graph",
     "write_json",

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kgcore.calibration.unseen_answers import Answers, UnseenAnswers
+from kgcore.calibration.unseen_answers import UnseenAnswers, UnseenProbabilities
 from kgcore.datasets.unseen import UnseenRows
 from kgcore.graph import Split
 from kgcore.storage.json_file import read_json, write_json
@@ -39,12 +39,12 @@ def read_unseen_answers(path: Path) -> UnseenAnswers:
     return UnseenAnswers.from_json(read_json(path))
 
 
-def write_answers(path: Path, answers: Answers) -> None:
+def write_answers(path: Path, answers: UnseenProbabilities) -> None:
     """Write the columns probability, low and high."""
     write_table(path, {"probability": answers.probabilities, "low": answers.low, "high": answers.high})
 
 
-def read_answers(path: Path) -> Answers:
+def read_answers(path: Path) -> UnseenProbabilities:
     """Read the output of `write_answers`."""
     columns = read_table(path)[0]
-    return Answers(*(columns[name].astype(np.float64) for name in ("probability", "low", "high")))
+    return UnseenProbabilities(*(columns[name].astype(np.float64) for name in ("probability", "low", "high")))

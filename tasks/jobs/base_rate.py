@@ -7,7 +7,7 @@ import numpy as np
 
 from kgcore.arrays import Ints
 from kgcore.config import BaseRateConfig
-from kgcore.ensembles.pooled import PooledModel
+from kgcore.ensembles.ensemble import PooledModel
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.mixture.fit import FOREIGN, MixtureFit, MixtureOptions, fit_mixture

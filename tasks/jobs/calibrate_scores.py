@@ -5,7 +5,7 @@ from pathlib import Path
 
 from kgcore.config import EvaluateConfig, ScoresConfig
 from kgcore.external.fit import usable
-from kgcore.external.read import read_scores
+from kgcore.external.rows import read_scores
 from tasks.jobs.calibrated_model import Ask, find_scores
 from tasks.jobs.fitted_scores import ScoresRequest, ScoresResult, apply_scores, fit_and_measure, log_fit, result_of
 from tasks.jobs.watch import WatchResult

@@ -17,9 +17,9 @@ from tasks.stages.reference import Context, StageRef
 from tasks.stages.running import StageRun, run_stage
 from tasks.stages.task import as_task
 from tasks.tracking.artifacts import (
+    CALIBRATOR,
     CORRUPTIONS,
     DISAGREEMENT,
-    ENSEMBLE,
     ENSEMBLE_MEASURED,
     ENSEMBLE_PREDICTIONS,
     ENSEMBLE_SUMMARY,
@@ -31,8 +31,8 @@ from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
 
 if TYPE_CHECKING:
-    from kgcore.ensembles.ensemble import Ensemble
-    from kgcore.ensembles.judge import Judged
+    from kgcore.calibration.calibrated import Calibrated
+    from kgcore.ensembles.fit import Judged
     from kgcore.evaluation.evaluate import Measured
 
 CLASSIFY, EVALUATE = ClassifyConfig(), EvaluateConfig()  # every ensemble is evaluated with the default settings
@@ -44,20 +44,19 @@ def ensemble_models(runs: Sequence[StageRef], config: EnsembleConfig, context: C
 
     runs  calibrate runs of at least two models, calibrated on the same corruptions; their order has no effect
 
-    The run logs each fitted ensemble as a LoggedModel, an MLflow pyfunc with the file ensemble.json. Its artifacts are
+    The run logs each fitted ensemble as a LoggedModel, an MLflow pyfunc as every calibrator is. Its artifacts are
     predictions.parquet, disagreement.parquet, measured.json, summary.json and figures/.
 
     Raises InputError or MismatchError, before a run is opened, if the models cannot form an ensemble.
     """
-    from kgcore.ensembles.fit import fit_ensembles
-    from kgcore.ensembles.judge import judge
+    from kgcore.ensembles.fit import fit_ensembles, judge
 
     members = sorted((Member(open_store(), ref) for ref in runs), key=lambda member: member.order)
     check_members(members)
     names = member_names([member.train for member in members])
     first = StageRef("corrupt", members[0].inputs["corrupt"])
     calibrators = sorted({config.member_calibrator, config.recalibrator})
-    code = ["kgcore.ensembles.fit", "kgcore.ensembles.judge", "kgcore.evaluation.evaluate", "kgcore.report.plots"]
+    code = ["kgcore.ensembles.fit", "kgcore.evaluation.evaluate", "kgcore.report.plots"]
     code += [*map(POOLS.module, config.pools), *map(CALIBRATORS.module, calibrators)]
     code += [*map(METRICS.module, METRICS.names()), "kgcore.report.ensemble_summary"]
     code += ["kgcore.evaluation.tolerance"]
@@ -71,7 +70,7 @@ def ensemble_models(runs: Sequence[StageRef], config: EnsembleConfig, context: C
         ensembles = fit_ensembles(tables, source, drawn, calibrate, config, rng)
         judged = judge(ensembles, tables, names, calibrate.alpha, CLASSIFY)
         measured = measure(run, judged.predictions, EVALUATE, CLASSIFY.tau)
-        pooled = {ensemble.label: ensemble.recalibrated for ensemble in ensembles}
+        pooled = {ensemble.label: ensemble for ensemble in ensembles}
         summary = EnsembleSummary(
             dataset=run.dataset.name,
             members=tuple(_member(name, member) for name, member in zip(names, members, strict=True)),
@@ -89,7 +88,7 @@ def ensemble_models(runs: Sequence[StageRef], config: EnsembleConfig, context: C
             label = ensemble.label
             run.log_metrics(labelled_metrics(label, asdict(judged.disputed[label])), model_id=models[label])
             name, params = f"{ENSEMBLE_NAME} {short_label(label)}", _params(run, ensemble, members, names)
-            rate = ensemble.recalibrated.base_rate_text
+            rate = str(ensemble.rate)
             run.log_measurement(name, params, measured[label].with_ends(), models[label], rate)
 
     identity = digest([settings.as_dict() for settings in (CLASSIFY, EVALUATE)])
@@ -108,8 +107,10 @@ def _member(name: str, member: Member) -> MemberSummary:
     return MemberSummary(name, train.model, member.loss, train.seed, *runs, member.model_id)
 
 
-def _pooled(ensemble: "Ensemble", judged: "Judged", names: Sequence[str]) -> PooledSummary:
-    weights = dict(zip(names, ensemble.pooling.pool.weights.tolist(), strict=True))
+def _pooled(ensemble: "Calibrated", judged: "Judged", names: Sequence[str]) -> PooledSummary:
+    from kgcore.ensembles.ensemble import pooling_of
+
+    weights = dict(zip(names, pooling_of(ensemble).pool.weights.tolist(), strict=True))
     return PooledSummary(weights, judged.disputed[ensemble.label])
 
 
@@ -126,32 +127,35 @@ def _write(run: StageRun, judged: "Judged", measured: "dict[str, Measured]", sum
 
 
 def _log_models(
-    run: StageRun, ensembles: "Sequence[Ensemble]", members: Sequence[Member], names: Sequence[str]
+    run: StageRun, ensembles: "Sequence[Calibrated]", members: Sequence[Member], names: Sequence[str]
 ) -> dict[str, str]:
     """Log each ensemble as a LoggedModel. Return label -> id for ensembles and members.
 
     The id of a member is the id of its calibrator, or of its embedding model if that calibrator was not fitted.
     """
+    from kgcore.ensembles.ensemble import pooling_of
+
     models: dict[str, str] = {}
     for ensemble in ensembles:
         for name, member in zip(names, members, strict=True):
-            fitted = f"{ensemble.negatives}.{ensemble.members[0].name}"
+            fitted = pooling_of(ensemble).members[0].label
             models.setdefault(f"{ensemble.negatives}.{name}", member.calibrators().get(fitted, member.model_id))
     examples = example_triples(members[0].graph())
     for number, ensemble in enumerate(ensembles):
         params = _params(run, ensemble, members, names)
         name = f"{params['dataset']}-{ENSEMBLE_NAME}-{ensemble.label}"
-        logged = ([member.model_id for member in members], ensemble)
-        model_id = run.log_model(ENSEMBLE, logged, name, params, number, label=ensemble.label)
+        model_id = run.log_model(CALIBRATOR, ensemble, name, params, number, label=ensemble.label)
         log_pyfunc(run.store, model_id, run.record, examples)
         models[ensemble.label] = model_id
     return models
 
 
-def _params(run: StageRun, ensemble: "Ensemble", members: Sequence[Member], names: Sequence[str]) -> dict[str, object]:
+def _params(
+    run: StageRun, ensemble: "Calibrated", members: Sequence[Member], names: Sequence[str]
+) -> dict[str, object]:
     """Return the parameters by which users compare an ensemble with other models."""
     params = {
-        "calibrator": ensemble.name,
+        "calibrator": ensemble.shown_name,
         "negatives": ensemble.negatives,
         "base_rate": ensemble.base_rate,
         "model": ENSEMBLE_NAME,

@@ -16,8 +16,7 @@ from kgcore.evaluation.evaluate import Measured, evaluate
 from kgcore.evaluation.predictions import Predictions
 from kgcore.external.calibrator import RELATION, SCORE, ScoreCalibrator
 from kgcore.external.fit import fit_scores, folds_of, of_other_folds, of_test_rows, usable
-from kgcore.external.read import ScoreFile
-from kgcore.external.rows import stored_rows
+from kgcore.external.rows import ScoreFile, stored_rows
 from kgcore.external.tables import check_table
 from kgcore.prediction.sink import check_ending, sink
 from kgcore.report.plots import reliability_figures
@@ -114,7 +113,7 @@ def result_of(found: FoundScores, run_id: str) -> ScoresResult:
         model=found.located.uri,
         calibrator=bound.label,
         base_rate=bound.base_rate,
-        base_rate_text=bound.base_rate_text,
+        base_rate_text=str(bound.rate),
         output="",
         run=run_id,
     )

@@ -12,8 +12,8 @@ from filelock import FileLock
 
 from kgcore.arrays import Probabilities
 from kgcore.calibrated import CalibratedModel
+from kgcore.calibration.balance import check_base_rate
 from kgcore.calibration.fit import CANDIDATES
-from kgcore.calibration.shift import check_base_rate
 from kgcore.config import STATED, CalibrateConfig, GateConfig
 from kgcore.errors import InputError
 from kgcore.evaluation.predictions import Predictions
@@ -130,7 +130,7 @@ def _base_rate(
     paper, theirs = exam.paper(config.field_labels), champion.calibrator if champion else None
     if given is not None:
         return given, f"weighted to the stated base rate {given:g}"
-    if paper.era == TEST and theirs is not None and theirs.base_rate_is == STATED:
+    if paper.era == TEST and theirs is not None and theirs.rate.origin == STATED:
         return theirs.base_rate, f"weighted to the champion's stated base rate {theirs.base_rate:g}"
     if paper.era == TEST and newest.base_rate_is == STATED:
         return newest.alpha, f"weighted to the base rate that the newest run states, {newest.alpha:g}"
@@ -247,7 +247,7 @@ def promote_scores(
         other = store.load_model(champion.model_id, SCORE_CALIBRATOR) if champion else None
         count = len(predictions.labels)
         rows = PairedRows(
-            predictions.labels, predictions.weights, np.arange(count), challenger.bound.base_rate_is == STATED
+            predictions.labels, predictions.weights, np.arange(count), challenger.bound.rate.origin == STATED
         )
         verdict = gate(
             predictions.probabilities[label],

@@ -172,7 +172,7 @@ def _check(store: Store, champion: Version, labels: Path, config: WatchConfig, n
     reference = model.trained.score(test.triples)
     sample = calibration_sample(champion.model_id, model)
     origin = DriftReference(
-        sample, bound.base_rate, bound.calibrator.by_predicate, reference, test.weights, bound.limits
+        sample, bound.base_rate, bound.calibrator.by_predicate, reference, test.weights, bound.rate.limits
     )
     found, rows = new["label"].to_numpy(), triples[known][~old][:, 1]
     made = check(probabilities, NewTriples(scores, found, rows), origin, config, number)

@@ -9,8 +9,7 @@ from kgcore.calibration.fit import labelled_sample
 from kgcore.config import EvaluateConfig, ScoresConfig, WatchConfig
 from kgcore.errors import InputError
 from kgcore.external.calibrator import ScoreCalibrator
-from kgcore.external.read import ScoreFile, read_new_rows
-from kgcore.external.rows import in_halves, renumbered, tables_after
+from kgcore.external.rows import ScoreFile, in_halves, read_new_rows, renumbered, tables_after
 from kgcore.monitoring.drift import Check, DriftReference, check, find_evidence
 from kgcore.monitoring.two_samples import NewTriples
 from kgcore.score_table import ScoreTable
@@ -97,7 +96,9 @@ def _origin(fitted: ScoreTable, calibrator: ScoreCalibrator) -> DriftReference:
     bound = calibrator.bound
     at_fit = bound.base_rate if bound.fitted_at is None else bound.fitted_at
     sample = labelled_sample(replace(fitted, labelled_base_rate=at_fit))
-    return DriftReference(sample, bound.base_rate, calibrator.by_relation, sample.scores, sample.weights, bound.limits)
+    return DriftReference(
+        sample, bound.base_rate, calibrator.by_relation, sample.scores, sample.weights, bound.rate.limits
+    )
 
 
 def _as_asked(new: ScoreTable, calibrator: ScoreCalibrator) -> NewTriples:

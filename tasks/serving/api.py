@@ -184,7 +184,7 @@ def _described(now: Answerer, answers: Answers) -> dict[str, Any]:
         "because": found.because,
         "calibrator": answers.model.label,
         "base_rate": answers.model.calibrator.base_rate,
-        "base_rate_is": answers.model.calibrator.base_rate_is,
+        "base_rate_is": answers.model.calibrator.rate.origin,
     }
 
 
@@ -211,5 +211,5 @@ def _described_scores(now: FoundScores, calibrator: ScoreCalibrator) -> dict[str
         "calibrator": calibrator.bound.label,
         "relations": list(calibrator.relations) if calibrator.by_relation else [],
         "base_rate": calibrator.bound.base_rate,
-        "base_rate_is": calibrator.bound.base_rate_is,
+        "base_rate_is": calibrator.bound.rate.origin,
     }

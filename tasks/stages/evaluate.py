@@ -51,7 +51,7 @@ _CODE = (
 
 def _body(run: StageRun, config: EvaluateConfig) -> None:
     from kgcore.calibration.answering import answering, answering_notes
-    from kgcore.calibration.thin import thin_notes
+    from kgcore.calibration.audit import thin_notes
     from kgcore.evaluation.by_knowledge import reliability_by_knowledge
     from kgcore.evaluation.by_relation import reliability_by_relation
     from kgcore.evaluation.tolerance import miscalibrated
@@ -158,7 +158,7 @@ def _log_by_calibrator(run: StageRun, measured: "dict[str, Measured]") -> None:
     for model_id, bound in fitted.items():
         params = calibrator_params(run, bound)
         name = f"{params['model']} {params['loss']} {short_label(bound.label)}"
-        run.log_measurement(name, params, every[model_id], model_id, bound.base_rate_text)
+        run.log_measurement(name, params, every[model_id], model_id, str(bound.rate))
 
 
 EVALUATE = Stage(

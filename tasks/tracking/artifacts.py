@@ -20,12 +20,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from kgcore.arrays import Floats, Scores, Triples
-    from kgcore.calibration.bound import BoundCalibrator
+    from kgcore.calibration.calibrated import Calibrated
     from kgcore.calibration.matched import Matched
-    from kgcore.calibration.unseen_answers import Answers, UnseenAnswers
+    from kgcore.calibration.unseen_answers import UnseenAnswers, UnseenProbabilities
     from kgcore.corruptions.base import Corruptions
     from kgcore.datasets.unseen import UnseenRows
-    from kgcore.ensembles.ensemble import Ensemble
     from kgcore.evaluation.evaluate import Measured
     from kgcore.evaluation.predictions import Predictions
     from kgcore.evidence.table import TableEvidence
@@ -51,11 +50,6 @@ def _later(function: str) -> Callable[..., Any]:
 
 def _read_graph_without_test(path: Path) -> "KnowledgeGraph":
     return storage.read_graph(path, test=False)
-
-
-def _write_ensemble(folder: Path, logged: "tuple[list[str], Ensemble]") -> None:
-    models, ensemble = logged
-    storage.write_ensemble(folder, ensemble, models)
 
 
 def _json(stage: str, path: str) -> "Artifact[Any]":
@@ -140,10 +134,10 @@ EVIDENCE: "Artifact[TableEvidence]" = Artifact(
 UNSEEN_ANSWERS: "Artifact[UnseenAnswers]" = Artifact(
     "evidence", "unseen_answers.json", _later("read_unseen_answers"), _later("write_unseen_answers")
 )
-UNSEEN_TEST: "Artifact[Answers]" = Artifact(
+UNSEEN_TEST: "Artifact[UnseenProbabilities]" = Artifact(
     "evidence", "unseen_test.parquet", _later("read_answers"), _later("write_answers")
 )
-CALIBRATOR: "ModelFiles[BoundCalibrator]" = ModelFiles(
+CALIBRATOR: "ModelFiles[Calibrated]" = ModelFiles(
     "calibrate", _later("read_calibrator"), _later("write_calibrator"), storage.CALIBRATOR_FILE
 )
 CANDIDATE_EVIDENCE: "Artifact[TableEvidence]" = Artifact(
@@ -174,9 +168,6 @@ SCORE_CALIBRATOR: "ModelFiles[ScoreCalibrator]" = ModelFiles(
 )
 SCORE_ROWS: "Artifact[ScoreTable]" = Artifact(
     CALIBRATE_SCORES, "rows.parquet", _later("read_scores"), _later("write_scores")
-)
-ENSEMBLE: "ModelFiles[tuple[list[str], Ensemble]]" = ModelFiles(
-    "ensemble", _later("read_ensemble"), _write_ensemble, storage.ENSEMBLE_FILE
 )
 ENSEMBLE_PREDICTIONS: "Artifact[Predictions]" = Artifact(
     "ensemble", "predictions.parquet", _later("read_predictions"), _later("write_predictions")

@@ -69,7 +69,7 @@ def log_score_calibrator(
     bound = calibrator.bound
     named = {"scorer": calibrator.scorer, "scale": calibrator.scale}
     params = {"calibrator": bound.name, "negatives": bound.negatives, "base_rate": bound.base_rate, **named}
-    tags = {"label": bound.label, "base_rate_is": bound.base_rate_is, "scorer": calibrator.scorer}
+    tags = {"label": bound.label, "base_rate_is": bound.rate.origin, "scorer": calibrator.scorer}
     name = f"{calibrator.scorer}-{bound.label}"
     model_id = store.log_model(
         run_id, number, name, params, tags, lambda folder: SCORE_CALIBRATOR.write(folder, calibrator)
@@ -110,7 +110,7 @@ def example_triples(graph: KnowledgeGraph) -> list[list[str]]:
 
 def _models(sources: Sources) -> dict[str, str]:
     """Return the folder of each embedding model -> the id of its LoggedModel: kgcore/storage/calibrated.py."""
-    return dict(zip(parts_of(len(sources.models), sources.is_ensemble), sources.models, strict=True))
+    return dict(zip(parts_of(len(sources.models)), sources.models, strict=True))
 
 
 def _write_pyfunc(

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kgcore.calibration.unseen_answers import Answers
+from kgcore.calibration.unseen_answers import UnseenProbabilities
 from kgcore.datasets.unseen import UnseenRows
 from kgcore.evaluation.all_rows import AllRows
 from kgcore.graph import Split
@@ -41,7 +41,7 @@ def test_files_give_the_same_rows_and_answers(tmp_path: Path) -> None:
     for name, part in parts.items():
         np.testing.assert_array_equal(read.splits[name].triples, part.triples)
         np.testing.assert_array_equal(read.splits[name].labels, part.labels)
-    answers = Answers(np.array([0.1, 1 / 3]), np.array([0.0, 0.1]), np.array([0.5, 0.9]))
+    answers = UnseenProbabilities(np.array([0.1, 1 / 3]), np.array([0.0, 0.1]), np.array([0.5, 0.9]))
     write_answers(tmp_path / "answers.parquet", answers)
     found = read_answers(tmp_path / "answers.parquet")
     for name in ("probabilities", "low", "high"):

@@ -271,6 +271,6 @@ def test_overlap_is_one_minus_auroc_and_weights_lower_the_effective_sample_size(
     scores, labels = rng.integers(0, 6, 300).astype(float), (rng.random(300) < 0.3).astype(float)
     sample = synthetic_sample(scores[labels == 1], scores[labels == 0], 0.1)
     figures = score_audit(sample)
-    assert figures.overlap == pytest.approx(1 - roc_auc_score(labels, scores))
-    assert figures.effective_sample_size < 300
-    assert score_audit(ground_truth_sample(scores, labels)).effective_sample_size == pytest.approx(300)
+    assert figures["overlap"] == pytest.approx(1 - roc_auc_score(labels, scores))
+    assert figures["effective_sample_size"] < 300
+    assert score_audit(ground_truth_sample(scores, labels))["effective_sample_size"] == pytest.approx(300)

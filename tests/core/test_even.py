@@ -3,8 +3,13 @@
 import numpy as np
 import pytest
 
-from kgcore.calibration.even import drawn_sample, even_sample
-from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, synthetic_sample
+from kgcore.calibration.sample import (
+    CalibrationSample,
+    drawn_sample,
+    even_sample,
+    ground_truth_sample,
+    synthetic_sample,
+)
 from kgcore.conformal.selection import conformal_p_values
 from kgcore.prediction.evidence import evidence_of
 

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from kgcore.calibration.balance import base_rate_weights, both_labels
-from kgcore.calibration.fit import fit_calibrators, synthetic_of
-from kgcore.calibration.hidden import HiddenFacts, chances_of, hidden_facts, hidden_hits
-from kgcore.calibration.hidden_evidence import with_hidden_log_odds
+from kgcore.calibration.fit import synthetic_of
+from kgcore.calibration.hidden import HiddenFacts, chances_of, hidden_facts, hidden_hits, with_hidden_log_odds
 from kgcore.calibration.hidden_share import HiddenShare
 from kgcore.calibration.per_relation import PerRelation
 from kgcore.calibration.support import Support
@@ -22,6 +21,7 @@ from kgcore.registries import CALIBRATORS, STRATEGIES
 from kgcore.score_table import ScoreTable
 from kgcore.storage.corruptions import read_corruptions, write_corruptions
 from kgcore.storage.scores import read_scores, write_scores
+from tests.core.calibrator_samples import fitted_to
 from tests.core.dense_graphs import Dense, dense_graph
 from tests.core.drawn import drawing
 from tests.core.samples import figure
@@ -189,7 +189,7 @@ def test_noise_does_not_make_the_highest_scores_certain() -> None:
         chances = hidden.chances(hidden.share.share)
         assert chances.max() <= hidden.most < 0.98
         config = CalibrateConfig(base_rate=0.1)
-        for bound in fit_calibrators(table, config, CorruptConfig()):
+        for bound in fitted_to(table, config):
             if bound.negatives == "synthetic":
                 q = bound.predict(table.scores, table.model, table.triples[:, 1])
                 assert (q > 0.999).mean() < 0.01
@@ -234,7 +234,7 @@ def test_corruptions_with_known_facts_stay_as_they_are(dense: Dense) -> None:
     table = dense.table({"uniform": 1.0}, 0, filtered=False)
     assert table.hits is None
     assert hidden_facts(table) is None
-    fitted = fit_calibrators(table, CalibrateConfig(calibrators=("platt",)), CorruptConfig(calibration_filtered=False))
+    fitted = fitted_to(table, CalibrateConfig(calibrators=("platt",)), CorruptConfig(calibration_filtered=False))
     assert [bound.hidden for bound in fitted] == [None] * len(fitted)
 
 
@@ -252,7 +252,7 @@ def test_intervals_contain_those_at_both_ends_of_the_share(dense: Dense) -> None
     hidden = hidden_facts(table)
     assert hidden is not None
     scores, predicates = table.scores, table.triples[:, 1]
-    for bound in fit_calibrators(table, config, CorruptConfig()):
+    for bound in fitted_to(table, config):
         if bound.negatives == "synthetic":
             assert bound.hidden == hidden.share
             assert bound.support is not None

@@ -183,6 +183,18 @@ def functions_are_short() -> Iterator[str]:
 
 
 @rule
+def calibrated_things_are_made_in_one_place() -> Iterator[str]:
+    calls = [
+        f"{path}:{node.lineno}"
+        for path in sources(*CODE)
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Calibrated"
+    ]
+    if len(calls) != 1:
+        yield from calls
+
+
+@rule
 def packages_say_what_lives_there() -> Iterator[str]:
     folders = {str(Path(path).parent) for path in sources(*CODE)}
     for folder in folders:

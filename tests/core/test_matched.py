@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from kgcore.calibration.bound import BoundCalibrator
+from kgcore.base_rate import BaseRate
+from kgcore.calibration.calibrated import Calibrated
 from kgcore.calibration.matched import Matched, candidate_sample, fit_matched, match
 from kgcore.config import CalibrateConfig
 from kgcore.errors import InputError, MismatchError
@@ -16,6 +17,7 @@ from kgcore.mixture.fit import MixtureOptions
 from kgcore.mixture.samples import LabelledCandidates, MixtureData, ScoreSample
 from kgcore.report.plots import candidates_figure
 from kgcore.storage import read_matched, read_mixture, write_matched, write_mixture
+from tests.core.calibrator_samples import bound_to
 from tests.core.mixtures import normal_mixture
 
 
@@ -121,11 +123,10 @@ def test_scores_and_fit_survive_their_files(tmp_path: Path, estimated: Matched) 
 
 def test_a_calibrator_stores_its_candidates(data: MixtureData, estimated: Matched) -> None:
     calibrator, support = fit_matched(data, estimated, ["beta"], 20, np.random.default_rng(1))["beta"]
-    alpha, limits = estimated.fit.base_rate, (estimated.fit.estimated.low, estimated.fit.estimated.high)
-    origin = {"base_rate_is": "estimated", "support": support, "limits": limits, "mixture": estimated}
-    bound = BoundCalibrator("beta", "candidates", alpha, "m", "d", calibrator, **origin)
-    again = BoundCalibrator.from_json(json.loads(json.dumps(bound.to_json())))
-    assert (again.label, again.mixture, again.limits) == ("candidates.beta", estimated, limits)
+    rate = BaseRate(estimated.fit.base_rate, estimated.fit.estimated.low, estimated.fit.estimated.high, "estimated")
+    bound = bound_to("beta", "candidates", rate, "m", "d", calibrator, support=support, mixture=estimated)
+    again = Calibrated.from_json(json.loads(json.dumps(bound.to_json())))
+    assert (again.label, again.mixture, again.rate) == ("candidates.beta", estimated, rate)
     scores = np.linspace(-2, 2, 9)
     q = bound.predict(scores, "m")
     low, _ = bound.interval(scores, q)

@@ -10,8 +10,8 @@ import kgcore
 from kgcore.calibrated import CalibratedModel
 from kgcore.config import ClassifyConfig, TrainConfig
 from kgcore.corruptions.base import OBJECT, SUBJECT, Corruptions
-from kgcore.ensembles.judge import judge
-from kgcore.ensembles.pooled import PooledModel, pooled_table
+from kgcore.ensembles.ensemble import PooledModel, pooled_table, pooling_of
+from kgcore.ensembles.fit import judge
 from kgcore.errors import InputError, MismatchError
 from kgcore.graph import KnowledgeGraph
 from kgcore.population.draw import ranked_by
@@ -40,7 +40,7 @@ def pooled(graph: KnowledgeGraph, pool: str = "log_odds", **config: object) -> t
     models = tuple(train(graph, setting, torch.device("cpu")).model for setting in settings)
     tables = [score_table(graph, {"valid": drawn}, model) for model in models]
     ensemble = fit_pools(tables, drawn.source, pools=(pool,), **config)[0]
-    return CalibratedModel(PooledModel(ensemble.pooling, models), ensemble.recalibrated, graph), tables
+    return CalibratedModel(PooledModel(pooling_of(ensemble), models), ensemble, graph), tables
 
 
 def probabilities(model: CalibratedModel, triples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -145,10 +145,10 @@ def test_it_is_loaded_from_files_and_other_files_are_refused(small_graph: Knowle
     np.testing.assert_array_equal(loaded.predict(names, at_least=0)["probability"], model.predict(names)[1])
     assert (loaded.label, loaded.base_rate) == ("ground_truth.log_odds", model.calibrator.base_rate)
     assert len(loaded.discover(predicate="p1", top=3)) == 3
-    (tmp_path / "model_1").rename(tmp_path / "model_3")
-    with pytest.raises(InputError, match="has no complete model_1"):
+    (tmp_path / "model").rename(tmp_path / "model_3")
+    with pytest.raises(InputError, match="has no complete model"):
         kgcore.load(tmp_path)
-    (tmp_path / "model_2").rename(tmp_path / "model_1")
+    (tmp_path / "model_2").rename(tmp_path / "model")
     (tmp_path / "model_3").rename(tmp_path / "model_2")
     with pytest.raises(MismatchError, match="was fitted to the model"):
         kgcore.load(tmp_path)

@@ -157,7 +157,7 @@ def test_beta_with_a_slope_of_0_accepts_the_largest_scores() -> None:
 
 def test_a_fit_that_does_not_converge_raises() -> None:
     x = np.array([[-1.0, 1.0]])
-    with pytest.raises(FitError, match=r"mine did not converge in 100 steps.*e"):
+    with pytest.raises(FitError, match=r"mine did not converge in 200 steps.*e"):
         fit_logistic("mine", 1e-3 * x, np.array([0.0, 1.0]), np.ones(2), np.full(1, np.nan), np.zeros(1, dtype=bool))
 
 

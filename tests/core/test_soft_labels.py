@@ -36,9 +36,8 @@ def test_a_soft_label_is_weighted_duplicates(quarters: list[float]) -> None:
     times = np.r_[4 * c, 4 - 4 * c].astype(int)
     repeated = ground_truth_sample(np.repeat(np.r_[scores, scores], times), np.repeat(np.r_[c * 0 + 1, c * 0], times))
     assert found.base_rate == pytest.approx(c.mean())
-    for name in ("isotonic", "histogram"):
-        one, other = (CALIBRATORS.get(name)().fit_sample(sample).calibrate(scores) for sample in (found, repeated))
-        np.testing.assert_allclose(one, other, atol=2e-5)
+    one, other = (CALIBRATORS.get("isotonic")().fit_sample(sample).calibrate(scores) for sample in (found, repeated))
+    np.testing.assert_allclose(one, other, atol=2e-5)
 
 
 def test_a_calibrator_of_soft_labels_has_the_lowest_cross_entropy(rng: np.random.Generator) -> None:
@@ -79,7 +78,7 @@ def test_a_positive_counts_with_its_confidence_and_the_base_rate_stays(rng: np.r
 
 def test_the_overlap_of_soft_labels_is_weighted() -> None:
     found = score_audit(soft_sample(np.array([0.0, 1.0]), np.array([0.25, 1.0])), soft=True)
-    assert found.overlap == pytest.approx(0.25 * 0.75 / 2 / (1.25 * 0.75))
+    assert found["overlap"] == pytest.approx(0.25 * 0.75 / 2 / (1.25 * 0.75))
 
 
 def test_the_constants_are_means_of_confidences() -> None:

@@ -10,8 +10,7 @@ import pytest
 import torch
 
 from kgcore import storage
-from kgcore.calibration.bound import BoundCalibrator, CorruptionSettings
-from kgcore.calibration.fit import fit_calibrators
+from kgcore.calibration.calibrated import Calibrated, CorruptionSettings
 from kgcore.config import ASSUMED, STATED, CalibrateConfig, ClassifyConfig, CorruptConfig, EvaluateConfig
 from kgcore.corruptions.base import Corruptions
 from kgcore.corruptions.held_out import corrupt_held_out
@@ -22,6 +21,7 @@ from kgcore.models.base import Embeddings
 from kgcore.models.trained import TrainedModel
 from kgcore.registries import STRATEGIES
 from kgcore.score_table import ScoreTable, score_table
+from tests.core.calibrator_samples import fitted_to
 
 DEFAULTS = CalibrateConfig().score_calibrators
 
@@ -43,13 +43,13 @@ def table(small_graph: KnowledgeGraph, corruptions: dict[str, Corruptions], trai
 
 
 @pytest.fixture
-def calibrators(table: ScoreTable) -> list[BoundCalibrator]:
+def calibrators(table: ScoreTable) -> list[Calibrated]:
     drawn = CorruptConfig(calibration_strategy={"uniform": 1.0}, calibration_sides="both")
-    return fit_calibrators(table, CalibrateConfig(), drawn)
+    return fitted_to(table, CalibrateConfig(), drawn)
 
 
 @pytest.fixture
-def predictions(table: ScoreTable, calibrators: list[BoundCalibrator]) -> Predictions:
+def predictions(table: ScoreTable, calibrators: list[Calibrated]) -> Predictions:
     return classify(table, calibrators, 3, 0.5, ClassifyConfig())
 
 
@@ -84,8 +84,8 @@ def test_a_score_table_is_read_as_it_was_written(
     assert (read.model, read.dataset) == (trained.fingerprint(), small_graph.fingerprint())
 
 
-def test_a_calibrators_json_has_the_corruptions_it_was_fitted_on(calibrators: list[BoundCalibrator]) -> None:
-    again = {c.label: BoundCalibrator.from_json(json.loads(json.dumps(c.to_json()))) for c in calibrators}
+def test_a_calibrators_json_has_the_corruptions_it_was_fitted_on(calibrators: list[Calibrated]) -> None:
+    again = {c.label: Calibrated.from_json(json.loads(json.dumps(c.to_json()))) for c in calibrators}
     corruptions = {label: bound.corruptions for label, bound in again.items()}
     for name in DEFAULTS:
         assert corruptions.pop(f"synthetic.{name}") == CorruptionSettings({"uniform": 1.0}, "both", True)
@@ -129,7 +129,7 @@ def test_a_data_set_without_negatives_is_judged_at_the_base_rate(small_graph: Kn
     trained = TrainedModel("transe", 4, Embeddings(torch.randn(40, 4), torch.randn(3, 4)))
     made = corrupt_held_out(graph, 5, STRATEGIES.get("uniform")(graph), np.random.default_rng(0), "both", True)
     table = score_table(graph, made, trained)
-    fitted = fit_calibrators(table, CalibrateConfig(base_rate=0.2), CorruptConfig())
+    fitted = fitted_to(table, CalibrateConfig(base_rate=0.2))
     assert [c.label for c in fitted] == ["uncalibrated", "base_rate", *(f"synthetic.{name}" for name in DEFAULTS)]
     assert {c.base_rate for c in fitted} == {0.2}  # exactly: not the share of the weights
     predictions = classify(table, fitted, 3, 0.2, ClassifyConfig())

@@ -176,7 +176,7 @@ def test_the_page_and_openapi_are_of_scores(client: TestClient) -> None:
 def test_a_new_champion_takes_over_and_a_lost_store_loses_nothing(
     fitted: Fitted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fit(fitted.folder, scorer="other", calibrators=("histogram",))
+    fit(fitted.folder, scorer="other", calibrators=("bbq",))
     served = ServedScores(Ask(scorer="other"))
     client, before = TestClient(create_app(served)), served.current
     served.refresh()

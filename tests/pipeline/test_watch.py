@@ -74,7 +74,11 @@ def test_an_uncertain_base_rate_and_labels_that_were_used_are_counted(
     def changed(store: Store, model_id: str) -> CalibratedModel:
         model = load_calibrated(store, model_id)
         triples, _ = model.graph.number(read_labels(champion.labels))
-        return replace(model, calibrator=replace(model.calibrator, limits=(0.2, 0.6)), labelled=triples[:10])
+        return replace(
+            model,
+            calibrator=replace(model.calibrator, rate=replace(model.calibrator.rate, low=0.2, high=0.6)),
+            labelled=triples[:10],
+        )
 
     monkeypatch.setattr("tasks.jobs.watch.load_calibrated", changed)
     again = champion.check(RECALIBRATE.replace(on_drift="warn"))

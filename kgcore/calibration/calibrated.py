@@ -1,25 +1,25 @@
-"""A fitted calibrator, stored with the model, the graph and the base rate that it is valid for, and its file format."""
+"""A fitted calibrator with the scorer, the graph and the base rate that it is valid for, and its file format."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Self, TypeVar
+from typing import Any, Protocol, Self
 
 import numpy as np
 
 from kgcore.arrays import Ints, Probabilities, Scores
-from kgcore.base_rate import ASSUMED, ESTIMATED, STATED, BaseRate
+from kgcore.base_rate import ESTIMATED, STATED, BaseRate
+from kgcore.calibration.balance import check_base_rate, shift
 from kgcore.calibration.base import Calibrator
 from kgcore.calibration.hidden_share import HiddenShare
 from kgcore.calibration.matched import Matched
-from kgcore.calibration.shift import check_base_rate, shift
 from kgcore.calibration.support import Support
 from kgcore.calibration.unseen_answers import UnseenAnswers
 from kgcore.combiners.combined import Combined
+from kgcore.config import CorruptConfig
 from kgcore.errors import InputError, MismatchError, check_format
 from kgcore.registries import BASELINES, CALIBRATORS
 
-FORMAT = 9
-T = TypeVar("T")
+FORMAT = 10
 LARGEST_SCORE = 1e30  # no model has a larger score
 
 
@@ -36,45 +36,81 @@ class CorruptionSettings:
     sides: str
     filtered: bool
 
+    @classmethod
+    def of(cls, config: CorruptConfig) -> Self:
+        """Return those of a configuration."""
+        return cls(dict(config.calibration_strategy), config.calibration_sides, config.calibration_filtered)
 
-@dataclass(frozen=True)
-class BoundCalibrator:
-    """A fitted calibrator, stored with its model, its graph and its base rate, so that a wrong use is an error.
 
-    name         registered name of the calibrator or the baseline
-    negatives    kind of negatives that it was fitted on: ground_truth, candidates or synthetic; none for a baseline
-    base_rate    the share of true triples that its probabilities assume, in (0, 1)
-    model        fingerprint of the scorer whose scores it maps to probabilities: a model, an ensemble, or `combined`
-    dataset      fingerprint of the graph that it was fitted on
-    calibrator   the fitted map
-    fitted_at    share of positives, by weight, in the sample that it was fitted on; None: equal to base_rate
-    corruptions  how its synthetic negatives were drawn. Its probabilities are valid for false triples of this kind.
-                 None if its negatives are not synthetic.
-    base_rate_is where the base rate comes from: assumed, stated or estimated
-    limits       the ends of an interval of the base rate; None: it has no interval
-    mixture      the candidates that it was fitted to; None if its negatives are not `candidates`
-    support      confidence limits and counts from the sample that it was fitted on; None for a baseline
-    combined     the combiner whose log-odds are its scores, if it sees evidence; None: it sees the score of a model
-    unseen       answers about triples with entities that training has not seen; None: these get no probability
-    hidden       the share of its synthetic negatives that are estimated to be true, and that count as much less. None:
+class FittedScorer(Protocol):
+    """What makes the scores of a calibrator from embedding models: a combiner of evidence, or a pool of models."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the settings and in labels."""
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The fingerprints of the embedding models that it needs, in their order."""
+
+    def fingerprint(self) -> str:
+        """Return the sha256 of everything that its scores depend on, beside the graph."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON values. The key `scorer` names its kind."""
+
+
+# kind of scorer -> the function that reads it. A package that has a kind adds it here
+SCORERS: dict[str, Callable[[Any], FittedScorer]] = {"combiner": Combined.from_json}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """What calibrators share that are fitted to one kind of negatives: what their probabilities are about.
+
+    negatives    kind of negatives: ground_truth, candidates, synthetic or population; none for a baseline
+    rate         the share of true triples that the probabilities assume, in (0, 1)
+    dataset      fingerprint of the graph
+    corruptions  how synthetic negatives were drawn. The probabilities are valid for false triples of this kind. None:
+                 the negatives are not synthetic
+    hidden       the share of the synthetic negatives that are estimated to be true, and that count as much less. None:
                  they all count as false
+    mixture      the candidates; None if the negatives are not `candidates`
+    """
+
+    negatives: str
+    rate: BaseRate
+    dataset: str
+    corruptions: CorruptionSettings | None = None
+    hidden: HiddenShare | None = None
+    mixture: Matched | None = field(default=None, compare=False)
+
+    @property
+    def base_rate(self) -> float:
+        """Return the number of the base rate."""
+        return self.rate.value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibrated(Terms):
+    """A fitted calibrator, stored with its scorer, its graph and its base rate, so that a wrong use is an error.
+
+    name        registered name of the calibrator or the baseline
+    calibrator  the fitted map
+    model       fingerprint of what gives the scores: of `scorer`, or of an embedding model
+    scorer      a combiner of evidence or a pool of models, whose log-odds are the scores; None: an embedding model
+    support     confidence limits and counts from the sample that it was fitted on; None for a baseline
+    fitted_at   share of positives, by weight, in the sample that it was fitted on; None: equal to base_rate
+    unseen      answers about triples with entities that training has not seen; None: these get no probability
     """
 
     name: str
-    negatives: str
-    base_rate: float
-    model: str
-    dataset: str
     calibrator: Calibrator
-    fitted_at: float | None = None
-    corruptions: CorruptionSettings | None = None
-    base_rate_is: str = field(default=ASSUMED, compare=False)
+    model: str
+    scorer: FittedScorer | None = None
     support: Support | None = field(default=None, compare=False)
-    limits: tuple[float, float] | None = None
-    mixture: Matched | None = field(default=None, compare=False)
-    combined: Combined | None = None
+    fitted_at: float | None = None
     unseen: UnseenAnswers | None = field(default=None, compare=False)
-    hidden: HiddenShare | None = None
 
     @property
     def label(self) -> str:
@@ -93,25 +129,19 @@ class BoundCalibrator:
         return kinds.get(self.negatives, "triples at the base rate")
 
     @property
-    def shown_name(self) -> str:
-        """Return its name in the settings: that of the combiner if it sees evidence, otherwise `name`."""
-        return self.combined.name if self.combined else self.name
+    def combined(self) -> Combined | None:
+        """Return the combiner if it sees evidence; None: it sees the score of a model, or of a pool."""
+        return self.scorer if isinstance(self.scorer, Combined) else None
 
     @property
-    def base_model(self) -> str:
-        """Return the fingerprint of the model whose scores it needs: `model`, or the model of `combined`."""
-        return self.combined.model if self.combined else self.model
+    def shown_name(self) -> str:
+        """Return its name in the settings and in labels: that of its scorer, or `name` for the score of a model."""
+        return self.scorer.name if self.scorer else self.name
 
     @property
     def embedding_models(self) -> tuple[str, ...]:
-        """Return the fingerprints of all embedding models that it needs, `base_model` first."""
-        return (self.base_model, *(self.combined.others if self.combined else ()))
-
-    @property
-    def base_rate_text(self) -> str:
-        """Return the base rate and where it comes from, such as `0.0224 [0.01, 0.05], stated`."""
-        low, high = self.limits or (None, None)
-        return str(BaseRate(self.base_rate, low, high, self.base_rate_is))
+        """Return the fingerprints of all embedding models that it needs."""
+        return self.scorer.models if self.scorer else (self.model,)
 
     def predict(self, scores: Scores, model: str, predicates: Ints | None = None) -> Probabilities:
         """Map scores (n,) to probabilities (n,) in [0, 1].
@@ -146,8 +176,9 @@ class BoundCalibrator:
         if self.support is None:
             return np.full(len(scores), np.nan), np.full(len(scores), np.nan)
         low, high = (self._shifted(limits) for limits in self.support.limits(scores, predicates))
-        if self.limits is not None and not self._counted:
-            low, high = (shift(own, self.base_rate, end) for own, end in zip((low, high), self.limits, strict=True))
+        if self.rate.limits is not None and not self._counted:
+            ends = zip((low, high), self.rate.limits, strict=True)
+            low, high = (shift(own, self.base_rate, end) for own, end in ends)
         return np.minimum(low, probabilities), np.maximum(high, probabilities)
 
     def lowest_score(self, above: float, predicate: int) -> float:
@@ -176,42 +207,35 @@ class BoundCalibrator:
     def _counted(self) -> bool:
         """Whether `support` counts the uncertainty of the base rate: it was estimated in each bootstrap replicate."""
         estimated = self.mixture is not None and not self.mixture.fit.stated
-        return estimated and self.base_rate_is == ESTIMATED
+        return estimated and self.rate.origin == ESTIMATED
 
     def _shifted(self, probabilities: Probabilities) -> Probabilities:
         if self.fitted_at is None:
             return probabilities
         return shift(probabilities, self.fitted_at, self.base_rate)
 
-    def at(self, base_rate: float, limits: tuple[float, float] | None = None) -> Self:
+    def at(self, rate: BaseRate | float) -> Self:
         """Return the same calibrator for another base rate in (0, 1), without a new fit.
-
-        limits  the ends of the interval of the new base rate, in (0, 1); None: it has none
 
         `predict` then applies `shift`, which adds a constant to the log-odds. The shift always starts from the base
         rate of the fit, so going to another base rate and back restores the calibrator exactly. A baseline is shifted
         in the same way. The new base rate counts as stated. Raises InputError for a base rate out of range.
         """
-        for rate in (base_rate, *(limits or ())):
-            check_base_rate("base_rate", rate)
+        rate = replace(rate, origin=STATED) if isinstance(rate, BaseRate) else BaseRate(rate)
+        for end in (rate.value, *(rate.limits or ())):
+            check_base_rate("base_rate", end)
         fitted_at = self.base_rate if self.fitted_at is None else self.fitted_at
-        moved = None if base_rate == fitted_at else fitted_at
-        return replace(self, base_rate=base_rate, fitted_at=moved, base_rate_is=STATED, limits=limits)
+        return replace(self, rate=rate, fitted_at=None if rate.value == fitted_at else fitted_at)
 
     def to_json(self) -> dict[str, Any]:
         """Return the calibrator as plain JSON values, which hold no executable code."""
-        parts = {name: getattr(self, name) for name in ("mixture", "combined", "unseen", "hidden", "support")}
+        plain = ("name", "negatives", "fitted_at", "model", "dataset")
+        parts = {name: getattr(self, name) for name in ("mixture", "scorer", "unseen", "hidden", "support")}
         return {
             "format": FORMAT,
-            "calibrator": self.name,
-            "negatives": self.negatives,
-            "base_rate": self.base_rate,
-            "base_rate_is": self.base_rate_is,
-            "limits": self.limits,
-            "fitted_at": self.fitted_at,
+            **{name: getattr(self, name) for name in plain},
+            "rate": asdict(self.rate),
             "corruptions": None if self.corruptions is None else asdict(self.corruptions),
-            "model": self.model,
-            "dataset": self.dataset,
             "parameters": self.calibrator.parameters(),
             **{name: None if value is None else value.to_json() for name, value in parts.items()},
         }
@@ -220,27 +244,21 @@ class BoundCalibrator:
     def from_json(cls, data: dict[str, Any]) -> Self:
         """Read the output of `to_json`. Raises InputError for another format and for an unknown calibrator."""
         check_format("calibrators", data, FORMAT)
-
-        def read(name: str, build: Callable[[Any], T]) -> T | None:
-            return None if data[name] is None else build(data[name])
-
-        return cls(
-            name=data["calibrator"],
-            negatives=data["negatives"],
-            base_rate=data["base_rate"],
-            model=data["model"],
-            dataset=data["dataset"],
-            calibrator=stored_class(data["calibrator"]).from_parameters(data["parameters"]),
-            fitted_at=data["fitted_at"],
-            corruptions=read("corruptions", lambda settings: CorruptionSettings(**settings)),
-            base_rate_is=data["base_rate_is"],
-            support=read("support", Support.from_json),
-            limits=read("limits", lambda ends: (ends[0], ends[1])),
-            mixture=read("mixture", Matched.from_json),
-            combined=read("combined", Combined.from_json),
-            unseen=read("unseen", UnseenAnswers.from_json),
-            hidden=read("hidden", HiddenShare.from_json),
-        )
+        readers: dict[str, Callable[[Any], object]] = {
+            "corruptions": lambda settings: CorruptionSettings(**settings),
+            "support": Support.from_json,
+            "rate": lambda rate: BaseRate(**rate),
+            "mixture": Matched.from_json,
+            "scorer": lambda scorer: SCORERS[scorer["scorer"]](scorer),
+            "unseen": UnseenAnswers.from_json,
+            "hidden": HiddenShare.from_json,
+        }
+        values: dict[str, Any] = {
+            name: readers[name](value) if name in readers and value is not None else value
+            for name, value in data.items()
+            if name not in ("format", "parameters")
+        }
+        return cls(**values, calibrator=stored_class(data["name"]).from_parameters(data["parameters"]))
 
 
 def stored_class(name: str) -> type[Calibrator]:
