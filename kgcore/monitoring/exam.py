@@ -84,8 +84,9 @@ class Paper:
         """
         weights = np.ones(len(self))
         if base_rate is not None:
-            relations = self._relations() if self.synthetic else None
-            if relations is not None:
+            relations = None
+            if self.synthetic:
+                relations = np.unique(self.names["predicate"].to_numpy(dtype=str), return_inverse=True)[1]
                 chosen = chosen.copy()
                 chosen[chosen] = both_labels(self.labels[chosen], relations[chosen])
                 relations = relations[chosen]
@@ -95,10 +96,6 @@ class Paper:
         clusters = np.unique(self.clusters[chosen], return_inverse=True)[1].astype(np.int64)
         halves = self.weights is not None
         return chosen, PairedRows(self.labels[chosen], weights[chosen], clusters, base_rate is not None, halves)
-
-    def _relations(self) -> Ints:
-        """Return the number of each question's predicate (n,)."""
-        return np.unique(self.names["predicate"].to_numpy(dtype=str), return_inverse=True)[1].astype(np.int64)
 
 
 @dataclass(frozen=True)
