@@ -63,20 +63,20 @@ def score_rows(plan: AuditPlan, models: "Iterable[TrainedModel]") -> RowScores:
     for number, model in enumerate(models, 1):
         scores = model.score(plan.triples)
         place, left_out = _places(scores, predicates), plan.fold == number - 1
-        for sums, own, values in ((seen, unseen, scores), (seen_place, unseen_place, place)):
+        for sums, left_out_values, values in ((seen, unseen, scores), (seen_place, unseen_place, place)):
             sums[~left_out] += values[~left_out]
-            own[left_out] = values[left_out]
+            left_out_values[left_out] = values[left_out]
     models_of = np.where(plan.fold == KEPT, number, number - 1)
     return RowScores(seen / models_of, unseen, seen_place / models_of, unseen_place)
 
 
 def _places(scores: Scores, predicates: Ints) -> Floats:
     """Return the place (n,) of each score among the scores of its predicate: see `RowScores`. Ties share their mean."""
-    found = np.empty(len(scores))
+    places = np.empty(len(scores))
     order = np.argsort(predicates, kind="stable")
     for rows in np.split(order, np.flatnonzero(np.diff(predicates[order])) + 1):
-        found[rows] = logit(rankdata(scores[rows]) / (len(rows) + 1))
-    return found
+        places[rows] = logit(rankdata(scores[rows]) / (len(rows) + 1))
+    return places
 
 
 @dataclass(frozen=True)
@@ -115,12 +115,12 @@ def likelihood_ratios(plan: AuditPlan, scores: RowScores, seed: int) -> Ratios:
     predicates, planted = _categories(plan.triples[:, 1]), plan.planted
     tested = ~np.isnan(scores.unseen_place)
     columns = np.stack([predicates, scores.seen_place, scores.unseen_place], axis=1)
-    found = np.full((3, len(planted)), np.nan)
+    ratios = np.full((3, len(planted)), np.nan)
     if tested.any():
-        found[:, tested] = _ratios(columns[tested], planted[tested], seed)
+        ratios[:, tested] = _ratios(columns[tested], planted[tested], seed)
     if not tested.all():
-        found[:, ~tested] = _ratios(columns[:, :2], planted, seed)[:, ~tested]
-    return Ratios(*found)
+        ratios[:, ~tested] = _ratios(columns[:, :2], planted, seed)[:, ~tested]
+    return Ratios(*ratios)
 
 
 def _ratios(columns: Floats, planted: Bools, seed: int) -> Floats:
@@ -221,7 +221,7 @@ class AuditedFacts:
 
     def _wrong(self, error_rate: float, ratios: Floats) -> Probabilities:
         """Return min(1, error_rate x ratio) of the facts (n,)."""
-        found: Probabilities = np.zeros(self.plan.facts)
+        wrong: Probabilities = np.zeros(self.plan.facts)
         if error_rate > 0:
-            found = np.minimum(error_rate * self._of_facts(ratios), 1.0)
-        return found
+            wrong = np.minimum(error_rate * self._of_facts(ratios), 1.0)
+        return wrong

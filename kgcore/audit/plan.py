@@ -40,14 +40,14 @@ def fact_folds(graph: KnowledgeGraph, folds: int, rng: np.random.Generator) -> I
     np.add.at(held, (np.broadcast_to(fold[:, None], names.shape)[present], names[present]), 1)
     emptied = (held[fold[:, None], names] == degree[names]) & present
     for row in np.flatnonzero(emptied.any(axis=1)):
-        own = names[row][present[row]]
-        if (held[fold[row], own] < degree[own]).all():
+        of_fact = names[row][present[row]]
+        if (held[fold[row], of_fact] < degree[of_fact]).all():
             continue  # another fact of the name has moved already
-        held[fold[row], own] -= 1
-        room = np.flatnonzero((held[:, own] + 1 < degree[own]).all(axis=1))
+        held[fold[row], of_fact] -= 1
+        room = np.flatnonzero((held[:, of_fact] + 1 < degree[of_fact]).all(axis=1))
         fold[row] = rng.choice(room) if len(room) else KEPT
         if len(room):
-            held[fold[row], own] += 1
+            held[fold[row], of_fact] += 1
     if (fold == KEPT).all():
         raise InputError(
             f"none of the {len(fold):,} training facts of {graph.name} can be left out of training: each is the only "

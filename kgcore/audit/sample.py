@@ -245,8 +245,8 @@ def _counts(path: Path, frame: pd.DataFrame, facts: int) -> Ints:
         numbers = sizes.astype(np.int64).sort_values(STRATUM)
     except (ValueError, TypeError):
         raise InputError(f"{path}: the columns {STRATUM} and {FACTS} must be whole numbers") from None
-    found = numbers[STRATUM].tolist()
-    if found != list(range(1, len(found) + 1)) or numbers[FACTS].sum() != facts:
+    strata = numbers[STRATUM].tolist()
+    if strata != list(range(1, len(strata) + 1)) or numbers[FACTS].sum() != facts:
         raise InputError(
             f"{path}: the strata have {numbers[FACTS].sum():,} facts, and the graph has {facts:,} training facts: keep "
             "all rows of the file that `kgcal audit --sample` wrote for this graph"

@@ -71,9 +71,9 @@ def hits_of(triples: Triples, weights: Weights, source: Ints, positives: Triples
     """
     keys, place, times = np.unique(index.keys(positives), return_inverse=True, return_counts=True)
     asked, on_object = index.keys(triples), triples[:, 0] == positives[source, 0]
-    found = np.searchsorted(keys, asked).clip(max=len(keys) - 1)
-    equal = keys[found] == asked
-    counts = np.bincount(2 * found[equal] + on_object[equal], weights[equal], 2 * len(keys)).reshape(-1, 2)
+    place_of = np.searchsorted(keys, asked).clip(max=len(keys) - 1)
+    equal = keys[place_of] == asked
+    counts = np.bincount(2 * place_of[equal] + on_object[equal], weights[equal], 2 * len(keys)).reshape(-1, 2)
     hits: Floats = (counts / times[:, None])[place]
     return hits
 

@@ -82,8 +82,8 @@ class RatedStrategy(Strategy):
             for block in (rows[start : start + size] for start in range(0, len(rows), size)):
                 ratings = self.rate(triples[block], column, np.tile(entities, (len(block), 1)))
                 uniform = self._uniform.distribution(triples[block], column)
-                for row, own, other in zip(block.tolist(), ratings, uniform, strict=True):
-                    best, none = best_of(chances[row, entities], own, self._candidates)
+                for row, row_ratings, other in zip(block.tolist(), ratings, uniform, strict=True):
+                    best, none = best_of(chances[row, entities], row_ratings, self._candidates)
                     chances[row] = none * other
                     chances[row, entities] += best
         return chances

@@ -117,17 +117,17 @@ def blocks_of_all(
         if sides is None:
             yield None
             return
-        made, rows, chances = [], [], []
+        corruptions, rows, chances = [], [], []
         for column, replaced, probabilities in sides:
             place, entities = np.nonzero(probabilities > NEGLIGIBLE)
             corrupted = few[replaced[place]]
             corrupted[:, column] = entities
-            made.append(corrupted)
+            corruptions.append(corrupted)
             rows.append(replaced[place])
             chances.append(probabilities[place, entities])
         source = np.concatenate(rows)
         order = np.argsort(source, kind="stable")
-        triples = np.concatenate(made)[order]
+        triples = np.concatenate(corruptions)[order]
         is_fact = np.zeros(len(triples), dtype=bool) if known is None else known.contains(triples)
         yield CorruptionBlock(triples, source[order] + start, np.concatenate(chances)[order], is_fact)
 

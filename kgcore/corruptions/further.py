@@ -75,10 +75,10 @@ class Further:
         left, size = -(-self.looks // number) - self.eta, max(1, DRAWS // number)
         for done in range(0, left, size):
             for start in range(0, number, DRAWS):
-                own = self.positives[start : start + DRAWS]
-                made = corrupt(own, min(size, left - done), self.strategy, self.rng, self.shares, self.known)
+                positives = self.positives[start : start + DRAWS]
+                drawn = corrupt(positives, min(size, left - done), self.strategy, self.rng, self.shares, self.known)
                 none = np.zeros(len(self.shares), dtype=np.int64)
-                yield Looked(made.triples, np.ones(len(made.triples)), none)
+                yield Looked(drawn.triples, np.ones(len(drawn.triples)), none)
 
 
 class Top:
@@ -141,6 +141,6 @@ class Top:
         full = np.flatnonzero(sizes > self._own)
         self._each[full] = np.maximum(self._each[full], scores[order[ends[full] - self._own[full] - 1]])
         high = scores > self.limits[relations]
-        found = triples[high], scores[high], weights[high]
-        self._parts, self._size = [found], int(high.sum())
-        return found
+        top = triples[high], scores[high], weights[high]
+        self._parts, self._size = [top], int(high.sum())
+        return top

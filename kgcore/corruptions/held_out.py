@@ -76,7 +76,7 @@ def corrupt_held_out(
     seen = graph.index(graph.train.positives, graph.other_facts) if filtered else None
     positives = graph.valid.positives
     every = None if all_up_to is None else every_corruption(positives, all_up_to, strategy, shares, known, seen)
-    made = {"valid": every or corrupt(positives, eta, strategy, rng, shares, known, seen)}
+    corruptions = {"valid": every or corrupt(positives, eta, strategy, rng, shares, known, seen)}
     if not graph.labelled and graph.test.confidences is None:
-        made["test"] = corrupt(graph.test.positives, eta, strategy, rng, shares, graph.all_known)
-    return made
+        corruptions["test"] = corrupt(graph.test.positives, eta, strategy, rng, shares, graph.all_known)
+    return corruptions

@@ -34,8 +34,8 @@ class Similar(RatedStrategy):
     def rate(self, triples: Triples, column: int, offered: Ints) -> Floats:
         corrupted = np.repeat(triples, offered.shape[1], axis=0)
         corrupted[:, column] = offered.ravel()
-        own = self._vectors[triples[:, column]]
-        cosines: Floats = np.einsum("nk,nmk->nm", own, self._vectors[offered])
+        replaced = self._vectors[triples[:, column]]
+        cosines: Floats = np.einsum("nk,nmk->nm", replaced, self._vectors[offered])
         return np.where(self._known.contains(corrupted).reshape(offered.shape), -np.inf, cosines)
 
 

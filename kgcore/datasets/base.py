@@ -124,9 +124,9 @@ def find_dataset(name: str) -> DatasetSpec:
     Raises InputError if the name is unknown, if a folder or file does not exist or has an unknown ending, if a folder
     lacks one of the files, or if the split of a file is not clear.
     """
-    whole, parts = Path(name).expanduser(), [part.strip() for part in name.split(",") if part.strip()]
-    paths = [whole] if whole.exists() else [Path(part).expanduser() for part in parts]
-    missing = next((part for part, path in zip(parts, paths, strict=False) if not path.exists()), None)
+    whole, parts = Path(name).expanduser(), [name_part.strip() for name_part in name.split(",") if name_part.strip()]
+    paths = [whole] if whole.exists() else [Path(name_part).expanduser() for name_part in parts]
+    missing = next((name_part for name_part, path in zip(parts, paths, strict=False) if not path.exists()), None)
     if name in DATASETS.names() or (missing and not any(path.exists() for path in paths) and not _is_path(name, parts)):
         return DATASETS.get(name)
     if missing:
@@ -149,7 +149,7 @@ def find_dataset(name: str) -> DatasetSpec:
 
 def _is_path(name: str, parts: Sequence[str]) -> bool:
     """Return whether a name is spelt like a path: it has a slash, or the ending of a format."""
-    return "/" in name or any(format_name(Path(part)) for part in parts)
+    return "/" in name or any(format_name(Path(name_part)) for name_part in parts)
 
 
 def _of_user(name: str, title: str, folder: Path, files: Mapping[str, str], layout: str = "") -> DatasetSpec:
@@ -164,8 +164,8 @@ def _in_folder(folder: Path) -> DatasetSpec:
     splits = _exact(folder, files)
     if "train" not in splits:
         for layout in LAYOUTS.names():
-            if (found := LAYOUTS.get(layout).find(folder)) is not None:
-                return _of_user(name, title, folder.resolve(), _complete(folder, found), layout)
+            if (files_of_layout := LAYOUTS.get(layout).find(folder)) is not None:
+                return _of_user(name, title, folder.resolve(), _complete(folder, files_of_layout), layout)
         splits = _by_words(folder, files)
     return _of_user(name, title, folder.resolve(), _complete(folder, splits))
 
@@ -219,8 +219,8 @@ def _by_split(folder: Path, paths: Sequence[Path]) -> dict[str, str]:
 
 def _split(path: Path) -> str | None:
     """Return the split that one word of a file's name tells; None if no word or several words do."""
-    found = {split for split, names in NAMES.items() if set(names) & _words(path)}
-    return found.pop() if len(found) == 1 else None
+    splits = {split for split, names in NAMES.items() if set(names) & _words(path)}
+    return splits.pop() if len(splits) == 1 else None
 
 
 def _words(path: Path) -> set[str]:

@@ -99,7 +99,7 @@ def _county(first: int, last: int, number: int, rng: np.random.Generator) -> Cou
     names += [f"town_{number}_{i}" for i in range(towns)] + [f"company_{number}_{i}" for i in range(companies)]
     facts = _facts(people, parts[1], parts[2], rng)
     split = rng.choice(len(SHARES), size=len(facts), p=list(SHARES.values()))
-    kind = np.repeat(np.arange(3), [len(part) for part in parts])
+    kind = np.repeat(np.arange(3), [len(ids_of_kind) for ids_of_kind in parts])
     truth = TripleIndex(facts, len(names), len(PREDICATES))
     negatives = {
         name: _falsify(facts[split == list(SHARES).index(name)], parts, kind, truth, rng) for name in ("valid", "test")

@@ -78,8 +78,8 @@ def _problems(spec: DatasetSpec, folder: Path) -> dict[str, str]:
         path = folder / file.path
         if not path.is_file():
             problems[file.path] = f"{file.path} is missing"
-        elif file.md5 and (found := md5_of(path)) not in file.md5:
-            problems[file.path] = f"{file.path} has md5 {found}: it must be {' or '.join(file.md5)}"
+        elif file.md5 and (digest := md5_of(path)) not in file.md5:
+            problems[file.path] = f"{file.path} has md5 {digest}: it must be {' or '.join(file.md5)}"
     return problems
 
 
@@ -96,17 +96,17 @@ def _collect(
     wanted = [file.path for file in spec.files.values()]
     for path in wanted if spec.plain else ():
         try:
-            found = _obtain(path, _inside(place, path), files, progress)
+            obtained = _obtain(path, _inside(place, path), files, progress)
         except _AbsentError:
             if mirror is None:
                 raise
             continue
-        if found != files / path:
+        if obtained != files / path:
             (files / path).parent.mkdir(parents=True, exist_ok=True)
             try:
-                shutil.copyfile(found, files / path)
+                shutil.copyfile(obtained, files / path)
             except OSError as error:
-                raise InputError(f"{found} cannot be read: {error.strerror}") from error
+                raise InputError(f"{obtained} cannot be read: {error.strerror}") from error
         came_from[path] = place
     missing = [path for path in wanted if path not in came_from]
     if missing:

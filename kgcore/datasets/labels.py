@@ -91,7 +91,7 @@ def with_labels(graph: KnowledgeGraph, labelled: pd.DataFrame, instead: bool = F
         )
     true, false = graph.index(graph.valid.positives), graph.index(graph.valid.negatives)
     held = np.where(labels == 1, true.contains(triples), false.contains(triples))
-    made = _with_validation(graph, Split(triples, labels), instead)
+    labelled_graph = _with_validation(graph, Split(triples, labels), instead)
     counts = {
         "labels_rows": len(labelled),
         "labels_with_unseen": int((~known).sum()),
@@ -99,10 +99,10 @@ def with_labels(graph: KnowledgeGraph, labelled: pd.DataFrame, instead: bool = F
         "labels_used": len(labels),
         "labels_false": int((labels == 0).sum()),
         "labels_known": int(held.sum()),
-        "valid_positives": len(made.valid.positives),
-        "valid_negatives": len(made.valid.negatives),
+        "valid_positives": len(labelled_graph.valid.positives),
+        "valid_negatives": len(labelled_graph.valid.negatives),
     }
-    return Prepared(made, counts, {"labels": unknown_examples})
+    return Prepared(labelled_graph, counts, {"labels": unknown_examples})
 
 
 def _with_validation(graph: KnowledgeGraph, new: Split, instead: bool) -> KnowledgeGraph:

@@ -25,13 +25,13 @@ MOST_EXAMPLES = 3
 def _check_counts(spec: DatasetSpec, counts: dict[str, int]) -> None:
     """Raise InputError if a count differs from the declared count."""
     wanted = spec.counts
-    found = {
+    counted = {
         "train_rows": counts["train_rows"],
         "train_distinct": counts["train_rows"] - counts["train_duplicates"],
         "entities": counts["entities_in_all_files" if wanted.entities_in_all else "entities"],
         "predicates": counts["predicates"],
     }
-    for name, value in found.items():
+    for name, value in counted.items():
         expected = getattr(wanted, name)
         if expected is not None and value != expected:
             raise InputError(f"{spec.name} has {value:,} {name.replace('_', ' ')}: it must have {expected:,}")
@@ -39,8 +39,8 @@ def _check_counts(spec: DatasetSpec, counts: dict[str, int]) -> None:
 
 def _count_overlaps(distinct: dict[str, Ints], entities: int, predicates: int, counts: dict[str, int]) -> None:
     """Count the positives that two splits share, and the negatives that a split has as positives, into `counts`."""
-    true = {name: part[part[:, 3] == 1, :3] for name, part in distinct.items()}
-    false = {name: part[part[:, 3] == 0, :3] for name, part in distinct.items()}
+    true = {name: rows[rows[:, 3] == 1, :3] for name, rows in distinct.items()}
+    false = {name: rows[rows[:, 3] == 0, :3] for name, rows in distinct.items()}
     index = {name: TripleIndex(triples, entities, predicates) for name, triples in true.items()}
     for name, other in (("valid", "train"), ("test", "train"), ("valid", "test")):
         shared = counts[f"{name}_positives_in_{other}"] = int(index[other].contains(true[name]).sum())
@@ -149,8 +149,8 @@ def prepare(
     for name, others in (("train", ()), ("test", ("train",)), ("valid", ("train", "test"))):
         taken = [distinct_rows[other][:, :3] for other in others if not spec.as_published]
         index = TripleIndex(np.concatenate([rows["train"][:0, :3], *taken]), *sizes)
-        part = _restrict(name, distinct_rows[name], index, counts, entity_ids, predicate_ids)
-        splits[name] = _split(part, entity_ids, predicate_ids, read.confidences)
+        kept = _restrict(name, distinct_rows[name], index, counts, entity_ids, predicate_ids)
+        splits[name] = _split(kept, entity_ids, predicate_ids, read.confidences)
     names = [read.entities[i] for i in entity_ids.tolist()], [read.predicates[i] for i in predicate_ids.tolist()]
     unknown = {} if spec.drawn else _unknown(read, rows, (entity_ids, predicate_ids), names, counts)
     left_out = rows.get("left_out", rows["train"][:0])  # the true ones of them remain known facts
@@ -207,11 +207,11 @@ def _distinct(rows: Ints, sizes: tuple[int, int]) -> Ints:
         return np.unique(rows, axis=0)
     keys = ((rows[:, 0] * predicates + rows[:, 1]) * entities + rows[:, 2]) * 2 + rows[:, 3]
     keys = sorted_distinct(keys)
-    found = np.empty((len(keys), 4), dtype=np.int64)
+    distinct = np.empty((len(keys), 4), dtype=np.int64)
     for column, size in ((3, 2), (2, entities), (1, predicates)):
-        keys, found[:, column] = np.divmod(keys, size)
-    found[:, 0] = keys
-    return found
+        keys, distinct[:, column] = np.divmod(keys, size)
+    distinct[:, 0] = keys
+    return distinct
 
 
 def _unknown(
@@ -222,16 +222,19 @@ def _unknown(
     counts: Mapping[str, int],
 ) -> dict[str, tuple[str, ...]]:
     """Return split -> examples of its rows with a name that is not in train."""
-    found = {}
+    examples = {}
     for name in SPLITS:
         if counts[f"{name}_with_unseen"]:
             missing = np.flatnonzero(~_known(rows[name], *known))
             # rows of a file of negatives come after the others
-            own = len(read.rows[name])
-            parts = [(name, missing[missing < own]), (f"{name}_negatives", missing[missing >= own] - own)]
-            frames = [read.frame(role, part[:MOST_EXAMPLES]) for role, part in parts if len(part)]
-            found[name] = examples_of_unknown_names(pd.concat(frames), *names)
-    return found
+            first_negative = len(read.rows[name])
+            parts = [
+                (name, missing[missing < first_negative]),
+                (f"{name}_negatives", missing[missing >= first_negative] - first_negative),
+            ]
+            frames = [read.frame(role, places[:MOST_EXAMPLES]) for role, places in parts if len(places)]
+            examples[name] = examples_of_unknown_names(pd.concat(frames), *names)
+    return examples
 
 
 def _restrict(
@@ -257,10 +260,10 @@ def _restrict(
 def _split(rows: Ints, entity_ids: Ints, predicate_ids: Ints, confidences: Floats | None) -> Split:
     """Return the rows as a split of train's ids. `confidences`: what the positions in their fifth column stand for."""
     s, o = (np.searchsorted(entity_ids, rows[:, column]) for column in (0, 2))
-    own = None if confidences is None else confidences[rows[:, 4]]
-    certain = own is None or bool((own == 1).all())
+    values = None if confidences is None else confidences[rows[:, 4]]
+    certain = values is None or bool((values == 1).all())
     triples = np.c_[s, np.searchsorted(predicate_ids, rows[:, 1]), o]
-    return Split(triples, rows[:, 3].astype(np.float64), None if certain else own)
+    return Split(triples, rows[:, 3].astype(np.float64), None if certain else values)
 
 
 def _known(rows: Ints, entity_ids: Ints, predicate_ids: Ints) -> Bools:

@@ -37,8 +37,8 @@ class Numbering:
         encoded, known = column.combine_chunks().dictionary_encode(), self._numbers
         names = encoded.dictionary.to_pylist()
         numbers = np.fromiter((known.setdefault(name, len(known)) for name in names), np.int32, len(names))
-        found: Small = numbers[encoded.indices.to_numpy(zero_copy_only=False)]
-        return found
+        codes: Small = numbers[encoded.indices.to_numpy(zero_copy_only=False)]
+        return codes
 
     @property
     def names(self) -> list[str]:
@@ -115,20 +115,20 @@ class SplitRows:
         rows = np.empty((self._length, 4), dtype=np.int64)
         start = 0
         while self._parts:
-            part = self._parts.pop(0)
-            here = rows[start : start + len(part)]
+            block = self._parts.pop(0)
+            here = rows[start : start + len(block)]
             for column, places in ((0, entities), (1, predicates), (2, entities)):
-                here[:, column] = places[part[:, column]]
-            here[:, 3] = part[:, 3]
-            start += len(part)
+                here[:, column] = places[block[:, column]]
+            here[:, 3] = block[:, 3]
+            start += len(block)
         return rows
 
 
 def _labels(column: pa.ChunkedArray) -> Small:
     encoded = column.combine_chunks().dictionary_encode()
     meaning = np.array([MEANING[text.lower()] for text in encoded.dictionary.to_pylist()], dtype=np.int32)
-    found: Small = meaning[encoded.indices.to_numpy(zero_copy_only=False)]
-    return found
+    labels: Small = meaning[encoded.indices.to_numpy(zero_copy_only=False)]
+    return labels
 
 
 def _frame_of(block: Block) -> pd.DataFrame:
@@ -156,9 +156,11 @@ class Read:
 
     def frame(self, role: str, rows: Ints) -> pd.DataFrame:
         """Return the names of rows (n,) of a split. The index says where each is in its file: `line 17`."""
-        found, places = self.rows[role][rows], self.places[role]
+        numbers, places = self.rows[role][rows], self.places[role]
         names = (self.entities, self.predicates, self.entities)
-        columns = {column: [names[place][number] for number in found[:, place]] for place, column in enumerate(COLUMNS)}
+        columns = {
+            column: [names[place][number] for number in numbers[:, place]] for place, column in enumerate(COLUMNS)
+        }
         return pd.DataFrame(columns, index=[places.place(int(row)) for row in rows], dtype="str")
 
 
@@ -178,7 +180,7 @@ def read_files(
     """
     entities, predicates = Numbering(), Numbering()
     read = _reader(spec, folder)
-    found: dict[str, SplitRows] = {}
+    rows_by_role: dict[str, SplitRows] = {}
     faults: list[str] = []
     for role, file in spec.files.items():
         split = role.partition("+")[0]
@@ -189,21 +191,21 @@ def read_files(
         path, labelled = folder / file.path, None if either else bool(spec.labelled) and held_out
         times, groups = (rule.column if rule.kind == kind else "" for kind in (TIME, GROUP))
         source = TriplesFile(path, columns, labelled, held_out, False, confidence, times, groups)
-        rows = found.setdefault(split, SplitRows())
+        rows = rows_by_role.setdefault(split, SplitRows())
         try:
             faults += _add(rows, read(source), source, entities, predicates, spec.layout)
         except InputError as error:
             faults.append(str(error))
-    raise_faults(faults or _label_faults(spec, folder, found))
+    raise_faults(faults or _label_faults(spec, folder, rows_by_role))
     entity_names, entity_places = entities.sort()
     predicate_names, predicate_places = predicates.sort()
-    numbered = {role: rows.numbers(entity_places, predicate_places) for role, rows in found.items()}
+    numbered = {role: rows.numbers(entity_places, predicate_places) for role, rows in rows_by_role.items()}
     confidences = None
     if confidence:  # each row gets the position of its confidence
-        confidences = np.unique(np.concatenate([rows.confidences for rows in found.values()]))
-        for role, rows in found.items():
+        confidences = np.unique(np.concatenate([rows.confidences for rows in rows_by_role.values()]))
+        for role, rows in rows_by_role.items():
             numbered[role] = np.c_[numbered[role], np.searchsorted(confidences, rows.confidences)]
-    read_all = Read(numbered, found, entity_names, predicate_names, confidences)
+    read_all = Read(numbered, rows_by_role, entity_names, predicate_names, confidences)
     raise_faults(_training_faults(spec, folder, read_all))
     return read_all
 
@@ -274,10 +276,12 @@ def _label_faults(spec: DatasetSpec, folder: Path, found: dict[str, SplitRows]) 
     """Return a fault if only one of valid and test has labels, or if the files of one split differ."""
     has = {split: found[split].labelled for split in SPLITS[1:] if split in found}
     if spec.labelled is None and len(set(has.values())) > 1:
-        [one], [other] = ([split for split, labelled in has.items() if labelled is wanted] for wanted in (True, False))
+        [with_labels], [other] = (
+            [split for split, labelled in has.items() if labelled is wanted] for wanted in (True, False)
+        )
         return [
-            f"{folder / spec.files[one].path} has labels, and {folder / spec.files[other].path} has none: both must "
-            "have labels, or neither"
+            f"{folder / spec.files[with_labels].path} has labels, and {folder / spec.files[other].path} has none: both "
+            "must have labels, or neither"
         ]
     return []
 

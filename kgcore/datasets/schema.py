@@ -57,13 +57,13 @@ def is_time(texts: Sequence[str]) -> "pd.Series":
 
 
 def _numbers(texts: Sequence[str]) -> Floats:
-    found = pd.to_numeric(pd.Series(texts, dtype="str"), errors="coerce").to_numpy(np.float64, na_value=np.nan)
-    return np.where(np.isfinite(found), found, np.nan)
+    values = pd.to_numeric(pd.Series(texts, dtype="str"), errors="coerce").to_numpy(np.float64, na_value=np.nan)
+    return np.where(np.isfinite(values), values, np.nan)
 
 
 def _dates(texts: Sequence[str]) -> Floats:
-    found = pd.to_datetime(pd.Series(texts, dtype="str"), format="ISO8601", utc=True, errors="coerce")
-    moments = found.dt.tz_localize(None).to_numpy("datetime64[us]")
+    dates = pd.to_datetime(pd.Series(texts, dtype="str"), format="ISO8601", utc=True, errors="coerce")
+    moments = dates.dt.tz_localize(None).to_numpy("datetime64[us]")
     return np.where(np.isnat(moments), np.nan, moments.astype(np.int64) / 1e6)
 
 
@@ -105,8 +105,8 @@ def _sentence(path: Path, unit: str, case: Mapping[Hashable, Any]) -> str:
     """Return a fault that pandera found as a sentence for the user."""
     where = f"{path}, {unit} {int(case['index'])}" if pd.notna(case["index"]) else f"{path}"
     if (must_be := MUST_BE.get(case["column"])) is not None:
-        found = f"is {case['failure_case']!r}" if str(case["failure_case"]).strip() else "is missing"
-        return f"{where}: {case['column']} {found}: it must be {must_be}"
+        state = f"is {case['failure_case']!r}" if str(case["failure_case"]).strip() else "is missing"
+        return f"{where}: {case['column']} {state}: it must be {must_be}"
     if "str_length" in str(case["check"]):
         return f"{where}: {case['column']} is empty"
     if "str_matches" in str(case["check"]):

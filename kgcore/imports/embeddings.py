@@ -58,13 +58,13 @@ def check_widths(foreign: Foreign) -> int:
     entities, relations = foreign.entities, foreign.relations
     size = _components(entities, foreign) if foreign.model in COMPLEX else _real_width(entities, foreign.model)
     if foreign.model == "complex":
-        found, right = _components(relations, foreign), {size}
+        width, right = _components(relations, foreign), {size}
     elif foreign.model == "rotate":
-        found = relations.numbers.shape[1]
+        width = relations.numbers.shape[1]
         right = {size} if np.iscomplexobj(relations.numbers) else {size, 2 * size}
     else:
-        found, right = _real_width(relations, foreign.model), {size}
-    if found not in right:
+        width, right = _real_width(relations, foreign.model), {size}
+    if width not in right:
         raise InputError(
             f"{relations.place} has rows of {relations.numbers.shape[1]} numbers, and {entities.place} of "
             f"{entities.numbers.shape[1]}: these do not fit in {foreign.model}, whose embedding size would be {size}"

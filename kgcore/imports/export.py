@@ -29,18 +29,18 @@ class LibKGESettings:
 def pykeen(model: Any) -> tuple[Mapping[str, Any], dict[str, torch.Tensor]]:
     """Return what a model is, and the tables `entities` and `relations`, complex numbers as halves."""
     interaction = getattr(model.eval(), "interaction", None)
-    found: dict[str, object] = {"class": type(model).__name__, "interaction": type(interaction).__name__}
-    found |= {name: getattr(interaction, name) for name in FEATURES if hasattr(interaction, name)}
-    found["inverse"] = bool(getattr(model, "use_inverse_triples", False))
+    facts: dict[str, object] = {"class": type(model).__name__, "interaction": type(interaction).__name__}
+    facts |= {name: getattr(interaction, name) for name in FEATURES if hasattr(interaction, name)}
+    facts["inverse"] = bool(getattr(model, "use_inverse_triples", False))
     tables = {}
     for name, kind in (("entities", "entity_representations"), ("relations", "relation_representations")):
         representations = list(getattr(model, kind, ()))
-        found[f"{name}_tables"] = len(representations)
+        facts[f"{name}_tables"] = len(representations)
         if len(representations) == 1:
             with torch.inference_mode():
                 table = representations[0](indices=None)
             tables[name] = torch.cat([table.real, table.imag], dim=-1) if table.is_complex() else table
-    return found, tables
+    return facts, tables
 
 
 def libkge(loaded: Any) -> tuple[Mapping[str, Any], dict[str, torch.Tensor]]:
@@ -53,10 +53,10 @@ def libkge(loaded: Any) -> tuple[Mapping[str, Any], dict[str, torch.Tensor]]:
         name = options["model"]
     except (LookupError, TypeError, AttributeError) as error:
         raise ValueError("it must have the entries `model` and `config`, with the name of the model") from error
-    found: dict[str, object] = {"model": name}
+    facts: dict[str, object] = {"model": name}
     if name in NORMS:
-        found["norm"] = float(options.get(name, {}).get("l_norm", NORMS[name]))
-    return found, {kind: state[key].detach() for kind, key in KEYS.items() if key in state}
+        facts["norm"] = float(options.get(name, {}).get("l_norm", NORMS[name]))
+    return facts, {kind: state[key].detach() for kind, key in KEYS.items() if key in state}
 
 
 def export(library: str, checkpoint: str, output: str) -> None:
@@ -64,9 +64,9 @@ def export(library: str, checkpoint: str, output: str) -> None:
     from safetensors.torch import save_file
 
     read = pykeen if library == "pykeen" else libkge
-    found, tables = read(torch.load(checkpoint, map_location="cpu", weights_only=False))
+    facts, tables = read(torch.load(checkpoint, map_location="cpu", weights_only=False))
     numbers = {kind: table.float().contiguous().clone() for kind, table in tables.items()}
-    save_file(numbers, output, metadata={"model": json.dumps(found)})
+    save_file(numbers, output, metadata={"model": json.dumps(facts)})
 
 
 if __name__ == "__main__":

@@ -177,5 +177,5 @@ def load_apart(
             raise InputError(f"{checkpoint} cannot be loaded with {python}: {said}. This Python must have {needs}")
         with safe_open(output, framework="numpy") as file:
             tables = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-            found: Mapping[str, Any] = json.loads(file.metadata()["model"])
-    return found, tables
+            facts: Mapping[str, Any] = json.loads(file.metadata()["model"])
+    return facts, tables

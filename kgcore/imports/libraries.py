@@ -62,8 +62,8 @@ def read_pykeen(folder: Path, python: str, trust: bool) -> Foreign:
     check_trust(checkpoint, trust)
     places = {kind: folder / TRIPLES / name for kind, name in PYKEEN_NAMES.items()}
     names = {kind: read_names(place) for kind, place in places.items()}
-    found, tables = load_apart("pykeen", checkpoint, python, PYKEEN_NEEDS)
-    model, options = _pykeen_model(checkpoint, found)
+    facts, tables = load_apart("pykeen", checkpoint, python, PYKEEN_NEEDS)
+    model, options = _pykeen_model(checkpoint, facts)
     entities, relations = (
         Table(tables[kind], names[kind], f"{checkpoint} ({kind}, named in {places[kind]})") for kind in PYKEEN_NAMES
     )
@@ -109,16 +109,16 @@ def read_libkge(checkpoint: Path, entities: Path | None, relations: Path | None,
         for kind, given in (("entities", entities), ("relations", relations))
     ]
     names = [read_names(place) for place in places]
-    found, tables = _loaded(checkpoint, python, trust)
-    model, options = _libkge_model(checkpoint, found)
+    facts, tables = _loaded(checkpoint, python, trust)
+    model, options = _libkge_model(checkpoint, facts)
     for kind in LIBKGE_NAMES:
         if kind not in tables:
             raise InputError(f"{checkpoint} has no table of the {kind}: kgcal can import plain lookup embedders")
-    made = (
-        Table(tables[kind], own, f"{checkpoint} ({kind}, named in {place})")
-        for kind, own, place in zip(LIBKGE_NAMES, names, places, strict=True)
+    named_tables = (
+        Table(tables[kind], row_names, f"{checkpoint} ({kind}, named in {place})")
+        for kind, row_names, place in zip(LIBKGE_NAMES, names, places, strict=True)
     )
-    return Foreign(model, options, "halves", *made)
+    return Foreign(model, options, "halves", *named_tables)
 
 
 def _usual_names(folder: Path, kind: str) -> Path:
@@ -133,13 +133,13 @@ def _loaded(checkpoint: Path, python: str, trust: bool) -> tuple[Mapping[str, An
     try:
         with torch.serialization.safe_globals([(LibKGESettings, "kge.config.Config")]):
             loaded = torch.load(checkpoint, map_location="cpu", weights_only=True)
-        found, tensors = libkge(loaded)
+        facts, tensors = libkge(loaded)
     except pickle.UnpicklingError:
         check_trust(checkpoint, trust)
         return load_apart("libkge", checkpoint, python, LIBKGE_NEEDS)
     except (ValueError, RuntimeError, EOFError, OSError) as error:
         raise InputError(f"{checkpoint} cannot be read as a checkpoint of LibKGE: {first_line(error)}") from error
-    return found, {kind: tensor.float().numpy() for kind, tensor in tensors.items()}
+    return facts, {kind: tensor.float().numpy() for kind, tensor in tensors.items()}
 
 
 def _libkge_model(checkpoint: Path, found: Mapping[str, Any]) -> tuple[str, dict[str, float | bool]]:

@@ -76,7 +76,7 @@ class BinCounts:
 
     def repeat(self, times: int) -> "BinCounts":
         """Return each problem `times` times, one copy after the other."""
-        return BinCounts(*(np.repeat(own, times, axis=0) for own in self._arrays()))
+        return BinCounts(*(np.repeat(array, times, axis=0) for array in self._arrays()))
 
     def without_labels(self) -> "BinCounts":
         """Return the same counts; the labelled candidates are counted as unlabelled ones."""
@@ -86,7 +86,7 @@ class BinCounts:
     @classmethod
     def stack(cls, problems: "list[BinCounts]") -> "BinCounts":
         """Return several problems with the same J and B as one."""
-        return cls(*(np.concatenate(own) for own in zip(*(p._arrays() for p in problems), strict=True)))
+        return cls(*(np.concatenate(arrays) for arrays in zip(*(p._arrays() for p in problems), strict=True)))
 
     def _arrays(self) -> tuple[Floats, Floats, Floats, Floats]:
         return self.candidates, self.components, self.true, self.false
@@ -109,8 +109,8 @@ def bin_edges(data: MixtureData, bins: int) -> Floats:
     are narrow where any of them has its scores, whatever the base rate.
     """
     samples = [*data.components, data.candidates]
-    part = 1 / 3 / len(data.negatives)
-    shares = [1 / 3, *[part] * len(data.negatives), 1 / 3]
+    share_of_strategy = 1 / 3 / len(data.negatives)
+    shares = [1 / 3, *[share_of_strategy] * len(data.negatives), 1 / 3]
     scores = np.concatenate([sample.scores for sample in samples])
     weights = np.concatenate([np.full(len(s), share / len(s)) for s, share in zip(samples, shares, strict=True)])
     order = np.argsort(scores, kind="stable")

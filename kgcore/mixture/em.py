@@ -28,7 +28,7 @@ class Solution:
 
     def repeat(self, times: int) -> "Solution":
         """Return each solution `times` times, one copy after the other."""
-        return Solution(*(np.repeat(own, times, axis=0) for own in (self.weights, self.densities, self.likelihood)))
+        return Solution(*(np.repeat(array, times, axis=0) for array in (self.weights, self.densities, self.likelihood)))
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,13 @@ class _Problems:
     prior: Floats  # (J,) or (S, J)
 
     def part(self, rows: Bools) -> "_Problems":
-        own = self.counts
-        counts = BinCounts(own.candidates[rows], own.components[rows], own.true[rows], own.false[rows])
+        counts_of_all = self.counts
+        counts = BinCounts(
+            counts_of_all.candidates[rows],
+            counts_of_all.components[rows],
+            counts_of_all.true[rows],
+            counts_of_all.false[rows],
+        )
         return _Problems(counts, None if self.alpha is None else self.alpha[rows], self.prior[rows])
 
 
@@ -78,16 +83,16 @@ def solve(
 def _iterate(problems: _Problems, weights: Floats, densities: Floats) -> Solution:
     """Iterate until every problem is solved. A solved problem is left out of later iterations."""
     likelihood = log_likelihood(problems.counts, weights, densities, problems.prior)
-    left, own = np.arange(len(weights), dtype=np.int64), problems
+    left, unsolved = np.arange(len(weights), dtype=np.int64), problems
     for _ in range(MOST_ITERATIONS // 3):
-        w, p, value = _cycle(own, weights[left], densities[left], likelihood[left])
+        w, p, value = _cycle(unsolved, weights[left], densities[left], likelihood[left])
         gain = value - likelihood[left]
         weights[left], densities[left], likelihood[left] = w, p, value
         keep = gain > TOLERANCE
         if not keep.any():
             break
         if not keep.all():
-            left, own = left[keep], own.part(keep)
+            left, unsolved = left[keep], unsolved.part(keep)
     return Solution(weights, densities, likelihood)
 
 
@@ -110,9 +115,9 @@ def _cycle(problems: _Problems, w: Floats, p: Floats, before: Floats) -> tuple[F
     value = log_likelihood(problems.counts, w3, p3, problems.prior)
     worse = value < before
     if worse.any():
-        own = problems.part(worse)
+        fallen = problems.part(worse)
         w3[worse], p3[worse] = w2[worse], p2[worse]
-        value[worse] = log_likelihood(own.counts, w2[worse], p2[worse], own.prior)
+        value[worse] = log_likelihood(fallen.counts, w2[worse], p2[worse], fallen.prior)
     return w3, p3, value
 
 
@@ -180,7 +185,7 @@ def simulate(
 def resample(counts: BinCounts, replicates: int, rng: np.random.Generator) -> BinCounts:
     """Draw every sample of one problem (S = 1) again from its own bins: a bootstrap."""
     candidates = _drawn_counts(counts.candidates.sum(), counts.candidates[0], replicates, rng)
-    rows = [_drawn_counts(own.sum(), own, replicates, rng) for own in counts.components[0]]
+    rows = [_drawn_counts(component.sum(), component, replicates, rng) for component in counts.components[0]]
     labelled = np.concatenate([counts.true[0], counts.false[0]])
     return BinCounts(candidates, smoothed(np.stack(rows, axis=1)), *_labels(counts, labelled, replicates, rng))
 

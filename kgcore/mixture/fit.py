@@ -86,31 +86,31 @@ class MixtureFit:
 
     def findings(self) -> list[str]:
         """Return what a user should know about the fit, in sentences. The list is empty if all is well."""
-        found, rate = [], self.estimated
+        sentences, rate = [], self.estimated
         limits = f"{rate.low:.3g} to {rate.high:.3g}"
         if not self.determined and not self.stated:
-            found.append(
+            sentences.append(
                 f"these candidates do not determine the base rate ({limits}): state it, or label "
                 f"{self.labels_needed:,} of them, drawn at random"
             )
         if self.stated and not rate.low <= self.base_rate <= rate.high:
-            found.append(
+            sentences.append(
                 f"the stated base rate is {self.base_rate:g}, but these candidates suggest {limits}: check it, or "
                 f"label {self.labels_needed:,} of them, drawn at random"
             )
         if self.fit.p_value <= FOREIGN:
             stated = " with the stated base rate" if self.stated else ""
-            found.append(
+            sentences.append(
                 f"your candidates contain mistakes that no strategy resembles: no mixture of "
                 f"{', '.join(self.shares)}{stated} explains their scores (p = {self.fit.p_value:.2g})"
             )
         if self.remainder >= MUCH:
-            found.append(
+            sentences.append(
                 "the mistakes differ from the corruptions of every strategy, so "
                 f"{self.remainder:.0%} of them are taken from the candidates themselves. This depends on the stated "
                 "base rate: check that it is right"
             )
-        return found
+        return sentences
 
     def to_json(self) -> dict[str, Any]:
         """Return the fit as plain JSON."""
@@ -230,7 +230,7 @@ def _cleaned(weights: Floats) -> Floats:
 def _shape(edges: Floats, counts: BinCounts, best: Solution, names: tuple[str, ...]) -> ScoreShape:
     observed = counts.candidates[0] / counts.candidates[0].sum()
     parts = best.weights[0][:, None] * best.densities[0]
-    named = {name: tuple(own.tolist()) for name, own in zip((POSITIVES, *names), parts, strict=True)}
+    named = {name: tuple(shares.tolist()) for name, shares in zip((POSITIVES, *names), parts, strict=True)}
     return ScoreShape(tuple(edges.tolist()), tuple(observed.tolist()), named)
 
 

@@ -36,8 +36,8 @@ def conditional_p_value(ratio: Floats, strength: Floats, directions: int) -> Flo
     m = np.maximum(np.asarray(ratio, dtype=np.float64), 1e-12)[:, None]
     r = np.asarray(strength, dtype=np.float64)[:, None]
     if directions == 1:
-        one: Floats = chdtrc(1, m[:, 0])
-        return one
+        p_value: Floats = chdtrc(1, m[:, 0])
+        return p_value
     nodes, weights = roots_jacobi(_NODES, (directions - 1) / 2 - 1, -0.5)
     s = (1 + nodes) / 2
     below = chdtr(directions, (r + m) / (1 + r * s / m)) @ (weights / weights.sum())
@@ -64,7 +64,9 @@ def strength_of(counts: BinCounts, at: Solution, flat: Floats) -> Floats:
         return r
     alpha = at.weights[:, 0]
     labels = (counts.true + counts.false).sum(axis=-1)
-    candidates, positives = (1 / own for own in (counts.candidates.sum(axis=-1), counts.components[:, 0].sum(axis=-1)))
+    candidates, positives = (
+        1 / number for number in (counts.candidates.sum(axis=-1), counts.components[:, 0].sum(axis=-1))
+    )
     corruptions = 1 / counts.components[:, 1:].sum(axis=(1, 2))
     variance = candidates + alpha**2 * positives + (1 - alpha) ** 2 * corruptions
     area = candidates * positives + candidates * corruptions + positives * corruptions

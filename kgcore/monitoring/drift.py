@@ -241,17 +241,17 @@ class Check:
 
         A metric without `Metric.interval` is given without an interval, because its interval would not cover.
         """
-        found: dict[str, float] = {"triples": self.triples, "base_rate": self.base_rate}
-        found |= {name: getattr(self.evidence, name) for name in ("shift_p", "map_p", "psi", "psi_p")}
+        values: dict[str, float] = {"triples": self.triples, "base_rate": self.base_rate}
+        values |= {name: getattr(self.evidence, name) for name in ("shift_p", "map_p", "psi", "psi_p")}
         without = [name for name in self.figures if not METRICS.get(name).interval]
         estimates = self.figures | {
             n: getattr(self.evidence, n) for n in ("shift", "slope", "misfit", "moved_base_rate")
         }
         for name, estimate in estimates.items():
-            found[name] = estimate.value
+            values[name] = estimate.value
             if name not in without:
-                found |= {f"{name}_low": estimate.low, f"{name}_high": estimate.high}
-        return {name: value for name, value in found.items() if np.isfinite(value)}
+                values |= {f"{name}_low": estimate.low, f"{name}_high": estimate.high}
+        return {name: value for name, value in values.items() if np.isfinite(value)}
 
 
 def check(

@@ -160,5 +160,5 @@ def _scarce(gain: Gain, rows: PairedRows, z: float) -> Scarce | None:
     if not z * gain.error < gain.value <= z * gain.cautious:
         return None
     label = int(gain.unseen[1] > gain.unseen[0])
-    found = int((rows.labels == label).sum())
-    return Scarce(label, found, int(np.ceil(found * (z * gain.cautious / gain.value) ** 2)))
+    number = int((rows.labels == label).sum())
+    return Scarce(label, number, int(np.ceil(number * (z * gain.cautious / gain.value) ** 2)))

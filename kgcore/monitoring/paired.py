@@ -51,12 +51,12 @@ class ExpectedTriples:
         p = ((challenger + champion) / 2).clip(_LEAST, 1 - _LEAST)
         shares = np.stack([1 - p, p])
         has = np.stack([labels == 0, labels == 1])
-        own = (has * weights**2).sum(axis=1)
+        squares = (has * weights**2).sum(axis=1)
         if not fixed:
-            return cls(weights**2 * shares, own, fixed)
+            return cls(weights**2 * shares, squares, fixed)
         sums = (has * weights).sum(axis=1)
-        mean = own / np.where(sums > 0, sums, 1)
-        return cls(~has * weights * shares / (1 - shares) * mean[:, None], own, fixed)
+        mean = squares / np.where(sums > 0, sums, 1)
+        return cls(~has * weights * shares / (1 - shares) * mean[:, None], squares, fixed)
 
     def variance(self, label: int, values: Floats) -> float:
         """Return the part of the variance that is due to a label. `values` (n,) are f(x_i, label)."""
@@ -141,9 +141,9 @@ def brier_gain(challenger: Probabilities, champion: Probabilities, rows: PairedR
     g = (champion - y) ** 2 - (challenger - y) ** 2
     value, means = float(np.average(g, weights=w)), np.zeros(len(g))
     for label in (0, 1):
-        own = y == label
-        if own.any():
-            means[own] = np.average(g[own], weights=w[own]) if rows.fixed else value
+        of_label = y == label
+        if of_label.any():
+            means[of_label] = np.average(g[of_label], weights=w[of_label]) if rows.fixed else value
     deviations = w * (g - means) / w.sum()
     sums = np.bincount(rows.clusters, deviations)
     count, single = len(sums), float((deviations**2).sum())

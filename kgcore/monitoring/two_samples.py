@@ -197,10 +197,10 @@ class TwoSamples:
         first, weights = len(old.x), np.r_[old.balanced, np.zeros(len(later.x))]
         spline = spline_columns(x, weights, KNOTS)
         line = spline[:, :1] if spline.shape[1] else np.zeros((len(x), 1))
-        own = (groups[:, None] == np.arange(1, groups.max(initial=0) + 1)).astype(np.float64)
-        nuisance = np.concatenate([np.ones((len(x), 1)), spline, own, own * line], axis=1)
+        of_group = (groups[:, None] == np.arange(1, groups.max(initial=0) + 1)).astype(np.float64)
+        nuisance = np.concatenate([np.ones((len(x), 1)), spline, of_group, of_group * line], axis=1)
         deviations = [CONSTANT, LINE, *[CURVE] * (spline.shape[1] - 1)][: 1 + spline.shape[1]]
-        deviations += [PREDICATE] * own.shape[1] + [PREDICATE_SLOPE] * own.shape[1]
+        deviations += [PREDICATE] * of_group.shape[1] + [PREDICATE_SLOPE] * of_group.shape[1]
 
         positives = old.positives.sum()
         drawn = float(logit(positives / old.count.sum()) - logit(base_rate))
@@ -293,9 +293,9 @@ def _cells(sample: CalibrationSample, new: NewTriples) -> tuple[_Cells, _Cells]:
 
 def _groups(old: Ints, new: Ints) -> tuple[Ints, Ints]:
     """Number the predicates from 1, the most frequent new ones first. Predicates beyond MOST_PREDICATES get 0."""
-    found, counts = np.unique(new, return_counts=True)
+    predicates, counts = np.unique(new, return_counts=True)
     numbers = np.zeros(1 + int(max(old.max(), new.max(initial=0))), dtype=np.int64)
-    frequent = found[np.argsort(-counts, kind="stable")][:MOST_PREDICATES]
+    frequent = predicates[np.argsort(-counts, kind="stable")][:MOST_PREDICATES]
     numbers[frequent] = np.arange(1, len(frequent) + 1)
     return numbers[old], numbers[new]
 

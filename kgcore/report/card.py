@@ -88,8 +88,8 @@ class ModelCard:
         }
         names = ", ".join(f"{count:,} {name}" for name, count in counted.items())
         held = ", ".join(f"{split} {true:,} true and {false:,} false" for split, (true, false) in splits.items())
-        made = shown_settings({"prepare": self.settings.get("prepare", {})})["prepare"]
-        settings = _settings({name: value for name, value in made.items() if name != "dataset"})
+        shown = shown_settings({"prepare": self.settings.get("prepare", {})})["prepare"]
+        settings = _settings({name: value for name, value in shown.items() if name != "dataset"})
         return f"{names}. Triples: {held}. Fingerprint `{self.digest}`." + (
             f" Generated: {settings}." if settings else ""
         )
@@ -112,11 +112,11 @@ class ModelCard:
     def _calibration(self) -> str:
         bound = self.calibrator
         if bound.mixture is not None:
-            own = bound.mixture
-            size = own.fit.candidates + own.fit.labels
+            mixture = bound.mixture
+            size = mixture.fit.candidates + mixture.fit.labels
             return (
-                f"{bound.name}, fitted to {size:,} candidates of {own.source}. Their mistakes resemble corruptions: "
-                f"{own.mistakes}. Test of fit: p = {own.fit.fit.p_value:.2g}."
+                f"{bound.name}, fitted to {size:,} candidates of {mixture.source}. Their mistakes resemble "
+                f"corruptions: {mixture.mistakes}. Test of fit: p = {mixture.fit.fit.p_value:.2g}."
             )
         if bound.negatives == "synthetic":
             against, drawn = "corruptions of them", self._drawn()

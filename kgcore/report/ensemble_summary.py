@@ -132,17 +132,17 @@ def row_title(summary: EnsembleSummary, name: str) -> str:
 def weight_cells(summary: EnsembleSummary, negatives: str, name: str) -> list[str]:
     """Return the weight of a model in each pool, as text: empty if the model is not a member, as an ensemble is not."""
     weights = [summary.pooled(negatives, pool).weights for pool in summary.pools]
-    return [f"{own[name]:.3f}" if name in own else "" for own in weights]
+    return [f"{pool_weights[name]:.3f}" if name in pool_weights else "" for pool_weights in weights]
 
 
 def disputes(summary: EnsembleSummary, negatives: str) -> list[str]:
     """Describe each ensemble in a sentence: the disagreement of its members, and its error."""
     pools = [(pool, summary.pooled(negatives, pool).disputed) for pool in summary.pools]
     return [
-        f"{words(pool)}: members disagree by {own.disagreement:.4f} nats; Brier score "
-        f"{own.brier_agreed:.4f} on the half of the triples with the least disagreement, "
-        f"{own.brier_disputed:.4f} on the other half"
-        for pool, own in pools
+        f"{words(pool)}: members disagree by {disputed.disagreement:.4f} nats; Brier score "
+        f"{disputed.brier_agreed:.4f} on the half of the triples with the least disagreement, "
+        f"{disputed.brier_disputed:.4f} on the other half"
+        for pool, disputed in pools
     ]
 
 

@@ -85,8 +85,8 @@ def _splits(graph: KnowledgeGraph, counts: Mapping[str, int]) -> list[Finding]:
 
 def _shape(graph: KnowledgeGraph, shape: GraphShape) -> list[Finding]:
     median, ninety, most = shape.degrees
-    symmetric = [one.name for one in shape.predicates if one.symmetry >= 0.5]
-    many = sum(one.cardinality == "n-to-n" for one in shape.predicates)
+    symmetric = [predicate.name for predicate in shape.predicates if predicate.symmetry >= 0.5]
+    many = sum(predicate.cardinality == "n-to-n" for predicate in shape.predicates)
     return [
         Finding(
             "Facts per entity",

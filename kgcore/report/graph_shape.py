@@ -71,7 +71,7 @@ def shape_of(graph: KnowledgeGraph) -> GraphShape:
     degrees = np.bincount(train[:, [0, 2]].reshape(-1), minlength=entities)
     median, ninety, most = (int(value) for value in np.quantile(degrees, (0.5, 0.9, 1.0), method="lower"))
     edges = coo_matrix((np.ones(len(train), dtype=bool), (train[:, 0], train[:, 2])), shape=(entities, entities))
-    count, part = connected_components(edges, directed=False)
+    count, component = connected_components(edges, directed=False)
     facts = graph.all_known.triples
     repeats = repeats_of(facts, entities, len(graph.predicates))
     apart = [repeat for repeat in repeats or () if repeat.predicate != repeat.other]
@@ -80,7 +80,7 @@ def shape_of(graph: KnowledgeGraph) -> GraphShape:
         degrees=(median, ninety, most),
         single=float((degrees == 1).mean()),
         components=int(count),
-        largest=float(np.bincount(part).max() / entities),
+        largest=float(np.bincount(component).max() / entities),
         predicates=_predicates(train, graph),
         twins=None if repeats is None else tuple(sorted(apart, key=lambda twin: -twin.share)),
         symmetric=len(repeats or ()) - len(apart),
@@ -101,7 +101,7 @@ def _predicates(train: Triples, graph: KnowledgeGraph) -> tuple[Predicate, ...]:
     apart = train[:, 0] != train[:, 2]
     different = np.bincount(train[apart, 1], minlength=size)
     symmetric = np.bincount(train[apart & mirrored, 1], minlength=size)
-    found = [
+    predicates = [
         Predicate(
             graph.predicates[p],
             int(facts[p]),
@@ -111,17 +111,17 @@ def _predicates(train: Triples, graph: KnowledgeGraph) -> tuple[Predicate, ...]:
         )
         for p in np.argsort(-facts, kind="stable")
     ]
-    return tuple(found)
+    return tuple(predicates)
 
 
 def _leaking(graph: KnowledgeGraph, repeats: list[Repeat]) -> int:
     """Return how many test positives have a twin in train: the same two entities, with an inverse or duplicate."""
     test, index = graph.test.positives, graph.index(graph.train.positives)
     leaks = np.zeros(len(test), dtype=bool)
-    for one in repeats:
-        rows = np.flatnonzero(test[:, 1] == one.predicate)
-        s, o = (test[rows, end] for end in ((2, 0) if one.inverse else (0, 2)))
-        leaks[rows] |= index.contains(np.stack([s, np.full_like(s, one.other), o], axis=1))
+    for repeat in repeats:
+        rows = np.flatnonzero(test[:, 1] == repeat.predicate)
+        s, o = (test[rows, end] for end in ((2, 0) if repeat.inverse else (0, 2)))
+        leaks[rows] |= index.contains(np.stack([s, np.full_like(s, repeat.other), o], axis=1))
     return int(leaks.sum())
 
 
@@ -162,29 +162,29 @@ class Confidences:
 
 def confidences_of(graph: KnowledgeGraph) -> Confidences | None:
     """Measure the confidences of a graph. None: its training triples have none."""
-    own = graph.train.confidences
-    if own is None:
+    confidences = graph.train.confidences
+    if confidences is None:
         return None
     predicates, size = graph.train.triples[:, 1], len(graph.predicates)
     counts = np.bincount(predicates, minlength=size)
-    means = _means(predicates, own, counts)
-    spread = np.sqrt(np.maximum(_means(predicates, (own - means[predicates]) ** 2, counts), 0))
-    zeros, ones = (_means(predicates, (own == end).astype(np.float64), counts) for end in (0, 1))
+    means = _means(predicates, confidences, counts)
+    spread = np.sqrt(np.maximum(_means(predicates, (confidences - means[predicates]) ** 2, counts), 0))
+    zeros, ones = (_means(predicates, (confidences == end).astype(np.float64), counts) for end in (0, 1))
     rows = (
         PredicateConfidences(graph.predicates[p], int(counts[p]), *(float(c[p]) for c in (means, spread, zeros, ones)))
         for p in np.argsort(-counts, kind="stable")
     )
-    low, middle, high = (float(value) for value in np.quantile(own, (0.1, 0.5, 0.9)))
+    low, middle, high = (float(value) for value in np.quantile(confidences, (0.1, 0.5, 0.9)))
     true = _true(graph.test)
     target = true.truth
     return Confidences(
-        shares=tuple(float(share) for share in np.histogram(own, BINS, (0, 1))[0] / len(own)),
+        shares=tuple(float(share) for share in np.histogram(confidences, BINS, (0, 1))[0] / len(confidences)),
         quantiles=(low, middle, high),
-        values=len(np.unique(own)),
-        zeros=float((own == 0).mean()),
-        ones=float((own == 1).mean()),
+        values=len(np.unique(confidences)),
+        zeros=float((confidences == 0).mean()),
+        ones=float((confidences == 1).mean()),
         predicates=tuple(rows),
-        constant=float(((target - own.mean()) ** 2).mean()),
+        constant=float(((target - confidences.mean()) ** 2).mean()),
         by_relation=float(((target - means[true.triples[:, 1]]) ** 2).mean()),
     )
 

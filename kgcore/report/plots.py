@@ -123,11 +123,11 @@ def candidates_figure(matched: Matched) -> "Figure":
     figure = new_figure(6.4, 4.4)
     axes = figure.subplots()
     places, below = np.arange(len(shape.candidates)), np.zeros(len(shape.candidates))
-    parts = {name: np.array(own) for name, own in shape.parts.items() if sum(own) >= SMALLEST_SHOWN}
-    for number, (name, own) in enumerate(parts.items()):
-        label = f"{_title(name)}: {100 * own.sum():.1f} %"
-        axes.bar(places, own, 1.0, bottom=below, color=COLOURS[number % len(COLOURS)], label=label, linewidth=0)
-        below += own
+    parts = {name: np.array(shares) for name, shares in shape.parts.items() if sum(shares) >= SMALLEST_SHOWN}
+    for number, (name, shares) in enumerate(parts.items()):
+        label = f"{_title(name)}: {100 * shares.sum():.1f} %"
+        axes.bar(places, shares, 1.0, bottom=below, color=COLOURS[number % len(COLOURS)], label=label, linewidth=0)
+        below += shares
     ends = np.arange(len(places) + 1) - 0.5
     axes.stairs(shape.candidates, ends, baseline=None, color="black", linewidth=1.2, label="candidates")
     ticks = np.unique(np.linspace(0, len(shape.edges) - 1, 7).round().astype(int))

@@ -85,12 +85,12 @@ class Results:
         Baselines are excluded: a constant probability equal to the base rate has calibration error 0, but it says
         nothing about a triple.
         """
-        highest, found = highest_best(), dict[str, float]()
+        highest, best = highest_best(), dict[str, float]()
         for metric in ranked():
             values = [row.metrics[metric] for row in self.fitted if metric in row.metrics]
             if values:
-                found[metric] = max(values) if metric in highest else min(values)
-        return found
+                best[metric] = max(values) if metric in highest else min(values)
+        return best
 
     def best_fitted(self) -> MetricsRow | None:
         """Return the row of the fitted calibrator with the lowest Brier score, or None if no calibrator is fitted."""
@@ -118,7 +118,10 @@ class Results:
         for name, group in data["metrics"].items():
             ends = data["intervals"][name]
             if any(isinstance(values, dict) for values in group.values()):
-                rows += [MetricsRow(name, own, values, _pairs(ends[own])) for own, values in group.items()]
+                rows += [
+                    MetricsRow(name, calibrator, values, _pairs(ends[calibrator]))
+                    for calibrator, values in group.items()
+                ]
             else:
                 rows.append(MetricsRow("", name, group, _pairs(ends)))
         return cls(_grouped(rows))

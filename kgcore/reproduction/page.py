@@ -93,7 +93,7 @@ def _grids(table: str, frame: pd.DataFrame) -> list[dict[str, object]]:
     """Return the tables of the page that show one table of the paper: one a data set and, for most, a metric."""
     split = ["dataset"] if table in _ALL_METRICS else ["dataset", "metric"]
     parts = frame.groupby(split, sort=False)
-    return [_grid(table, part) | {"title": ", ".join(name(key) for key in keys)} for keys, part in parts]
+    return [_grid(table, rows) | {"title": ", ".join(name(key) for key in keys)} for keys, rows in parts]
 
 
 def _grid(table: str, frame: pd.DataFrame) -> dict[str, object]:
@@ -106,13 +106,13 @@ def _grid(table: str, frame: pd.DataFrame) -> dict[str, object]:
     across = across or ["negatives", "calibrator"]
     columns = list(dict.fromkeys(frame[across].itertuples(index=False, name=None)))
     body = []
-    for keys, part in frame.groupby(by, sort=False):
-        cells = {tuple(row[c] for c in across): row for row in part.to_dict("records")}
+    for keys, rows in frame.groupby(by, sort=False):
+        cells = {tuple(row[c] for c in across): row for row in rows.to_dict("records")}
         heads = [str(key) for key in keys] if by == ["relation"] else [name(key) for key in keys]
         body.append((heads, [_compared(cells.get(column)) for column in columns]))
     return {
         "by": ["" if column == "varied" else name(column) for column in by],
-        "columns": [" ".join(name(part) for part in column if part != "none") for column in columns],
+        "columns": [" ".join(name(rows) for rows in column if rows != "none") for column in columns],
         "body": body,
         "note": ", ".join(sorted(set(frame["note"]) - {""})),
     }
@@ -124,16 +124,16 @@ def _compared(row: Mapping[Any, Any] | None) -> ComparedCell:
         return ComparedCell()
     ours, paper, metric = row["ours"], row["paper"], row["metric"]
     digits = 0 if metric == "mr" else 2 if metric == "threshold" else 4
-    own = "failed" if np.isnan(ours) else f"{ours:.{digits}f}"
+    shown = "failed" if np.isnan(ours) else f"{ours:.{digits}f}"
     if np.isnan(paper):
-        return ComparedCell(own)
+        return ComparedCell(shown)
     if np.isnan(ours):
-        return ComparedCell(own, f"{paper:.{digits}f}")
+        return ComparedCell(shown, f"{paper:.{digits}f}")
     difference = ours - paper
     gain = difference if metric in highest_best() | HIGHEST_BEST_RANKS else -difference
     kind = "better" if gain > 0 else "worse" if gain < -TOLERANCE and metric != "mr" else ""
     comparable = row["negatives"] != "none" or not row["calibrator"]
-    return ComparedCell(own, f"{paper:.{digits}f}", f"{difference:+.{digits}f}", kind if comparable else "")
+    return ComparedCell(shown, f"{paper:.{digits}f}", f"{difference:+.{digits}f}", kind if comparable else "")
 
 
 def _sentence(row: Mapping[Any, Any]) -> str:
@@ -149,9 +149,9 @@ def sweep_figures(frame: pd.DataFrame) -> "dict[str, Figure]":
     rates = frame[frame["table"] == "base-rate"].assign(axis="base_rate")
     sizes = frame[frame["table"] == "sensitivity"]
     sizes = sizes[(sizes["calibrator"] == "isotonic")].assign(axis=sizes["varied"])
-    for (dataset, metric, axis), part in pd.concat([rates, sizes]).groupby(["dataset", "metric", "axis"], sort=False):
+    for (dataset, metric, axis), rows in pd.concat([rates, sizes]).groupby(["dataset", "metric", "axis"], sort=False):
         title = f"{dataset}: {name(metric)} over {name(axis)}"
-        figures[title] = _lines(title, part, str(axis), str(metric))
+        figures[title] = _lines(title, rows, str(axis), str(metric))
     return figures
 
 
@@ -159,11 +159,11 @@ def _lines(title: str, frame: pd.DataFrame, axis: str, metric: str) -> "Figure":
     figure = new_figure(6.4, 4.6)
     axes = figure.subplots()
     groups = frame.groupby(["negatives", "calibrator"], sort=False)
-    for number, ((negatives, calibrator), part) in enumerate(groups):
+    for number, ((negatives, calibrator), rows) in enumerate(groups):
         colour = COLOURS[number % len(COLOURS)]
         label = " ".join(name(word) for word in (negatives, calibrator) if word != "none")
-        axes.plot(part[axis], part["ours"], "o-", markersize=3.5, color=colour, label=label)
-        axes.plot(part[axis], part["paper"], "--", linewidth=1, color=colour)
+        axes.plot(rows[axis], rows["ours"], "o-", markersize=3.5, color=colour, label=label)
+        axes.plot(rows[axis], rows["paper"], "--", linewidth=1, color=colour)
     if axis != "base_rate":
         axes.set_xscale("log")
         ticks = sorted(frame[axis].unique())

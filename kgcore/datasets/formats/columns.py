@@ -59,32 +59,32 @@ def find_columns(source: TriplesFile, row: Sequence[str], named: bool = False) -
     cells = [cell.strip() for cell in row]
     known = _known(cells)
     if source.columns:
-        found = Columns(*_given(source, cells, named, known is not None))
+        columns = Columns(*_given(source, cells, named, known is not None))
     elif known is not None:
         used = {cells[place].lower() for place in known.values()}
         check_twice(source.path, [cell.lower() for cell in cells if cell.lower() in used])
-        found = Columns(True, len(cells), known)
+        columns = Columns(True, len(cells), known)
     elif named or _looks_like_names(cells):
         _refuse_missing(source, cells)
     else:
-        found = Columns(False, *_by_position(source, cells))
+        columns = Columns(False, *_by_position(source, cells))
     for name, (option, wanted) in source.chosen.items():
-        found = _with_chosen(source, cells, found, name, option, wanted)
-    if source.labelled and LABEL not in found.names:
+        columns = _with_chosen(source, cells, columns, name, option, wanted)
+    if source.labelled and LABEL not in columns.names:
         raise InputError(f"{source.path} has no column {LABEL}: it must have {', '.join(COLUMNS)} and {LABEL}")
-    return _with_further(source, cells, found) if source.further else found
+    return _with_further(source, cells, columns) if source.further else columns
 
 
 def _known(cells: Sequence[str]) -> dict[str, int] | None:
     """Return the positions of the columns by the names in NAMES, or None if a part of a triple has no such column."""
     lower = [cell.lower() for cell in cells]
-    found: dict[str, int] = {}
-    for part, names in NAMES.items():
+    places: dict[str, int] = {}
+    for column, names in NAMES.items():
         place = next((lower.index(name) for name in names if name in lower), None)
         if place is None:
             return None
-        found[part] = place
-    return found | ({LABEL: lower.index(LABEL)} if LABEL in lower else {})
+        places[column] = place
+    return places | ({LABEL: lower.index(LABEL)} if LABEL in lower else {})
 
 
 def _looks_like_names(cells: Sequence[str]) -> bool:
@@ -115,12 +115,12 @@ def _given(source: TriplesFile, cells: Sequence[str], named: bool, known: bool) 
             f"{source.path} has no column {', '.join(missing)}: --columns must name three of {', '.join(cells)}, or "
             "positions from 1"
         )
-    return True, len(cells), {part: cells.index(entry) for part, entry in zip(parts, source.columns, strict=True)}
+    return True, len(cells), {column: cells.index(entry) for column, entry in zip(parts, source.columns, strict=True)}
 
 
 def _refuse_missing(source: TriplesFile, cells: Sequence[str]) -> None:
     lower = {cell.lower() for cell in cells}
-    missing = [part for part, names in NAMES.items() if not lower.intersection(names)]
+    missing = [column for column, names in NAMES.items() if not lower.intersection(names)]
     instead = "" if source.further else f", or --columns must name three of {', '.join(cells)}"
     raise InputError(f"{source.path} has no column {', '.join(missing)}: it must have {', '.join(COLUMNS)}{instead}")
 
@@ -130,7 +130,7 @@ def _by_position(source: TriplesFile, cells: Sequence[str]) -> tuple[int, dict[s
 
     The width is 4 if there must be or is a label. A table with another number of columns has faults, which name lines.
     """
-    places = {part: place for place, part in enumerate(COLUMNS)}
+    places = {column: place for place, column in enumerate(COLUMNS)}
     if {cell.lower() for cell in cells} >= NODES:
         raise InputError(f"{source.path} is a file of nodes, with the columns id and category: give the file of edges")
     if source.further:
@@ -194,9 +194,9 @@ def _with_chosen(
             f"{source.path} has no column {wanted}: {option.strip(': ')} must be {names}a position from 1 to "
             f"{len(cells)}"
         )
-    for part, other in found.names.items():
+    for column, other in found.names.items():
         if other == place:
-            raise InputError(f"{source.path}: {given} is the column of the {part}: it must be {MUST_BE[name]}")
+            raise InputError(f"{source.path}: {given} is the column of the {column}: it must be {MUST_BE[name]}")
     return Columns(found.header, found.width, found.names | {name: place})
 
 

@@ -17,8 +17,8 @@ COMMON = (".tsv", ".txt", ".csv", ".parquet")  # messages name these endings fir
 
 def endings() -> list[str]:
     """Return the endings of all formats. The common ones are first."""
-    found = sorted(ending for name in FORMATS.names() for ending in FORMATS.get(name).endings)
-    return sorted(found, key=lambda ending: COMMON.index(ending) if ending in COMMON else len(COMMON))
+    every = sorted(ending for name in FORMATS.names() for ending in FORMATS.get(name).endings)
+    return sorted(every, key=lambda ending: COMMON.index(ending) if ending in COMMON else len(COMMON))
 
 
 def stem_of(path: Path) -> str:
@@ -32,8 +32,8 @@ def format_name(path: Path) -> str | None:
     packed = path.suffix.lower() in PACKED
     ending = (path.with_suffix("") if packed else path).suffix.lower()
     for name in FORMATS.names():
-        found = FORMATS.get(name)
-        if ending in found.endings and (found.packed or not packed):
+        candidate = FORMATS.get(name)
+        if ending in candidate.endings and (candidate.packed or not packed):
             return name
     return None
 

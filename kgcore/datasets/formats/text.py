@@ -72,7 +72,7 @@ def read_lines(
             data, line = (rest, 2) if columns.header else (data, 1)
         if data:
             table, refused = _parse(path, data, columns, style, line)
-            faults = [f"{path}, line {n}: {found} {kind}: it must have {columns.width}" for n, found in refused]
+            faults = [f"{path}, line {n}: {width} {kind}: it must have {columns.width}" for n, width in refused]
             yield Block(table, done, line, tuple(n for n, _ in refused), tuple(faults))
         line += data.count(b"\n")
     if columns is None:

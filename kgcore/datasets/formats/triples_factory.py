@@ -45,7 +45,7 @@ def find(folder: Path) -> dict[str, str] | None:
 
 def read_vocabulary(path: Path) -> Vocabulary:
     """Read a table with the columns id and label. Raises InputError if an id or a label is missing or occurs twice."""
-    found: dict[str, str] = {}
+    label_of_id: dict[str, str] = {}
     seen: set[str] = set()
     faults: list[str] = []
     try:
@@ -54,16 +54,16 @@ def read_vocabulary(path: Path) -> Vocabulary:
             faults += block.faults
             ids, labels = (block.names[name].to_pylist() for name in COLUMNS[:2])
             for line, number, label in zip(block.numbers, ids, labels, strict=True):
-                for word, value, known in (("id", number, found), ("label", label, seen)):
+                for word, value, known in (("id", number, label_of_id), ("label", label, seen)):
                     if not value or value in known:
                         what = f"{value} occurs twice" if value else "is empty"
                         faults.append(f"{path}, line {line}: the {word} {what}")
-                found[number] = label
+                label_of_id[number] = label
                 seen.add(label)
     except OSError as error:
         raise InputError(f"{path} cannot be read as {PACKED['.gz']}: {error}") from error
     raise_faults(faults)
-    return Vocabulary(path, found)
+    return Vocabulary(path, label_of_id)
 
 
 def read_triples(source: TriplesFile, entities: Vocabulary, predicates: Vocabulary) -> Iterator[Block]:
