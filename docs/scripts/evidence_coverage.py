@@ -24,7 +24,7 @@ from scipy.special import expit
 from kgcore.arrays import Bools, Labels, Probabilities
 from kgcore.calibration.calibrated import Calibrated
 from kgcore.calibration.combine import fit_combiners, fit_to_unlabelled
-from kgcore.calibration.fit import GROUND_TRUTH, Candidates, calibration_bases
+from kgcore.calibration.fit import GROUND_TRUTH, MatchedCandidates, calibration_bases
 from kgcore.calibration.matched import match
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.combiners.base import EvidenceSample
@@ -110,9 +110,9 @@ def fit_without(own: World, labels: Labels, chosen: Bools, rng: np.random.Genera
     values = np.concatenate([part.values for part in parts])
     triples = np.concatenate([table.triples[positive], own.triples[corrupted], table.triples[chosen]])
     config = CalibrateConfig(calibrators=("boosted_trees",), base_rate=float(own.truth[chosen].mean()))
-    matched = match(mixture, "test", MixtureOptions(config.alpha, replicates=REPLICATES), rng)
+    matched = match(mixture, "test", MixtureOptions(config.rate.value, replicates=REPLICATES), rng)
     evidence = TableEvidence(np.arange(len(values)), Evidence(parts[0].names, values), own.evidence.groups)
-    known = Candidates(mixture, matched, REPLICATES, 0)
+    known = MatchedCandidates(mixture, matched, REPLICATES, 0)
     return fit_to_unlabelled(table, evidence, triples, known, config)[0][0]
 
 

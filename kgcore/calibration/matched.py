@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import expit, logit
 
+from kgcore.base_rate import ESTIMATED
 from kgcore.calibration.balance import shift
 from kgcore.calibration.band import Band
 from kgcore.calibration.base import Calibrator
@@ -14,7 +15,7 @@ from kgcore.calibration.mixed import fit_to_candidates, mixture_sample, relation
 from kgcore.calibration.sample import CalibrationSample, evenly_weighted
 from kgcore.calibration.smoothed_isotonic import SmoothedIsotonic
 from kgcore.calibration.support import MOST_POINTS_OF_A_RELATION, Support, rows_of
-from kgcore.config import ESTIMATED, CalibrateConfig
+from kgcore.config import CalibrateConfig
 from kgcore.errors import InputError, MismatchError
 from kgcore.mixture.fit import FOREIGN, MixtureFit, MixtureOptions, fit_mixture
 from kgcore.mixture.relations import RelationRate, fit_others, fit_relations

@@ -20,14 +20,13 @@ from itertools import product
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from kgcore.arrays import Floats, Ints, Probabilities
 from kgcore.combiners.base import Combiner, EvidenceSample
 from kgcore.combiners.stack import Stack
-from kgcore.errors import FitError
 from kgcore.folds import draw_folds
+from kgcore.newton import Matrix, minimise
 
 CORRUPTIONS = 5  # most corruptions of a strategy that a combiner is fitted to, for each positive
 RIDGE = 1e-3  # of the weights, towards equal shares of 1
@@ -138,22 +137,20 @@ def stack_weights(
     mean = positives.mean(axis=0)
     shares = np.full(len(candidates), 1 / len(candidates)) if counts is None else counts / counts.sum()
 
-    def risk(parameters: Floats) -> tuple[float, Floats]:
-        w, b = parameters[:-1] / scale, parameters[-1]
-        z = candidates @ w + b
-        q = expit(z)
-        value = shares @ np.logaddexp(0, z) - base_rate * (mean @ w + b)
-        slope = np.append((candidates.T @ (shares * q) - base_rate * mean) / scale, shares @ q - base_rate)
-        ridge = RIDGE * np.append(parameters[:-1], 0.0)
-        return float(value + 0.5 * ridge @ parameters), slope + ridge
+    design, m = np.column_stack([candidates / scale, np.ones(len(candidates))]), positives.shape[1]
+    known, ridge = base_rate * np.append(mean / scale, 1.0), np.append(np.full(m, RIDGE), 0.0)
 
-    m = positives.shape[1]
-    start = np.append(scale / m, logit(base_rate))
-    found = minimize(risk, start, jac=True, method="L-BFGS-B", bounds=[*[(0.0, None)] * m, (None, None)])
-    if not found.success:
-        raise FitError(f"the weights of the combiners did not converge: {found.message}")
-    weights: Floats = found.x[:-1] / scale
-    return weights, float(found.x[-1])
+    def risk(v: Floats) -> float:
+        return float(shares @ np.logaddexp(0, design @ v) - known @ v + 0.5 * ridge @ v**2)
+
+    def derivatives(v: Floats) -> tuple[Floats, Matrix]:
+        q = expit(design @ v)
+        curvature = (design.T * (shares * q * (1 - q))) @ design + np.diag(ridge)
+        return design.T @ (shares * q) - known + ridge * v, curvature
+
+    start, bounded = np.append(scale / m, logit(base_rate)), np.arange(m + 1) < m
+    fitted = minimise("the weights of the combiners", risk, derivatives, start, bounded)
+    return fitted[:-1] / scale, float(fitted[-1])
 
 
 def unlabelled_brier(positives: Probabilities, candidates: Probabilities, base_rate: float) -> float:

@@ -63,9 +63,7 @@ class Summary:
     relations              results for each relation
     knowledge              results by what training knows about the triples; none if it is not known
     notes                  sentences that a report must show with the results
-    base_rate              base rate of the synthetic calibrators; None in summaries of ensembles
-    base_rate_is           where it comes from: assumed, stated or estimated; '' if it is None
-    base_rate_limits       the ends of the interval of the base rate; None: it has none
+    rate                   base rate of the synthetic calibrators; None in summaries of ensembles
     answers                label of the calibrator that answers if the user names none; '' if it is not known
     miscalibrated          label -> a sentence, for calibrators with a calibration error above the tolerance
     """
@@ -76,9 +74,7 @@ class Summary:
     relations: tuple[RelationSummary, ...] = ()
     knowledge: tuple[KnowledgeGroup, ...] = ()
     notes: tuple[str, ...] = ()
-    base_rate: float | None = None
-    base_rate_is: str = ""
-    base_rate_limits: tuple[float, float] | None = None
+    rate: BaseRate | None = None
     answers: str = ""
     miscalibrated: Mapping[str, str] = field(default_factory=dict)
 
@@ -87,22 +83,14 @@ class Summary:
         """The sentence that stands above all results, if the calibrator that answers is not calibrated; else ''."""
         return self.miscalibrated.get(self.answers, "")
 
-    @property
-    def base_rate_text(self) -> str:
-        """The base rate and where it comes from, such as `0.0225 [0.01, 0.05], stated`; '' if it is not known."""
-        if self.base_rate is None:
-            return ""
-        low, high = self.base_rate_limits or (None, None)
-        return str(BaseRate(self.base_rate, low, high, self.base_rate_is))
-
     def to_json(self) -> dict[str, Any]:
         """Return the keys metrics, intervals, accuracy_per_relation, ranks, relations, notes.
 
         The keys knowledge, base_rate and base_rate_is follow if they are known, then base_rate_low and base_rate_high,
         answers, and miscalibrated.
         """
-        rate = {"base_rate": self.base_rate, "base_rate_is": self.base_rate_is} if self.base_rate is not None else {}
-        ends = dict(zip(("base_rate_low", "base_rate_high"), self.base_rate_limits or (), strict=False))
+        rate = {"base_rate": self.rate.value, "base_rate_is": self.rate.origin} if self.rate else {}
+        ends = dict(zip(("base_rate_low", "base_rate_high"), (self.rate and self.rate.limits) or (), strict=False))
         return self.results.to_json() | {
             "accuracy_per_relation": self.accuracy_per_relation,
             "ranks": self.ranks,
@@ -118,6 +106,10 @@ class Summary:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Summary":
         """Read the output of `to_json`. Other keys are ignored."""
+        rate = None
+        if "base_rate" in data:
+            ends = data.get("base_rate_low"), data.get("base_rate_high")
+            rate = BaseRate(data["base_rate"], *ends, data["base_rate_is"])
         return cls(
             results=Results.from_json(data),
             accuracy_per_relation=data["accuracy_per_relation"],
@@ -125,9 +117,7 @@ class Summary:
             relations=tuple(RelationSummary.from_json(relation) for relation in data["relations"]),
             knowledge=tuple(KnowledgeGroup(**group) for group in data.get("knowledge", [])),
             notes=tuple(data["notes"]),
-            base_rate=data.get("base_rate"),
-            base_rate_is=data.get("base_rate_is", ""),
-            base_rate_limits=(data["base_rate_low"], data["base_rate_high"]) if "base_rate_low" in data else None,
+            rate=rate,
             answers=data.get("answers", ""),
             miscalibrated=data.get("miscalibrated", {}),
         )

@@ -5,22 +5,25 @@ small table, each once, and computes the gradient with respect to that table. Ad
 model encodes the graph, the small table has all rows, and the gradient passes through the encoding.
 """
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from kgcore.arrays import Floats, Probabilities, Triples
-from kgcore.compiling import compile_if_possible
 from kgcore.corruptions.base import OBJECT, SUBJECT
+from kgcore.errors import KgcalWarning, first_line
 from kgcore.training.batches import Batch, fill_last_chunk
 from kgcore.training.corruptions import StepCorruptions
-from kgcore.training.objective import Gathered, Objective, StepLosses
-from kgcore.training.regulariser import dropout
-from kgcore.training.row_pass import RowPass
+from kgcore.training.objective import Gathered, Objective, StepLosses, dropout
 from kgcore.training.tables import Leaf, Tables
+from kgcore.wings.fast_cpu.training import Drawn, FastStep
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,8 @@ class Step:
     rng            random generator of the dropout. The corruptions of a step are drawn before
     compiled_for   (number of positives, chunk size) of the batches that use compiled code. All other batches use
                    uncompiled code. None: all batches use uncompiled code
-    row_pass       the pass over rows of the tables; None: steps copy the rows
+    grouped        whether a bilinear model computes the matrix of a predicate once for all its positives
+    fast           compiled loops that run whole steps in place of automatic differentiation; None: no loops
     """
 
     def __init__(
@@ -68,9 +72,10 @@ class Step:
         rng: np.random.Generator,
         device: torch.device,
         compiled_for: tuple[int, int] | None,
-        row_pass: RowPass | None = None,
+        grouped: bool = False,
+        fast: FastStep | None = None,
     ) -> None:
-        self._row_pass = row_pass
+        self._fast, self._grouped = fast, grouped
         self._tables, self._corruptions, self._objective = tables, corruptions, objective
         self._dropout_share, self._rng, self._device = dropout_share, rng, device
         self._compiled_for = compiled_for
@@ -91,35 +96,19 @@ class Step:
         also    called once, and not before the corruption strategy has learnt from the batch. Another thread may call
                 it while the tables are updated: it must not read them
         """
-        if self._row_pass is not None and self._row_pass.has_loop(batch):
-            return self._row_pass.run_loop(batch, number, learning_rate, also)
-        losses = (
-            self._run_on_copies(batch, number, learning_rate)
-            if self._row_pass is None
-            else self._run_on_rows(self._row_pass, batch, number, learning_rate)
-        )
-        if losses.rewards is not None:
-            self._teach(batch, losses.rewards.cpu().numpy(), number)
-        also()
-        return losses.loss.detach()
-
-    def _run_on_copies(self, batch: Batch, number: int, learning_rate: float) -> StepLosses:
-        """Update the tables by copies of the rows that the batch needs."""
+        if self._fast is not None:
+            drawn = batch.corruptions
+            given = Drawn(batch.positives, drawn.objects, drawn.subjects, drawn.left_out, batch.count)
+            return self._fast.run(given, number, learning_rate, also)
         leaves = self._take(batch)
         losses = self._evaluate(batch, leaves.shared_values(), self._gather(batch, leaves))
         gradients = torch.autograd.grad(losses.loss + losses.penalty, [leaf.values for leaf in leaves.every()])
         for leaf, gradient in zip(leaves.every(), gradients, strict=True):
             leaf.update(gradient, number, learning_rate)
-        return losses
-
-    def _run_on_rows(self, row_pass: RowPass, batch: Batch, number: int, learning_rate: float) -> StepLosses:
-        """Update the tables by loops over their rows."""
-        with row_pass.own_threads():
-            taken = row_pass.take(batch.positives, batch.corruptions)
-            losses = self._evaluate(batch, {name: leaf.values for name, leaf in taken.shared.items()}, taken.rows)
-            gradients = torch.autograd.grad(losses.loss + losses.penalty, taken.leaves())
-            row_pass.update(taken, gradients, number, learning_rate)
-            return losses
+        if losses.rewards is not None:
+            self._teach(batch, losses.rewards.cpu().numpy(), number)
+        also()
+        return losses.loss.detach()
 
     def _take(self, batch: Batch) -> Leaves:
         """Take the rows that the batch needs from the tables."""
@@ -140,8 +129,9 @@ class Step:
         ends = gathered if thinned is entities else entities.index_select(0, leaves.entity_places[: 2 * count])
         sizes = [count, count, batch.corruptions.subjects.size, batch.corruptions.objects.size]
         s, o, corrupted_s, corrupted_o = torch.split(gathered, sizes)
-        p = predicates.index_select(0, leaves.predicate_places)
-        return Gathered(s, o, p, corrupted_s, corrupted_o, (ends[:count], ends[count : 2 * count]))
+        places = leaves.predicate_places if self._grouped else None
+        p = predicates if self._grouped else predicates.index_select(0, leaves.predicate_places)
+        return Gathered(s, o, p, corrupted_s, corrupted_o, (ends[:count], ends[count : 2 * count]), places)
 
     def _evaluate(self, batch: Batch, shared: dict[str, Tensor], rows: Gathered) -> StepLosses:
         """Compute the losses of the batch, with compiled code if that was compiled for the shape of the batch."""
@@ -158,3 +148,29 @@ class Step:
         of_objects, of_subjects = np.split(rewards, [batch.corruptions.objects.shape[1]], axis=1)
         self._corruptions.strategy.learn(OBJECT, of_objects, number)
         self._corruptions.strategy.learn(SUBJECT, of_subjects, number)
+
+
+def compile_if_possible(function: Callable[..., T], doing: str) -> Callable[..., T]:
+    """Return the function in a form that torch.compile compiles at its first call.
+
+    doing  name of the work that the function does, for the warning, such as "training"
+
+    If the compilation fails, the function itself is called, and one KgcalWarning says that `doing` is slower.
+    """
+    # Without isolate_recompiles, all functions with the same source share a cache of 8: the ninth is not compiled.
+    fast = torch.compile(function, dynamic=False, isolate_recompiles=True)  # type: ignore[call-overload]
+    failed = False
+
+    def call(*args: Any) -> T:
+        nonlocal failed
+        if not failed:
+            try:
+                result: T = fast(*args)
+                return result
+            except Exception as error:  # PyTorch does not document its errors for a missing or broken compiler
+                failed = True
+                reason = f"{doing} runs without torch.compile, which is slower: {first_line(error)}"
+                warnings.warn(reason, KgcalWarning, stacklevel=2)
+        return function(*args)
+
+    return call

@@ -21,7 +21,6 @@ from kgcore.config.choices import OBJECTIVES
 from kgcore.errors import FitError, InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.training.loop import train
-from kgcore.training.setup import built
 from kgcore.training.state import worth_compiling
 from kgcore.tuning.objective import Objective
 from kgcore.tuning.race_notes import Notes
@@ -167,7 +166,7 @@ class _Runners:
             self._checkpoint(name),
             self._track.checkpoint_seconds,
             on_epoch=on_epoch,
-            compiled=worth_compiling(built(config)[0], steps, self._track.device),
+            compiled=worth_compiling(config, steps, self._track.device),
             until=goal,
         )
         return self._objective.measure(trained.model)

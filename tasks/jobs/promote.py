@@ -11,10 +11,11 @@ import numpy as np
 from filelock import FileLock
 
 from kgcore.arrays import Probabilities
+from kgcore.base_rate import STATED
 from kgcore.calibrated import CalibratedModel
 from kgcore.calibration.balance import check_base_rate
 from kgcore.calibration.fit import CANDIDATES
-from kgcore.config import STATED, CalibrateConfig, GateConfig
+from kgcore.config import CalibrateConfig, GateConfig
 from kgcore.errors import InputError
 from kgcore.evaluation.predictions import Predictions
 from kgcore.external.calibrator import ScoreCalibrator
@@ -132,13 +133,13 @@ def _base_rate(
         return given, f"weighted to the stated base rate {given:g}"
     if paper.era == TEST and theirs is not None and theirs.rate.origin == STATED:
         return theirs.base_rate, f"weighted to the champion's stated base rate {theirs.base_rate:g}"
-    if paper.era == TEST and newest.base_rate_is == STATED:
-        return newest.alpha, f"weighted to the base rate that the newest run states, {newest.alpha:g}"
+    if paper.era == TEST and newest.rate.origin == STATED:
+        return newest.rate.value, f"weighted to the base rate that the newest run states, {newest.rate.value:g}"
     if paper.era != TEST or not paper.synthetic:
         return None, "with its own base rate"
     if theirs is not None:
         return theirs.base_rate, f"weighted to the champion's base rate {theirs.base_rate:.4g}"
-    return newest.alpha, f"weighted to the {newest.base_rate_is} base rate {newest.alpha:.4g}"
+    return newest.rate.value, f"weighted to the {newest.rate.origin} base rate {newest.rate.value:.4g}"
 
 
 def _cannot_judge(dataset: str, champion: Version, sheet: Sheet, config: GateConfig) -> Decision:

@@ -89,7 +89,7 @@ def search_settings(data: StageRef, configs: PipelineConfigs, config: TuneConfig
     prepared = store.get(data.run_id)
     graph = store.load(data.run_id, GRAPH_WITHOUT_TEST)
     rng = np.random.default_rng(config.tune_seed)
-    objective = Objective(graph, config.metric, configs.corrupt, configs.calibrate.alpha, rng)
+    objective = Objective(graph, config.metric, configs.corrupt, configs.calibrate.rate.value, rng)
     space, key = Space(configs.train, config.search, config.most_epochs), _key(graph, configs, config)
     path = ensure_home() / "tuning" / f"{graph.name}-{configs.train.model}-{configs.train.loss}-{key[:12]}.db"
     path.parent.mkdir(exist_ok=True)

@@ -1,6 +1,6 @@
 """Checks a calibrator of scores on newly labelled rows, as `watch` checks the champion of a data set, and fits anew."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 from filelock import FileLock
@@ -48,7 +48,7 @@ def watch_scores(store: Store, request: ScoresRequest, config: ScoresConfig) -> 
         measured = check(found.calibrator.calibrate(asked.scores, asked.predicates)[0], asked, origin, limits, number)
         with store.open_run(f"watch scores of {config.named}", tags) as run_id:
             result = _result(found, path, config, measured, number, run_id)
-            store.log_params(run_id, {"file": path.name, "model": result.model, **asdict(limits)})
+            store.log_params(run_id, {"file": path.name, "model": result.model, **limits.as_dict()})
             metrics = {**result.metrics, "check": float(number)}
             store.log_metrics(run_id, metrics, model_id=found.located.model_id)
             store.log_tags(run_id, RunTags(note=markdown(result)))

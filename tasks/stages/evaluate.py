@@ -65,8 +65,7 @@ def _body(run: StageRun, config: EvaluateConfig) -> None:
     fitted = [bound for bound in run.load_models(CALIBRATOR) if bound.negatives != "none"]
     bounds = {bound.label: bound for bound in fitted}
     answers, wrong = answering(fitted), miscalibrated(bounds, predictions, measured, bool(calibrate.completeness))
-    said = (calibrate.alpha, calibrate.base_rate_is, counts["valid_negatives"], answers not in wrong)
-    notes = predictions.notes(*said)
+    notes = predictions.notes(calibrate.rate, counts["valid_negatives"], answers not in wrong)
     audits = run.load(CALIBRATION_AUDIT)
     notes += [*_candidates(run, predictions), *answering_notes(audits)]
     notes += [
@@ -85,15 +84,13 @@ def _body(run: StageRun, config: EvaluateConfig) -> None:
         relations=summarise_relations(names, predictions.relations, reliability_by_relation(predictions)),
         knowledge=tuple(reliability_by_knowledge(predictions, run.load(GRAPH_WITHOUT_TEST), config.bins, tau)),
         notes=tuple(notes),
-        base_rate=calibrate.alpha,
-        base_rate_is=calibrate.base_rate_is,
-        base_rate_limits=calibrate.limits,
+        rate=calibrate.rate,
         answers=answers,
         miscalibrated=wrong,
     )
     run.save(SUMMARY, summary)
     upstream = {name: run.inputs[name] for name in EVALUATE.lineage() if name in run.inputs}
-    run.tag(RunTags(base_rate=calibrate.base_rate_text, note=markdown(summary.results, upstream)))
+    run.tag(RunTags(base_rate=str(calibrate.rate), note=markdown(summary.results, upstream)))
     _log_by_calibrator(run, measured)
     for one in everything.values():
         run.log_metrics(one.figures())

@@ -7,7 +7,8 @@ import pytest
 
 from kgcore.calibration.balance import base_rate_weights, both_labels
 from kgcore.calibration.fit import synthetic_of
-from kgcore.calibration.hidden import HiddenFacts, chances_of, hidden_facts, hidden_hits, with_hidden_log_odds
+from kgcore.calibration.hidden import HiddenFacts, chances_of, hidden_facts, hidden_hits
+from kgcore.calibration.hidden_evidence import with_hidden_log_odds
 from kgcore.calibration.hidden_share import HiddenShare
 from kgcore.calibration.per_relation import PerRelation
 from kgcore.calibration.support import Support

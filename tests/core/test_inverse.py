@@ -19,8 +19,7 @@ from kgcore.registries import MODELS
 from kgcore.registry import build
 from kgcore.training import loop
 from kgcore.training.corruptions import StepCorruptions
-from kgcore.training.inverse import with_inverses
-from kgcore.training.setup import built
+from kgcore.training.setup import built, with_inverses
 from kgcore.training.state import TrainingState
 from tests.core.trainings import CPU, StoppedError, stop_at
 

@@ -9,7 +9,7 @@ import torch
 from kgcore.config import TrainConfig
 from kgcore.config.choices import PER
 from kgcore.graph import KnowledgeGraph
-from kgcore.models import pair_scores
+from kgcore.models import trained as trained_model
 from kgcore.models.cohort import draw_cohort
 from kgcore.models.trained import TrainedModel
 from kgcore.prediction.best import Best, best_of
@@ -33,8 +33,8 @@ def model_of(graph: KnowledgeGraph, name: str, with_cohort: bool = False) -> Tra
 def test_the_best_pairs_are_those_of_all_pairs(
     small_graph: KnowledgeGraph, per: str, top: int, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pair_scores, "SUBJECTS_AT_ONCE", size[0])
-    monkeypatch.setattr(pair_scores, "OBJECTS_AT_ONCE", size[1])
+    monkeypatch.setattr(trained_model, "SUBJECTS_AT_ONCE", size[0])
+    monkeypatch.setattr(trained_model, "OBJECTS_AT_ONCE", size[1])
     trained = model_of(small_graph, "transe", with_cohort=True)
     search = PairSearch(SUBJECTS, OBJECTS, 1, top, per, leave_out=small_graph.all_known, reflexive=top == 7)
     assert found(trained, search) == every_pair(trained, search)

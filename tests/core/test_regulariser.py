@@ -8,8 +8,7 @@ from kgcore.config import TrainConfig
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.training import loop
-from kgcore.training.objective import Objective
-from kgcore.training.regulariser import dropout, lp
+from kgcore.training.objective import Objective, dropout, lp
 from kgcore.training.setup import built
 from kgcore.training.state import TrainingState
 from tests.core.trainings import CPU

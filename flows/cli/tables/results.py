@@ -22,8 +22,8 @@ def show_results(console: Console, summary: PipelineSummary) -> None:
     console.print(f"[bold]{escape(summary.model)} on {escape(summary.dataset)}[/]")
     console.print(results_table(summary.results, console.width))
     show_best(console, summary.results)
-    if summary.base_rate_limits:
-        console.print(f"base rate: {summary.base_rate_text}", markup=False)
+    if summary.rate and summary.rate.limits:
+        console.print(f"base rate: {summary.rate}", markup=False)
     for note in summary.notes:
         console.print(note, markup=False)
     relation, ranks = summary.accuracy_per_relation, summary.ranks

@@ -1,8 +1,12 @@
-"""A training step as one loop: scores, losses and their gradients.
+"""A training step as one loop: queries, scores, losses and all gradients.
 
 All that some positives need stays in the processor's cache from their queries to the gradients of their rows. Each part
 [start, stop) of a step writes its own results, so parts may run in several threads. Automatic differentiation of
-`kgcore/training/objective.py` is the plain form.
+`kgcore/training/objective.py` is the plain form: the queries stay one expression in the model's file.
+
+`entities` and `predicates` are tables of rows. `prepared` and `asked` are a table of predicates and the row (b,) of
+each positive's predicate in it: the row of a rotation r = exp(i phase) holds its cosines, then its sines. Numbers for
+both queries are arrays (2, n, d): those of the object queries, then those of the subject queries.
 """
 
 from typing import Any
@@ -10,7 +14,14 @@ from typing import Any
 import numpy as np
 
 from kgcore.arrays import Bools
-from kgcore.loops.chunks import (
+from kgcore.loops.compiled import AHEAD, Array, exact_part, loop, part, prefetch
+from kgcore.wings.fast_cpu.comparisons import (
+    L1,
+    L2,
+    MODULUS,
+    ZERO,
+    Numbers,
+    add_gradient,
     l1_gradients,
     l1_scores,
     l2_gradients,
@@ -18,10 +29,15 @@ from kgcore.loops.chunks import (
     l2_weights,
     modulus_gradients,
     modulus_scores,
+    pair_score,
+    query_gradients,
+    row_scores,
 )
-from kgcore.loops.compiled import Array, exact_part, loop, part
-from kgcore.loops.positives import answer, ask, loss_of_sides
-from kgcore.loops.rows import L1, L2, MODULUS, Numbers, query_gradients, row_scores
+from kgcore.wings.fast_cpu.losses import loss_of_sides, penalise
+
+# Object and subject queries: s + p and o - p; c s p and c p o; the same for complex numbers, real parts first, with the
+# conjugate of p in the second; r s and conj(r) o for rotations r. c is the factor
+TRANSLATION, PRODUCT, COMPLEX, ROTATION = 0, 1, 2, 3
 
 ALONE = 2**18  # products of a matrix product that BLAS computes on the calling thread
 TOGETHER = 12  # rows of a matrix product for which BLAS has its fastest loop: more take up to 1.9 times as long
@@ -32,6 +48,124 @@ BLOCK = 32  # positives with corruptions of their own whose rows stay in the cac
 Kinds = tuple[int, int, int]
 # the factor of the queries, two constants of the loss, the weight and the power of the LP penalty
 Constants = tuple[float, float, float, float, float]
+
+
+@part
+def fill_queries(
+    form: int, factor: float, entities: Array, predicates: Array, s: int, p: int, o: int, queries: Array, i: int
+) -> None:
+    """Fill queries[0, i] and queries[1, i]: the object query and the subject query of rows s, p, o of the tables."""
+    width, c = entities.shape[1], np.float32(factor)
+    if form == TRANSLATION:
+        for j in range(width):
+            queries[0, i, j] = entities[s, j] + predicates[p, j]
+            queries[1, i, j] = entities[o, j] - predicates[p, j]
+    elif form == PRODUCT:
+        for j in range(width):
+            scaled = c * predicates[p, j]
+            queries[0, i, j] = entities[s, j] * scaled
+            queries[1, i, j] = entities[o, j] * scaled
+    else:
+        k = width // 2
+        for j in range(k):
+            re, im = c * predicates[p, j], c * predicates[p, k + j]
+            queries[0, i, j] = entities[s, j] * re - entities[s, k + j] * im
+            queries[0, i, k + j] = entities[s, j] * im + entities[s, k + j] * re
+            queries[1, i, j] = entities[o, j] * re + entities[o, k + j] * im
+            queries[1, i, k + j] = entities[o, k + j] * re - entities[o, j] * im
+
+
+@part
+def pass_through(
+    form: int, factor: float, entities: Array, predicates: Array, s: int, p: int, o: int, queries: Array, place: int,
+    gradients: Array, i: int, of_subject: Array, of_predicate: Array, of_object: Array,
+) -> None:  # fmt: skip
+    """Fill the gradients of a subject (d,) and a predicate (d',), and add to that of an object (d,).
+
+    queries    at [0, place] and [1, place]: the queries, as `fill_queries` has filled them
+    gradients  at [0, i] and [1, i]: the gradients with respect to them
+    """
+    width, c = entities.shape[1], np.float32(factor)
+    if form == TRANSLATION:
+        for j in range(width):
+            of_subject[j] = gradients[0, i, j]
+            of_predicate[j] = gradients[0, i, j] - gradients[1, i, j]
+            of_object[j] += gradients[1, i, j]
+    elif form == PRODUCT:
+        for j in range(width):
+            scaled = c * predicates[p, j]
+            of_subject[j] = gradients[0, i, j] * scaled
+            of_object[j] += gradients[1, i, j] * scaled
+            of_predicate[j] = c * (gradients[0, i, j] * entities[s, j] + gradients[1, i, j] * entities[o, j])
+    else:
+        k = width // 2
+        for j in range(k):
+            re, im = c * predicates[p, j], c * predicates[p, k + j]
+            g_re, g_im, h_re, h_im = (
+                gradients[0, i, j],
+                gradients[0, i, k + j],
+                gradients[1, i, j],
+                gradients[1, i, k + j],
+            )
+            of_subject[j] = g_re * re + g_im * im
+            of_subject[k + j] = g_im * re - g_re * im
+            of_object[j] += h_re * re - h_im * im
+            of_object[k + j] += h_re * im + h_im * re
+            if form == COMPLEX:
+                s_re, s_im, o_re, o_im = entities[s, j], entities[s, k + j], entities[o, j], entities[o, k + j]
+                of_predicate[j] = c * (g_re * s_re + g_im * s_im + h_re * o_re + h_im * o_im)
+                of_predicate[k + j] = c * (g_im * s_re - g_re * s_im + h_re * o_im - h_im * o_re)
+            else:  # a phase turns the object query, and turns the subject query back
+                ahead = g_im * queries[0, place, j] - g_re * queries[0, place, k + j]
+                back = h_im * queries[1, place, j] - h_re * queries[1, place, k + j]
+                of_predicate[j] = ahead - back
+
+
+@part
+def ask(
+    form: int, factor: float, kind: int, entities: Array, prepared: Array, positives: Numbers, asked: Numbers,
+    first: int, queries: Array, place: int, own: Array,
+) -> None:  # fmt: skip
+    """Fill queries[:, place : place + c] of the c positives from `first` on, and their scores `own` (c,)."""
+    for i in range(len(own)):
+        if first + i + AHEAD < len(positives):
+            prefetch(entities, positives[first + i + AHEAD, 0])
+            prefetch(entities, positives[first + i + AHEAD, 2])
+        s, o = positives[first + i, 0], positives[first + i, 2]
+        fill_queries(form, factor, entities, prepared, s, asked[first + i], o, queries, place + i)
+        own[i] = pair_score(kind, queries[0], place + i, entities, o)
+
+
+@part
+def answer(
+    form: int, factor: float, kind: int, penalty: tuple[float, float], entities: Array, predicates: Array,
+    prepared: Array, positives: Numbers, asked: Numbers, first: int, used: int, queries: Array, place: int, own: Array,
+    of_own: Array, of_queries: Array, of_entities: Array, of_predicates: Array,
+) -> None:  # fmt: skip
+    """Fill the gradients of the rows of positives from `first` on, from those of their scores and of their queries.
+
+    penalty        the weight and the power of the LP penalty of the first `used` positives
+    queries        those of the positives, from `place` on
+    own, of_own    (c,) the scores of the c positives, and the gradient of the loss with respect to them
+    of_queries     (2, c or more, d) the gradient of the comparisons with corruptions; changed
+    of_entities    (2 b or more, d) to fill: the gradients of the b subjects, then of the objects
+    of_predicates  (b, d') to fill
+    """
+    (weight, power), b = penalty, len(positives)
+    for i in range(len(own)):
+        s, p, o = positives[first + i]
+        of_s, of_p, of_o = of_entities[first + i], of_predicates[first + i], of_entities[b + first + i]
+        of_o[:] = ZERO
+        add_gradient(kind, of_own[i], own[i], queries[0], place + i, entities, o, of_queries[0], i)
+        add_gradient(kind, of_own[i], own[i], entities, o, queries[0], place + i, of_entities, b + first + i)
+        pass_through(
+            form, factor, entities, prepared, s, asked[first + i], o, queries, place + i, of_queries, i, of_s, of_p,
+            of_o,
+        )  # fmt: skip
+        if weight and i < used:
+            penalise(weight, power, entities[s], of_s)
+            penalise(weight, power, predicates[p], of_p)
+            penalise(weight, power, entities[o], of_o)
 
 
 @part
@@ -94,7 +228,7 @@ def run_chunks(
     """Compute the losses of chunks [start, stop), and the gradients of the rows that they use.
 
     apart          whether each side has a loss of its own
-    prepared       predicates as the queries need them: see kgcore/loops/queries.py
+    prepared       predicates as the queries need them
     asked          (b,) the row of each positive's predicate in `prepared`
     positives      (b, 3) in chunks of c; the first `count` of them count
     objects        (b / c, n) replacements of objects
@@ -157,7 +291,7 @@ def run_own(
     of_scores    the same for the gradient of the loss with respect to them
     losses       (b,) zeros: the loss of BLOCK positives is written at the first of them
     of_entities  (2 b, d) to fill: the gradients of subjects and objects. Those of corruptions follow from the scores
-                 and their gradient: see `row_gradients` in kgcore/loops/rows.py
+                 and their gradient: see `row_gradients`
     """
     form, kind, loss = kinds
     factor, terms, penalty = constants[0], (constants[1], constants[2]), (constants[3], constants[4])

@@ -1,15 +1,24 @@
-"""Distances between queries and the candidates of their chunk, and their gradients.
+"""Comparisons of queries with rows, and their gradients.
 
-Scores are negative distances of queries (b, c, d) and candidates (b, n, d): (b, c, n). `kgcore/models/chunks.py` calls
-the loops, and `Comparator.outer` is their plain form. Tests compare the two.
+The first loops compare queries with the candidates of their chunk: scores are negative distances of queries (b, c, d)
+and candidates (b, n, d): (b, c, n). The others compare a query with rows of a table where they are, for positives whose
+corruptions no other positive shares: copies of the rows cost more than all arithmetic. Each part [start, stop) of a
+loop writes its own results. `Comparator.outer` is the plain form. Tests compare the two.
 """
 
 import math
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from kgcore.loops.compiled import Array, loop, part
-from kgcore.loops.rows import MODULUS_PLUS, ONE, ZERO
+from kgcore.loops.compiled import AHEAD, Array, loop, part, prefetch
+
+L1, L2, MODULUS, DOT = 0, 1, 2, 3  # sum_i |x_i|, its Euclidean form, its form for complex numbers, and dot products
+MODULUS_PLUS = np.float32(1e-12)  # as in kgcore/models/rotate.py
+ZERO, ONE = np.float32(0), np.float32(1)
+
+Numbers = npt.NDArray[np.int64]
 
 NEAR = np.float32(1 / 8)  # of ||q||^2 + ||e||^2: below it, ||q - e||^2 from a product of matrices has too few bits
 
@@ -72,7 +81,7 @@ def l2_scores(queries: Array, candidates: Array, scores: Array) -> None:
                 both = own[i] + others[j]
                 square = both - scores[block, i, j] - scores[block, i, j]
                 near += square < NEAR * both
-                scores[block, i, j] = -np.sqrt(square if square > ZERO else ZERO)
+                scores[block, i, j] = -np.sqrt(ZERO if square < ZERO else square)
             for j in range(n if near else 0):
                 if scores[block, i, j] * scores[block, i, j] < NEAR * (own[i] + others[j]):
                     total = ZERO
@@ -164,3 +173,84 @@ def modulus_gradients(
                     of_candidates[block, j, half + column] -= scale * im
             for column in range(width):
                 of_queries[block, i, column] = sums[column]
+
+
+@part
+def pair_score(kind: int, queries: Array, i: int, table: Array, row: int) -> Any:
+    """Return the score of query i and a row."""
+    total, width, half = np.float32(0), table.shape[1], table.shape[1] // 2
+    if kind == DOT:
+        for j in range(width):
+            total += queries[i, j] * table[row, j]
+        return total
+    if kind == L1:
+        for j in range(width):
+            total += abs(queries[i, j] - table[row, j])
+        return -total
+    if kind == L2:
+        for j in range(width):
+            difference = queries[i, j] - table[row, j]
+            total += difference * difference
+        return -np.sqrt(total)
+    for j in range(half):
+        re, im = queries[i, j] - table[row, j], queries[i, half + j] - table[row, half + j]
+        total += np.sqrt(re * re + im * im + MODULUS_PLUS)
+    return -total
+
+
+@part
+def add_gradient(
+    kind: int, g: Any, score: Any, points: Array, i: int, others: Array, other: int, sums: Array, place: int
+) -> None:
+    """Add g times the gradient of the score of points[i] and others[other] with respect to points[i] to sums[place]."""
+    width, half = points.shape[1], points.shape[1] // 2
+    if kind == DOT:
+        for j in range(width):
+            sums[place, j] += g * others[other, j]
+    elif kind == L1:
+        for j in range(width):
+            difference = others[other, j] - points[i, j]
+            sums[place, j] += g * math.copysign(ONE, difference) if difference != ZERO else ZERO
+    elif kind == L2:
+        scale = -g / score if score != ZERO else ZERO
+        for j in range(width):
+            sums[place, j] += scale * (others[other, j] - points[i, j])
+    else:
+        for j in range(half):
+            re, im = others[other, j] - points[i, j], others[other, half + j] - points[i, half + j]
+            scale = g / np.sqrt(re * re + im * im + MODULUS_PLUS)
+            sums[place, j] += scale * re
+            sums[place, half + j] += scale * im
+
+
+@loop
+def row_scores(kind: int, queries: Array, table: Array, ids: Numbers, scores: Array, start: int, stop: int) -> None:
+    """Fill scores (b, n) of queries [start, stop) of (b, d) with those of their rows ids (b, n) of a table."""
+    size, every = ids.shape[1], ids.ravel()
+    last = stop * size - AHEAD
+    for i in range(start, stop):
+        for j in range(size):
+            if i * size + j < last:
+                prefetch(table, every[i * size + j + AHEAD])
+            scores[i, j] = pair_score(kind, queries, i, table, ids[i, j])
+
+
+@loop
+def query_gradients(
+    kind: int, queries: Array, table: Array, ids: Numbers, scores: Array, gradient: Array, sums: Array,
+    start: int, stop: int,
+) -> None:  # fmt: skip
+    """Fill sums (stop - start or more, d) with the gradients of queries [start, stop) of (b, d).
+
+    scores, gradient  (b, n) the scores, and the gradient of the loss with respect to them
+    """
+    size, every = ids.shape[1], ids.ravel()
+    last = stop * size - AHEAD
+    for i in range(start, stop):
+        for column in range(queries.shape[1]):
+            sums[i - start, column] = ZERO
+        for j in range(size):
+            if i * size + j < last:
+                prefetch(table, every[i * size + j + AHEAD])
+            if gradient[i, j] != ZERO:
+                add_gradient(kind, gradient[i, j], scores[i, j], queries, i, table, ids[i, j], sums, i - start)

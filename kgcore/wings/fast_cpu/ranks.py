@@ -5,13 +5,40 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from kgcore.arrays import Floats, Ints
-from kgcore.models import tiles
-from kgcore.models.base import Embeddings
-from kgcore.models.queries import Queries
+from kgcore.wings.fast_cpu import tiles
 
+MULTIPLE = 64  # rows of a product of matrices: see kgcore/models/blocks.py
 MOST_COUNTS = 3  # a third count is needed only if equal products of matrices differ in their bits
+
+
+class Queries:
+    """Queries of n triples. A model with inverse predicates has two for each triple; its score is the mean of theirs.
+
+    points  one or two tensors of queries (n, d). Zeros fill them up to a multiple of MULTIPLE rows, so that no score
+            depends on n
+    """
+
+    def __init__(self, points: list[Tensor], tiling: tiles.Tiling) -> None:
+        self.count, self.tiling = len(points[0]), tiling
+        self._points = [pad(rows, (0, 0, 0, -self.count % MULTIPLE)) for rows in points]
+
+    def scores(self, arranged: Tensor) -> Tensor:
+        """Score every query with every entity of an arranged tile: (n, TILE_ENTITIES)."""
+        return tiles.mean_of([self.tiling.scores(points, arranged) for points in self._points])[: self.count]
+
+    def settled(self, rows: Tensor, entities: Tensor) -> Tensor:
+        """Return the settled scores of the queries `rows` (m,) with one entity (m, d) each: (m,)."""
+        assert self.tiling.settled is not None
+        return tiles.mean_of([self.tiling.settled(points.index_select(0, rows), entities) for points in self._points])
+
+    def of_targets(self, entities: Tensor) -> Tensor:
+        """Return the score of each query with its own entity (n, d): (n,)."""
+        if self.tiling.settled is not None:
+            return self.settled(torch.arange(self.count), entities)
+        return self.scores(self.tiling.arranged(entities)).diagonal()
 
 
 @dataclass
@@ -20,12 +47,13 @@ class Side:
 
     targets  (n,) the subject, or the object, of each triple
     facts    (row, entity) of each known fact, which is no candidate
+    table    (E, d) the embeddings of all entities
     """
 
     queries: Queries
     targets: Ints
     facts: tuple[Ints, Ints]
-    tables: Embeddings
+    table: Tensor
     own: Tensor = field(init=False)
     higher: Tensor = field(init=False)
     equal: Tensor = field(init=False)
@@ -35,7 +63,7 @@ class Side:
         order = np.argsort(entities, kind="stable")
         self._left_out = entities[order]
         self._places = torch.from_numpy(rows[order] * tiles.TILE_ENTITIES + entities[order] % tiles.TILE_ENTITIES)
-        self._restart(self.queries.of_targets(self.tables.entities.index_select(0, torch.from_numpy(self.targets))))
+        self._restart(self.queries.of_targets(self.table.index_select(0, torch.from_numpy(self.targets))))
 
     @property
     def _own_pairs(self) -> tuple[Ints, Ints]:
@@ -70,10 +98,10 @@ class Side:
 
     def _settle(self, places: Ints, start: int) -> None:
         """Compare the pairs at these places of the tile, whose scores are too close, by their settled scores."""
-        most = max(1, 2**20 // self.tables.entities.shape[1])
+        most = max(1, 2**20 // self.table.shape[1])
         for part in np.split(places, range(most, len(places), most)):
             rows, columns = (torch.from_numpy(found) for found in np.divmod(part, tiles.TILE_ENTITIES))
-            scores = self.queries.settled(rows, self.tables.entities.index_select(0, columns + start))
+            scores = self.queries.settled(rows, self.table.index_select(0, columns + start))
             own = self.own.index_select(0, rows)
             self.higher += torch.bincount(rows[scores > own], minlength=len(self.own))
             self.equal += torch.bincount(rows[scores == own], minlength=len(self.own))
@@ -100,7 +128,7 @@ def count_tiles(sides: list[Side], entities: Tensor) -> None:
     for attempt in range(MOST_COUNTS):
         for start in range(0, len(entities), tiles.TILE_ENTITIES):
             tile = entities[start : start + tiles.TILE_ENTITIES]
-            columns = arranged(tiles.filled(tile))
+            columns = arranged(tile)
             for side in waiting:
                 side.count(columns, start, len(tile))
         if attempt + 1 == MOST_COUNTS or not (waiting := [side for side in waiting if not side.done()]):
