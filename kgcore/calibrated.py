@@ -15,8 +15,7 @@ from kgcore.calibration.fit import CANDIDATES, GROUND_TRUTH
 from kgcore.calibration.unseen_answers import UnseenProbabilities
 from kgcore.combiners.scorer import CombinedModel
 from kgcore.evidence.base import Source
-from kgcore.evidence.named import NamedEvidence
-from kgcore.evidence.table import Evidence
+from kgcore.evidence.table import Evidence, NamedEvidence
 from kgcore.graph import KnowledgeGraph
 from kgcore.models.scorer import Scorer
 

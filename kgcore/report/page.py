@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from kgcore.calibration.matched import Matched
 from kgcore.combiners.ablation import Ablation
 from kgcore.config.base import value_text
-from kgcore.evaluation.by_knowledge import METRICS_OF_GROUPS
+from kgcore.evaluation.groups import METRICS_OF_GROUPS
 from kgcore.metrics.catalogue import every_metric
 from kgcore.report.columns import first_table, further_tables, without_interval
 from kgcore.report.data import count_title, shown_settings
