@@ -31,8 +31,8 @@ from kgcore.combiners.base import EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.config import CalibrateConfig
 from kgcore.evidence.table import Evidence, TableEvidence
-from kgcore.metrics.smooth import smooth_ece_of
-from kgcore.metrics.tally import SortedRows
+from kgcore.metrics.base import Sample
+from kgcore.metrics.smooth import smooth_ece
 from kgcore.mixture.fit import MixtureOptions
 from kgcore.mixture.samples import MixtureData, ScoreSample
 from kgcore.score_table import LABELLED, ScoreTable
@@ -128,7 +128,7 @@ def measure(own: World, bound: Calibrated, labels: Labels, asked: Bools) -> list
     inner = order[NEAR // 2 : -(NEAR // 2)]
     covered = float(np.mean((low[inner] <= share) & (share <= high[inner])))
     briers = [float(np.mean(truth * (1 - p) ** 2 + (1 - truth) * p**2)) for p in (q, truth)]
-    return [*briers, smooth_ece_of(SortedRows(q, labels[asked]).tally()), covered, float(np.mean(high - low))]
+    return [*briers, smooth_ece(Sample(q, labels[asked]).tally()), covered, float(np.mean(high - low))]
 
 
 def main(datasets: list[str]) -> None:

@@ -72,8 +72,8 @@ def lists(seed: int) -> list[tuple[int, int]]:
     discovery, made = discovery_of(graph, seed), []
     for name, level in [(name, level) for name in QUESTIONS for level in LEVELS]:
         question = Question(predicate=PREDICATES.index(name) if name in PREDICATES else None)
-        found, _ = discovery.with_few_false(question, level, np.random.default_rng(seed))
-        made.append((len(found.triples), int((~truth.contains(found.triples)).sum())))
+        found, _, _ = discovery.with_few_false(question, level, np.random.default_rng(seed))
+        made.append((len(found), int((~truth.contains(found)).sum())))
     answers = Answers(discovery.model, 0.5, 0)
     for negatives in samples(discovery.model, seed).values():
         selection = Selection(Negatives.of(negatives), answers)

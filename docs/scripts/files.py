@@ -14,7 +14,7 @@ import pandas as pd
 
 from kgcore.arrays import Bools, Ints, Scores, Triples
 from kgcore.calibrated import CalibratedModel
-from kgcore.conformal.selection import benjamini_hochberg_limit, conformal_p_values
+from kgcore.conformal import benjamini_hochberg_limit, conformal_p_values
 from kgcore.corruptions.base import corrupt
 from kgcore.corruptions.mixture import Mixture
 from kgcore.corruptions.sides import subject_shares

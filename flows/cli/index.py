@@ -18,7 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from flows.cli.terminal import CommandGroup, new_app
-from tasks.workspace.components import components
+from tasks.workspace.catalogue import components
 
 INDEX = Path(__file__).with_name("index.json")
 HELP_OPTIONS = ("-h", "--help")

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import expit, logit
 
-from kgcore.base_rate import ESTIMATED
+from kgcore.base_rate import ESTIMATED, BaseRate
 from kgcore.calibration.balance import shift
 from kgcore.calibration.band import Band
 from kgcore.calibration.base import Calibrator
@@ -67,8 +67,7 @@ class Matched:
             )
         if reason := self.undetermined:
             raise InputError(reason)
-        low, high = min(low, value), max(high, value)
-        return config.replace(base_rate=value, base_rate_low=low, base_rate_high=high, base_rate_from=ESTIMATED)
+        return config.at(BaseRate(value, min(low, value), max(high, value), ESTIMATED))
 
     @property
     def undetermined(self) -> str:

@@ -196,10 +196,10 @@ class CalibrateConfig(Config):
 
     def at(self, rate: BaseRate | None) -> Self:
         """Return the same settings at another base rate; None: it is not stated."""
-        rate = rate or BaseRate(ASSUMED_BASE_RATE, origin=ASSUMED)
-        value = None if rate.origin == ASSUMED else rate.value
-        origin = ESTIMATED if rate.origin == ESTIMATED else STATED
-        return self.replace(base_rate=value, base_rate_low=rate.low, base_rate_high=rate.high, base_rate_from=origin)
+        if rate is None or rate.origin == ASSUMED:
+            return self.replace(base_rate=None, base_rate_low=None, base_rate_high=None, base_rate_from=None)
+        ends = {"base_rate_low": rate.low, "base_rate_high": rate.high}
+        return self.replace(base_rate=rate.value, base_rate_from=rate.origin, **ends)
 
     def parameters(self) -> dict[str, object]:
         """Return the settings as MLflow parameters, with the base rate that is used, and where it comes from."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kgcore.arrays import Bools, Ints, Labels, Probabilities, Scores, Triples, Weights
+from kgcore.arrays import Bools, Floats, Ints, Labels, Probabilities, Scores, Triples, Weights
 from kgcore.base_rate import ASSUMED, BaseRate
 from kgcore.calibration.balance import base_rate_weights, weights_at
 from kgcore.calibration.baselines.uncalibrated import Uncalibrated
@@ -14,7 +14,7 @@ from kgcore.calibration.combine import table_probabilities
 from kgcore.config import ClassifyConfig
 from kgcore.evaluation.decisions import RelationDecisions, ThresholdResult
 from kgcore.evidence.table import TableEvidence
-from kgcore.metrics.classification import RelationThresholds, accuracy, learned_thresholds, median_thresholds
+from kgcore.metrics.classification import accuracy, learned_thresholds, median_thresholds
 from kgcore.score_table import ScoreTable
 
 UNCALIBRATED_RAW = "uncalibrated_raw"
@@ -177,7 +177,7 @@ def classify(
         "learned": learned_thresholds(*fitted_on, table.truth[valid], num_predicates, weigh("valid", valid)),
         "median": median_thresholds(*fitted_on, num_predicates, weigh("valid", valid)),
     }
-    decisions = {name: rule.decide(predicates, scores) for name, rule in rules.items()}
+    decisions = {name: scores > rule[predicates] for name, rule in rules.items()}
     return Predictions(
         triples=table.triples[test],
         labels=table.labels[test],
@@ -197,7 +197,7 @@ def _by_relation(
     predicates: Ints,
     labels: Labels,
     weights: Weights,
-    rules: Mapping[str, RelationThresholds],
+    rules: Mapping[str, Floats],
     decisions: Mapping[str, Bools],
 ) -> list[RelationDecisions]:
     """Return the threshold and the accuracy of each rule, for each predicate of the test rows.
@@ -207,12 +207,10 @@ def _by_relation(
     """
     relations = []
     for predicate in np.unique(predicates).tolist():
-        own = predicates == predicate
+        rows = predicates == predicate
         results = {
-            name: ThresholdResult(
-                float(rules[name].thresholds[predicate]), accuracy(decided[own], labels[own], weights[own])
-            )
+            name: ThresholdResult(float(rules[name][predicate]), accuracy(decided[rows], labels[rows], weights[rows]))
             for name, decided in decisions.items()
         }
-        relations.append(RelationDecisions(predicate, int(own.sum()), results["learned"], results["median"]))
+        relations.append(RelationDecisions(predicate, int(rows.sum()), results["learned"], results["median"]))
     return relations

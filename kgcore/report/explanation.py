@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING
 import jinja2
 import numpy as np
 
-from kgcore.prediction.curve import CalibrationCurve
-from kgcore.prediction.evidence import Histogram, Share
-from kgcore.prediction.explanation import Explanation
-from kgcore.prediction.unseen_explanation import UnseenExplanation
+from kgcore.prediction.calibration_evidence import CalibrationCurve, ScoreHistogram, TrueShare
+from kgcore.prediction.explanation import Explanation, UnseenExplanation
 from kgcore.report.page import svg
 from kgcore.report.plots import COLOURS, new_figure
 
@@ -90,7 +88,7 @@ def _draw_curve(axes: "Axes", curve: CalibrationCurve) -> None:
         )
 
 
-def _draw_shares(axes: "Axes", bins: tuple[Share, ...]) -> None:
+def _draw_shares(axes: "Axes", bins: tuple[TrueShare, ...]) -> None:
     """Draw the share of true triples in each bin, with its interval, over the median score of the bin."""
     middles = [one.median for one in bins]
     shares = [one.share for one in bins]
@@ -99,7 +97,7 @@ def _draw_shares(axes: "Axes", bins: tuple[Share, ...]) -> None:
     axes.errorbar(middles, shares, (below, above), fmt="o", markersize=4, color="0.45", linewidth=1, label=label)
 
 
-def _draw_histogram(axes: "Axes", found: Histogram) -> None:
+def _draw_histogram(axes: "Axes", found: ScoreHistogram) -> None:
     for counts, colour, label in ((found.positives, TRUE, "true"), (found.negatives, FALSE, "false")):
         shares = np.array(counts) / max(sum(counts), 1)
         axes.stairs(shares, found.edges, color=colour, fill=True, alpha=0.35, label=f"{label} calibration triples")

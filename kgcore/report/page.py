@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 from kgcore.calibration.matched import Matched
 from kgcore.combiners.ablation import Ablation
 from kgcore.config.base import value_text
-from kgcore.evaluation.by_knowledge import METRICS_OF_GROUPS
+from kgcore.evaluation.groups import METRICS_OF_GROUPS
 from kgcore.metrics.catalogue import every_metric
 from kgcore.report.candidates import candidates_figure
 from kgcore.report.columns import first_table, further_tables, without_interval

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from kgcore.evaluation.by_relation import RelationReliability
+from kgcore.evaluation.groups import RelationReliability
 from kgcore.report.page import render, svg
 from kgcore.report.results import Results
 

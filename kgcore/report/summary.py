@@ -5,9 +5,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from kgcore.base_rate import BaseRate
-from kgcore.evaluation.by_knowledge import KnowledgeGroup
-from kgcore.evaluation.by_relation import RelationFit, RelationReliability
 from kgcore.evaluation.decisions import RelationDecisions
+from kgcore.evaluation.groups import KnowledgeGroup, RelationFit, RelationReliability
 from kgcore.report.ensemble_summary import EnsembleSummary
 from kgcore.report.results import Results
 from kgcore.tuning.race_result import Race

@@ -17,8 +17,7 @@ from kgcore.mixture.result import FOREIGN, MixtureFit
 from kgcore.mixture.samples import MixtureData
 from kgcore.models.scorer import Scorer
 from kgcore.prediction.candidates import check_readable
-from kgcore.prediction.judged import Judged, read_judged
-from kgcore.prediction.score_candidates import check_enough, mixture_data
+from kgcore.prediction.judged import JudgedCandidates, check_enough, mixture_triples, read_judged
 from tasks.jobs.base_rate_file import check_output, write_estimates
 from tasks.jobs.base_rate_result import BaseRateResult, RelationRow
 from tasks.jobs.request import Request, answering
@@ -62,7 +61,7 @@ def estimate_base_rate(candidates: str, request: Request, config: BaseRateConfig
 
 
 def _result(
-    judged: Judged, by_scores: bool, scorer: Scorer, graph: KnowledgeGraph, config: BaseRateConfig
+    judged: JudgedCandidates, by_scores: bool, scorer: Scorer, graph: KnowledgeGraph, config: BaseRateConfig
 ) -> BaseRateResult:
     """Estimate the base rate from the labels and, if `by_scores`, from the scores."""
     rng, known, notes = np.random.default_rng(config.base_rate_seed), judged.labelled, judged.left_out()
@@ -71,7 +70,8 @@ def _result(
     if config.by_relation:
         rates |= labelled_rates(judged.labels[known], predicates[known])
     if by_scores:
-        data = mixture_data(judged, scorer, graph, config.strategies, config.per_positive, rng)
+        drawn = mixture_triples(judged, scorer, graph, config.strategies, config.per_positive, rng)
+        data = drawn.data(scorer.score(drawn.every))
         mixture = fit_mixture(data, MixtureOptions(width=config.width), rng)
         if config.by_relation and mixture.fit.p_value > FOREIGN:  # otherwise scores do not show base rates
             rates |= _rates(data, mixture, rng)

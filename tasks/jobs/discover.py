@@ -10,7 +10,6 @@ from kgcore.config.jobs import SurveyConfig
 from kgcore.corruptions.base import OBJECT, SUBJECT
 from kgcore.graph import KnowledgeGraph
 from kgcore.prediction.domains import Domains
-from kgcore.prediction.flyers import frequent_flyers
 from kgcore.prediction.question import Question
 from kgcore.prediction.sink import sink
 from tasks.jobs.lists import Listed, list_of
@@ -144,6 +143,8 @@ def _calibrated(
 
 
 def _flyers(graph: KnowledgeGraph, question: Question, listed: Listed) -> list[dict[str, object]]:
+    from kgcore.prediction.discovery import frequent_flyers
+
     parts = (SUBJECT, question.subject), (OBJECT, question.object)
     return [
         {

@@ -60,10 +60,10 @@ def ensemble_models(runs: Sequence[StageRef], config: EnsembleConfig, context: C
     code = ["kgcore.ensembles.fit", "kgcore.evaluation.evaluate", "kgcore.report.plots"]
     code += [*map(POOLS.module, config.pools), *map(CALIBRATORS.module, calibrators)]
     code += [*map(METRICS.module, METRICS.names()), "kgcore.report.ensemble_summary"]
-    code += ["kgcore.evaluation.tolerance"]
+    code += ["kgcore.evaluation.evaluate"]
 
     def body(run: StageRun) -> None:
-        from kgcore.evaluation.tolerance import miscalibrated
+        from kgcore.evaluation.evaluate import miscalibrated
 
         tables = [member.scores() for member in members]
         source, drawn = run.load(CORRUPTIONS)["valid"].source, run.config(CorruptConfig)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from kgcore.config import ExplainConfig
 from kgcore.errors import InputError
-from kgcore.prediction.explanation import Explainer, Explanation
-from kgcore.prediction.near_names import positions_of
-from kgcore.prediction.unseen_explanation import UnseenExplanation
+from kgcore.prediction.explainer import Explainer
+from kgcore.prediction.explanation import Explanation, UnseenExplanation
+from kgcore.prediction.question import positions_of
 from kgcore.report.explanation import explanation_figure, page_of
 from kgcore.storage import write_json
 from tasks.jobs.calibration_sample import counted_sample

@@ -75,7 +75,7 @@ def list_of(
 
 def _sets(discovery: "Discovery", question: Question, coverage: float, on_part: OnPart, each: EachPart) -> Listed:
     """Measure the answer sets of every predicate that is asked about, instead of making one."""
-    from kgcore.prediction.coverage import sets_by_predicate
+    from kgcore.prediction.answer_sets import sets_by_predicate
 
     model, graph = discovery.model, discovery.model.graph
     predicates = range(len(graph.predicates)) if question.predicate is None else [question.predicate]
@@ -118,7 +118,7 @@ def _answer_set(
     config: DiscoverConfig,
     on_part: OnPart,
 ) -> Listed:
-    found, rule, measured = discovery.answer_set(question, config.coverage, on_part)
+    triples, rule, measured = discovery.answer_set(question, config.coverage, on_part)
     figures = {"coverage": config.coverage, "calibration_queries": rule.queries, "pooled": float(rule.pooled)}
     of = "several predicates, because this one has few" if rule.pooled else "the predicate"
     notes = [
@@ -129,7 +129,7 @@ def _answer_set(
         test = {"queries": measured.queries, "coverage": measured.covered, "size": measured.size}
         figures |= {f"test_{name}": float(value) for name, value in test.items()}
         notes.append(_tested(measured.queries, measured.covered, measured.size))
-    return _finished(discovery, calibration, found.triples, figures, notes, config)
+    return _finished(discovery, calibration, triples, figures, notes, config)
 
 
 def _with_few_false(
@@ -141,7 +141,7 @@ def _with_few_false(
     each: EachPart,
 ) -> Listed:
     rng = np.random.default_rng(config.discover_seed)
-    found, candidates = discovery.with_few_false(question, config.fdr, rng, on_part, each)
+    triples, p_values, candidates = discovery.with_few_false(question, config.fdr, rng, on_part, each)
     tested = len(candidates.triples)
     notes = [
         f"at most {config.fdr:.0%} of the list is false, in expectation: chosen from the best answers of {tested:,} "
@@ -153,7 +153,7 @@ def _with_few_false(
             "signal"
         )
     figures = {"fdr": config.fdr, "queries": float(tested), "skipped": float(candidates.skipped)}
-    return _finished(discovery, calibration, found.triples, figures, notes, config, found.p_values)
+    return _finished(discovery, calibration, triples, figures, notes, config, p_values)
 
 
 def _finished(

@@ -19,8 +19,8 @@ from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.population.population import TOO_FEW, PairBlock, Population
 from kgcore.prediction.answers import Answers, without_probabilities
+from kgcore.prediction.candidates import read_names
 from kgcore.prediction.domains import Domains
-from kgcore.prediction.names import read_names
 from kgcore.prediction.pairs import ALL, PairSearch, best_pairs, search_pairs
 from tasks.jobs.population import Stated, asked_of, calibrate_to, lost_figures, lost_notes
 from tasks.jobs.prediction import Prediction, Predictor, predictor, run_prediction

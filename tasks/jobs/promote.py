@@ -87,7 +87,7 @@ def promote_best(dataset: str, base_rate: float | None, config: GateConfig) -> D
 
     If the data set has no champion, candidates are compared with a constant probability, the base rate. A challenger
     passes if the gate passes it, and if its calibration error on its own test is not significantly above the tolerance:
-    see kgcore/evaluation/tolerance.py. Then it gets the alias `champion`, or waits for a person if `config.approve`.
+    see kgcore/evaluation/evaluate.py. Then it gets the alias `champion`, or waits for a person if `config.approve`.
     Its LoggedModel gets the embedding models and the graph, so that it can be served alone, and its version gets a
     model card as description.
 

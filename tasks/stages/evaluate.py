@@ -34,15 +34,13 @@ from tasks.tracking.record import RunTags
 from tasks.workspace.progress import progress_bar
 
 if TYPE_CHECKING:
-    from kgcore.evaluation.all_rows import AllRows
     from kgcore.evaluation.evaluate import Measured
+    from kgcore.evaluation.groups import AllRows
     from kgcore.evaluation.predictions import Predictions
 
 _CODE = (
     "kgcore.evaluation.evaluate",
-    "kgcore.evaluation.all_rows",
-    "kgcore.evaluation.by_knowledge",
-    "kgcore.evaluation.tolerance",
+    "kgcore.evaluation.groups",
     "kgcore.calibration.answering",
     "kgcore.report.summary",
     "kgcore.report.data",
@@ -53,9 +51,8 @@ _CODE = (
 def _body(run: StageRun, config: EvaluateConfig) -> None:
     from kgcore.calibration.answering import answering, answering_notes
     from kgcore.calibration.audit import thin_notes
-    from kgcore.evaluation.by_knowledge import reliability_by_knowledge
-    from kgcore.evaluation.by_relation import reliability_by_relation
-    from kgcore.evaluation.tolerance import miscalibrated
+    from kgcore.evaluation.evaluate import miscalibrated
+    from kgcore.evaluation.groups import reliability_by_knowledge, reliability_by_relation
     from kgcore.report.data import completeness_notes, data_notes, hidden_fact_notes, score_notes
 
     predictions, tau = run.load(PREDICTIONS), run.config(ClassifyConfig).tau
@@ -104,7 +101,7 @@ def _all_rows(run: StageRun, predictions: "Predictions") -> "dict[str, AllRows]"
     that of the validation labels.
     """
     from kgcore.calibration.fit import GROUND_TRUTH
-    from kgcore.evaluation.all_rows import AllRows
+    from kgcore.evaluation.groups import AllRows
 
     if not run.has(UNSEEN_TEST) or predictions.synthetic_negatives:
         return {}

@@ -87,13 +87,13 @@ def _write_exam(path: Path, exam: "Exam") -> None:
 
 
 def _read_survey(folder: Path) -> "Survey":
-    from kgcore.population.survey_file import read_survey
+    from kgcore.population.survey import read_survey
 
     return read_survey(folder)
 
 
 def _write_survey(folder: Path, survey: "Survey") -> None:
-    from kgcore.population.survey_file import write_survey
+    from kgcore.population.survey import write_survey
 
     write_survey(folder, survey)
 

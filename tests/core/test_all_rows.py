@@ -7,7 +7,7 @@ import pytest
 
 from kgcore.calibration.unseen_answers import UnseenProbabilities
 from kgcore.datasets.unseen import Unseen
-from kgcore.evaluation.all_rows import AllRows
+from kgcore.evaluation.groups import AllRows
 from kgcore.graph import Split
 from kgcore.storage import read_answers, read_unseen, write_answers, write_unseen
 

@@ -16,8 +16,7 @@ from kgcore.registries import CALIBRATORS
 from kgcore.report.card import LONGEST, ModelCard
 from kgcore.report.results import Results, Row
 from kgcore.report.summary import Summary
-from kgcore.tuning.race_result import Race
-from kgcore.tuning.race_result import Row as RaceRow
+from kgcore.tuning.race_result import Race, RaceRow
 from tests.core.calibrator_samples import bound_to
 from tests.core.mixtures import normal_mixture
 

@@ -8,8 +8,8 @@ import pytest
 from scipy.stats import spearmanr
 
 from kgcore.config.presets import MODELS, PRESETS
-from kgcore.evaluation.by_relation import RelationReliability
 from kgcore.evaluation.decisions import RelationDecisions, ThresholdResult
+from kgcore.evaluation.groups import RelationReliability
 from kgcore.evaluation.predictions import UNCALIBRATED_RAW
 from kgcore.report.cells import cell_result
 from kgcore.report.comparison import comparison_page

@@ -162,6 +162,14 @@ def only_one_file_asks_for_the_flow_run() -> Iterator[str]:
 
 
 @rule
+def only_backends_have_compiled_formulas() -> Iterator[str]:
+    """The formulas of models, losses and optimisers are compiled loops in kgcore/wings/fast_cpu alone."""
+    for path in sources("kgcore/models", "kgcore/losses", "kgcore/optimisers", "kgcore/training"):
+        if any(name.startswith(("kgcore.loops", "numba")) for name in imported(path)):
+            yield path
+
+
+@rule
 def files_are_short() -> Iterator[str]:
     for path, text in sources(*CODE, "tests").items():
         longest = LONGEST_TEST_FILE if path.startswith("tests/") else LONGEST_FILE

@@ -11,8 +11,9 @@ from rich.console import Console
 from flows.cli.tables.results import results_table, show_results
 from kgcore.config import EvaluateConfig
 from kgcore.config.base import value_text
-from kgcore.evaluation.evaluate import evaluate, with_ends
+from kgcore.evaluation.evaluate import Measured, evaluate
 from kgcore.metrics.catalogue import every_metric, highest_best, ranked
+from kgcore.metrics.reliability import reliability
 from kgcore.report.columns import title
 from kgcore.report.data import count_title, shown_settings
 from kgcore.report.page import coded, page
@@ -159,4 +160,5 @@ def test_counts_are_named_in_words() -> None:
 
 def test_mlflow_gets_the_ends_of_two_intervals() -> None:
     metrics, ends = {"brier": 0.1, "ece": 0.2, "auroc": 0.9}, {"brier": (0.05, 0.15), "ece": (0.1, 0.3)}
-    assert with_ends(metrics, ends) == metrics | {"brier_low": 0.05, "brier_high": 0.15}
+    measured = Measured(metrics, reliability(np.array([0.5]), np.ones(1)), ends)
+    assert measured.with_ends() == metrics | {"brier_low": 0.05, "brier_high": 0.15}

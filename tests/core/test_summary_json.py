@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from kgcore.ensembles.disagreement import Disputed
-from kgcore.evaluation.by_relation import reliability_by_relation
 from kgcore.evaluation.decisions import RelationDecisions, ThresholdResult
 from kgcore.evaluation.evaluate import evaluate
+from kgcore.evaluation.groups import reliability_by_relation
 from kgcore.report.ensemble_summary import EnsembleSummary, MemberSummary, PooledSummary
 from kgcore.report.ensembles import ensemble_markdown
 from kgcore.report.markdown import markdown

@@ -10,9 +10,8 @@ from flows.cli.tables.layout import Column, fitted_table
 from tasks.jobs.explain import Explained
 
 if TYPE_CHECKING:
-    from kgcore.prediction.alternatives import Alternatives
-    from kgcore.prediction.explanation import Explanation
-    from kgcore.prediction.unseen_explanation import UnseenExplanation
+    from kgcore.prediction.explanation import Explanation, UnseenExplanation
+    from kgcore.prediction.similar import Alternatives
 
 BASE_RATE = Column("base rate", numbers=True)
 SCORE, PROBABILITY = Column("score", numbers=True), Column("probability", numbers=True)

@@ -1,4 +1,8 @@
-"""The calibration triples behind a probability: those of its predicate, and among them those with a similar score."""
+"""The calibration triples behind a probability, and the calibration curve of a predicate.
+
+The triples are those of the predicate and, among them, those with a similar score. The curve is the probability with
+its interval over the score.
+"""
 
 from dataclasses import dataclass
 
@@ -6,17 +10,19 @@ import numpy as np
 
 from kgcore.arrays import Bools, Floats, Ints, Scores
 from kgcore.calibration.balance import shift
+from kgcore.calibration.calibrated import Calibrated
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.intervals import CONFIDENCE, lower_limits
 
 FEWEST_SIMILAR = 20  # calibration triples with a similar score, if the predicate has as many
 FEWEST_IN_A_BIN = 10  # calibration triples
 HISTOGRAM_BARS = 40
+POINTS = 201  # scores of a curve, at equal distances
 QUANTILES = 5  # bins end at these quantiles of the true and of the false triples
 
 
 @dataclass(frozen=True)
-class Share:
+class TrueShare:
     """The share of true triples among some calibration triples.
 
     positives, negatives  numbers of true and of false triples
@@ -38,10 +44,10 @@ class Share:
 
 
 @dataclass(frozen=True)
-class Histogram:
+class ScoreHistogram:
     """How many true and false calibration triples of a predicate have which scores.
 
-    edges                 (HISTOGRAM_BARS + 1,) ascending scores at equal distances: see `central_range`
+    edges                 (HISTOGRAM_BARS + 1,) ascending scores at equal distances: see `_central_range`
     positives, negatives  (HISTOGRAM_BARS,) numbers of true and of false triples between two edges
     """
 
@@ -51,7 +57,7 @@ class Histogram:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class CalibrationEvidence:
     """The calibration triples of a predicate, seen from the score of one triple.
 
     positives, negatives              numbers of true and of false calibration triples of the predicate
@@ -66,12 +72,14 @@ class Evidence:
     negatives: int
     positives_below: float
     negatives_below: float
-    similar: Share
-    bins: tuple[Share, ...]
-    histogram: Histogram
+    similar: TrueShare
+    bins: tuple[TrueShare, ...]
+    histogram: ScoreHistogram
 
 
-def evidence_of(sample: CalibrationSample, predicate: int, score: float, base_rate: float) -> Evidence | None:
+def evidence_of(
+    sample: CalibrationSample, predicate: int, score: float, base_rate: float
+) -> CalibrationEvidence | None:
     """Return the evidence for the score of a triple of a predicate; None if the sample has no triples of the predicate.
 
     sample     the sample that the calibrator was fitted on, with predicates
@@ -81,41 +89,43 @@ def evidence_of(sample: CalibrationSample, predicate: int, score: float, base_ra
     its odds are multiplied by the mean weight of the predicate's positives and divided by that of its negatives, and
     then moved from the base rate of the sample to that of the calibrator.
     """
-    if sample.predicates is None or not (own := sample.predicates == predicate).any():
+    if sample.predicates is None or not (rows := sample.predicates == predicate).any():
         return None
-    order = np.argsort(sample.scores[own], kind="stable")
-    scores, labels = sample.scores[own][order], sample.labels[own][order]
-    rates = _unweighted(sample, own), base_rate
+    order = np.argsort(sample.scores[rows], kind="stable")
+    scores, labels = sample.scores[rows][order], sample.labels[rows][order]
+    rates = _unweighted(sample, rows), base_rate
     true, false = scores[labels == 1], scores[labels == 0]
     near = _nearest(scores, score)
     bins = tuple(_share(scores[start:stop], labels[start:stop], *rates) for start, stop in _bins(scores, labels))
-    below, below_false = (float((part < score).sum() + (part == score).sum() / 2) for part in (true, false))
+    below, below_false = (
+        float((scores_of_label < score).sum() + (scores_of_label == score).sum() / 2)
+        for scores_of_label in (true, false)
+    )
     similar = _share(scores[near], labels[near], *rates)
-    return Evidence(len(true), len(false), below, below_false, similar, bins, _histogram(true, false))
+    edges = np.histogram_bin_edges([], HISTOGRAM_BARS, _central_range(true, false))
+    counts = (tuple(np.histogram(scores_of_label, edges)[0].tolist()) for scores_of_label in (true, false))
+    histogram = ScoreHistogram(tuple(edges.tolist()), *counts)
+    return CalibrationEvidence(len(true), len(false), below, below_false, similar, bins, histogram)
 
 
-def central_range(true: Scores, false: Scores) -> tuple[float, float]:
+def _central_range(true: Scores, false: Scores) -> tuple[float, float]:
     """Return the scores between which 98 % of the true and 98 % of the false triples lie. One array may be empty."""
-    ends = np.concatenate([np.quantile(part, (0.01, 0.99)) for part in (true, false) if len(part)])
+    ends = np.concatenate([np.quantile(scores, (0.01, 0.99)) for scores in (true, false) if len(scores)])
     return float(ends.min()), float(ends.max())
 
 
-def _unweighted(sample: CalibrationSample, own: Bools) -> float:
-    """Return the base rate that the rows `own` of a sample would show without their weights, if it is the base rate.
+def _unweighted(sample: CalibrationSample, rows: Bools) -> float:
+    """Return the base rate that some rows of a sample would show without their weights, if it is the base rate.
 
     It is the r with odds(r) = odds(base rate) (mean weight of negatives) / (mean weight of positives). A label without
-    rows among `own` has the mean weight of all its rows.
+    of these rows has the mean weight of all its rows.
     """
     true = sample.labels == 1
-    heavy = [sample.weights[rows & own if (rows & own).any() else rows].mean() for rows in (true, ~true)]
-    odds = sample.base_rate / (1 - sample.base_rate) * heavy[1] / heavy[0]
+    positive, negative = (
+        sample.weights[rows & label if (rows & label).any() else label].mean() for label in (true, ~true)
+    )
+    odds = sample.base_rate / (1 - sample.base_rate) * negative / positive
     return float(odds / (1 + odds))
-
-
-def _histogram(true: Scores, false: Scores) -> Histogram:
-    edges = np.histogram_bin_edges([], HISTOGRAM_BARS, central_range(true, false))
-    counts = (tuple(np.histogram(part, edges)[0].tolist()) for part in (true, false))
-    return Histogram(tuple(edges.tolist()), *counts)
 
 
 def _nearest(scores: Floats, score: float) -> Ints:
@@ -140,7 +150,7 @@ def _bins(scores: Floats, labels: Floats) -> list[tuple[int, int]]:
     return list(zip(starts, [*starts[1:], len(scores)], strict=True))
 
 
-def _share(scores: Floats, labels: Floats, sample_rate: float, base_rate: float) -> Share:
+def _share(scores: Floats, labels: Floats, sample_rate: float, base_rate: float) -> TrueShare:
     """Return the share of true triples among rows with these ascending scores (n,) and labels (n,).
 
     sample_rate  the base rate without weights: see `_unweighted`
@@ -150,4 +160,52 @@ def _share(scores: Floats, labels: Floats, sample_rate: float, base_rate: float)
     low, not_high = lower_limits(counts, np.array([n, n]), level)
     share, low, high = shift(np.array([positives / n, low, 1 - not_high]), sample_rate, base_rate).tolist()
     middle = float(np.median(scores))
-    return Share(positives, n - positives, float(scores[0]), float(scores[-1]), middle, share, low, high)
+    return TrueShare(positives, n - positives, float(scores[0]), float(scores[-1]), middle, share, low, high)
+
+
+@dataclass(frozen=True)
+class CalibrationCurve:
+    """What a calibrator makes of a range of scores, for one predicate.
+
+    scores         ascending; the score of the explained triple is one of them
+    probabilities  their probabilities, in [0, 1]
+    low, high      the 95 % confidence intervals of the probabilities; empty if the calibrator has none
+    """
+
+    scores: tuple[float, ...]
+    probabilities: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+
+def curve_of(
+    calibrator: Calibrated, sample: CalibrationSample | None, predicate: int, score: float
+) -> CalibrationCurve | None:
+    """Return the curve of a predicate around the score of a triple.
+
+    The range holds 98 % of the true and 98 % of the false calibration triples of the predicate, or of all predicates
+    if it has none, and the score. None if neither the sample nor the calibrator tells a range of scores.
+    """
+    ends = _range(calibrator, sample, predicate)
+    if ends is None:
+        return None
+    grid = np.unique(np.r_[np.linspace(min(ends[0], score), max(ends[1], score), POINTS), score])
+    predicates = np.full(len(grid), predicate)
+    q = calibrator.predict(grid, calibrator.model, predicates)
+    if calibrator.support is None:
+        return CalibrationCurve(tuple(grid.tolist()), tuple(q.tolist()), (), ())
+    low, high = calibrator.interval(grid, q, predicates)
+    return CalibrationCurve(*(tuple(column.tolist()) for column in (grid, q, low, high)))
+
+
+def _range(calibrator: Calibrated, sample: CalibrationSample | None, predicate: int) -> tuple[float, float] | None:
+    """Return the lowest and the highest score that the curve must show; None if they are not known."""
+    if sample is None:
+        if calibrator.support is None:
+            return None
+        points = calibrator.support.band.scores
+        return float(points[0]), float(points[-1])
+    scores, labels = sample.scores, sample.labels
+    if sample.predicates is not None and (rows := sample.predicates == predicate).any():
+        scores, labels = scores[rows], labels[rows]
+    return _central_range(scores[labels == 1], scores[labels == 0])
