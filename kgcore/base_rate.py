@@ -56,12 +56,10 @@ class BaseRate:
 
         An estimate without an interval is rounded to three digits, of the value or, above 0.5, of 1 - value.
         """
-        figures = self.figures
-        if self.origin == ESTIMATED and self.low is None and 0 < self.value < 1:
-            figures = f"{round(self.value, 3 - math.ceil(math.log10(min(self.value, 1 - self.value)))):g}"
-        elif self.origin == ESTIMATED and self.low is None:
-            figures = f"{round(self.value, 3):g}"
-        return f"{figures}, {self.origin}"
+        if self.origin != ESTIMATED or self.low is not None:
+            return f"{self.figures}, {self.origin}"
+        digits = 3 - math.ceil(math.log10(min(self.value, 1 - self.value))) if 0 < self.value < 1 else 3
+        return f"{round(self.value, digits):g}, {self.origin}"
 
 
 def middle(low: float, high: float) -> float:

@@ -9,14 +9,13 @@ import numpy as np
 import pandas as pd
 
 from kgcore.arrays import Bools, Probabilities, Scores, Triples
+from kgcore.base_rate import STATED
 from kgcore.calibration.calibrated import Calibrated
 from kgcore.calibration.fit import CANDIDATES, GROUND_TRUTH
 from kgcore.calibration.unseen_answers import UnseenProbabilities
 from kgcore.combiners.scorer import CombinedModel
-from kgcore.config import STATED
 from kgcore.evidence.base import Source
-from kgcore.evidence.named import NamedEvidence
-from kgcore.evidence.table import Evidence
+from kgcore.evidence.table import Evidence, NamedEvidence
 from kgcore.graph import KnowledgeGraph
 from kgcore.models.scorer import Scorer
 

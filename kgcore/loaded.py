@@ -16,8 +16,8 @@ from kgcore.config.jobs import SurveyConfig
 from kgcore.datasets.formats.base import COLUMNS
 from kgcore.errors import InputError
 from kgcore.prediction.answers import ANSWERS, Answers, check_free
-from kgcore.prediction.explanation import Explainer, Explanation
-from kgcore.prediction.unseen_explanation import UnseenExplanation
+from kgcore.prediction.explainer import Explainer
+from kgcore.prediction.explanation import Explanation, UnseenExplanation
 from kgcore.storage import missing_parts, read_calibrated
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ class LoadedModel:
         frame: pd.DataFrame,
         *,
         base_rate: float | None = None,
+        completeness: str | float | None = None,
         threshold: float = PredictConfig().threshold,
         at_least: int = PredictConfig().at_least,
     ) -> pd.DataFrame:
@@ -67,11 +68,13 @@ class LoadedModel:
 
         frame      n rows, the columns subject, predicate and object as text; it may have further columns
         base_rate  share of true ones among the triples, in (0, 1); None: that of the calibrator
+        completeness
+                   share of the true facts that the graph knows, instead of a base rate: as in `discover`
         threshold  a triple with a probability above it counts as true, in [0, 1]
         at_least   fewest calibration triples of a predicate, true and false each, for which its triples are answered
 
         50 unknown triples or more are compared with the calibration triples, which takes seconds. If they differ, the
-        probabilities are calibrated to them, or missing if no base rate is stated: see `answer_of_file`.
+        probabilities are calibrated to them, or missing if nothing is stated about them: see `answer_of_file`.
         `attrs["about"]` says what the probabilities are about.
 
         score, probability, low, high  float64, NaN if there is no value
@@ -88,7 +91,7 @@ class LoadedModel:
         settings = PredictConfig(threshold=threshold, at_least=at_least)
         answers = self._answers.under(base_rate, settings.threshold, settings.at_least)
         names = names_of(frame)
-        found = self.answer_of(answers, names, base_rate)
+        found = self.answer_of(answers, names, base_rate, "" if completeness is None else str(completeness))
         table = found.table(answers, names)
         columns = {name: table[name].to_pandas() for name in ANSWERS}
         columns |= {name: columns[name].astype("boolean") for name in _BOOLEANS}
@@ -97,18 +100,22 @@ class LoadedModel:
         answered.attrs["about"] = as_sentence(found.about)
         return answered
 
-    def answer_of(self, answers: Answers, names: pa.Table, base_rate: float | None) -> "FileAnswer":
+    def answer_of(
+        self, answers: Answers, names: pa.Table, base_rate: float | None, completeness: str = ""
+    ) -> "FileAnswer":
         """Return who answers triples of names, and what the probabilities are about.
 
-        answers    the model at the base rate, and the decisions
-        base_rate  share of true ones among the triples, in (0, 1); None: not stated
+        answers       the model at the base rate, and the decisions
+        base_rate     share of true ones among the triples, in (0, 1); None: not stated
+        completeness  share of the true facts that the graph knows, as in `read_completeness`; '': not stated
         """
         from kgcore.population.files import answer_of_file  # loads torch
 
         triples, known = answers.numbers(names)
         model, distinct = answers.model, answers.model.graph.index(triples[known]).triples
         difference = partial(self._reference.difference, base_rate=model.calibrator.base_rate)
-        return answer_of_file(model, distinct, "", base_rate, answers.at_least, difference, self._survey)
+        stated = completeness, base_rate
+        return answer_of_file(model, distinct, *stated, answers.at_least, difference, self._survey)
 
     def answers(
         self,

@@ -47,7 +47,7 @@ class ScoreTable:
             share all
     hidden_log_odds
             (n,) for a validation positive with hits, and for a corruption of valid: log-odds of the evidence that it is
-            a true triple, and not a false corruption: see kgcore/calibration/hidden.py. NaN for other rows.
+            a true triple, and not a false corruption: see kgcore/calibration/hidden_evidence.py. NaN for other rows.
             None: there are few hits
     completeness
             what the user states about facts that no split has, for the estimate of hidden facts; not stored. None:

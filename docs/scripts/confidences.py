@@ -72,7 +72,7 @@ def measured(graph: KnowledgeGraph, model: TrainedModel, calibrators: tuple[str,
     table = score_table(graph, made, model)
     bases = calibration_bases(table, calibrate, corrupt)
     fitted = [one for one in fit_calibrators(table, calibrate, bases) if one.negatives in ("none", GROUND_TRUTH)]
-    predictions = classify(table, fitted, len(graph.predicates), calibrate.alpha, ClassifyConfig())
+    predictions = classify(table, fitted, len(graph.predicates), calibrate.rate.value, ClassifyConfig())
     return evaluate(predictions, EvaluateConfig(bootstrap_replicates=100))
 
 

@@ -24,15 +24,15 @@ from scipy.special import expit
 from kgcore.arrays import Bools, Labels, Probabilities
 from kgcore.calibration.calibrated import Calibrated
 from kgcore.calibration.combine import fit_combiners, fit_to_unlabelled
-from kgcore.calibration.fit import GROUND_TRUTH, Candidates, calibration_bases
+from kgcore.calibration.fit import GROUND_TRUTH, MatchedCandidates, calibration_bases
 from kgcore.calibration.matched import match
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.combiners.base import EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.config import CalibrateConfig
 from kgcore.evidence.table import Evidence, TableEvidence
-from kgcore.metrics.smooth import smooth_ece_of
-from kgcore.metrics.tally import SortedRows
+from kgcore.metrics.base import Sample
+from kgcore.metrics.smooth import smooth_ece
 from kgcore.mixture.fit import MixtureOptions
 from kgcore.mixture.samples import MixtureData, ScoreSample
 from kgcore.score_table import LABELLED, ScoreTable
@@ -110,9 +110,9 @@ def fit_without(own: World, labels: Labels, chosen: Bools, rng: np.random.Genera
     values = np.concatenate([part.values for part in parts])
     triples = np.concatenate([table.triples[positive], own.triples[corrupted], table.triples[chosen]])
     config = CalibrateConfig(calibrators=("boosted_trees",), base_rate=float(own.truth[chosen].mean()))
-    matched = match(mixture, "test", MixtureOptions(config.alpha, replicates=REPLICATES), rng)
+    matched = match(mixture, "test", MixtureOptions(config.rate.value, replicates=REPLICATES), rng)
     evidence = TableEvidence(np.arange(len(values)), Evidence(parts[0].names, values), own.evidence.groups)
-    known = Candidates(mixture, matched, REPLICATES, 0)
+    known = MatchedCandidates(mixture, matched, REPLICATES, 0)
     return fit_to_unlabelled(table, evidence, triples, known, config)[0][0]
 
 
@@ -128,7 +128,7 @@ def measure(own: World, bound: Calibrated, labels: Labels, asked: Bools) -> list
     inner = order[NEAR // 2 : -(NEAR // 2)]
     covered = float(np.mean((low[inner] <= share) & (share <= high[inner])))
     briers = [float(np.mean(truth * (1 - p) ** 2 + (1 - truth) * p**2)) for p in (q, truth)]
-    return [*briers, smooth_ece_of(SortedRows(q, labels[asked]).tally()), covered, float(np.mean(high - low))]
+    return [*briers, smooth_ece(Sample(q, labels[asked]).tally()), covered, float(np.mean(high - low))]
 
 
 def main(datasets: list[str]) -> None:

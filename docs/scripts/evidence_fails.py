@@ -24,7 +24,7 @@ from kgcore.arrays import Floats, Labels, Probabilities
 from kgcore.calibration.answering import in_order, unlabelled_figures
 from kgcore.calibration.calibrated import Calibrated
 from kgcore.calibration.combine import fit_to_unlabelled
-from kgcore.calibration.fit import CANDIDATES, Candidates, calibrated, terms_of
+from kgcore.calibration.fit import CANDIDATES, MatchedCandidates, calibrated, terms_of
 from kgcore.calibration.matched import fit_matched, match
 from kgcore.combiners.base import EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
@@ -86,7 +86,7 @@ def candidates_of(case: Case, n: int, rng: np.random.Generator) -> tuple[Floats,
 
 def fitted(
     case: Case, rng: np.random.Generator
-) -> tuple[list[Calibrated], dict[str, dict[str, float]], Candidates, Floats]:
+) -> tuple[list[Calibrated], dict[str, dict[str, float]], MatchedCandidates, Floats]:
     """Fit the calibrators to candidates without labels.
 
     Return those that see the score alone and then the one that sees evidence, the figures of validation, the mixture of
@@ -101,7 +101,7 @@ def fitted(
     ]
     data = MixtureData(samples[0], dict(zip(STRATEGIES, samples[1:-1], strict=True)), samples[-1])
     options = MixtureOptions(case.base_rate, replicates=REPLICATES)
-    candidates = Candidates(data, match(data, "constructed", options, rng), REPLICATES, 0)
+    candidates = MatchedCandidates(data, match(data, "constructed", options, rng), REPLICATES, 0)
     values, predicates = np.concatenate(kinds), np.concatenate([one.predicates for one in samples])  # type: ignore[misc]
     number = np.arange(len(values))
     triples = np.stack([number, predicates, number], axis=1)
@@ -127,7 +127,9 @@ def probabilities(bound: Calibrated, values: Floats, predicates: np.ndarray) -> 
     return bound.predict(scores, bound.model, predicates)
 
 
-def naive(case: Case, candidates: Candidates, values: Floats, new: Floats, rng: np.random.Generator) -> Probabilities:
+def naive(
+    case: Case, candidates: MatchedCandidates, values: Floats, new: Floats, rng: np.random.Generator
+) -> Probabilities:
     """Return probabilities (n,) of gradient boosting on positives and corruptions, mixed as the scores suggest."""
     shares = candidates.matched.fit.strategies
     weights = [np.full(ROWS, case.base_rate / ROWS)]

@@ -21,7 +21,7 @@ from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, sy
 from kgcore.config import CorruptConfig, TrainConfig
 from kgcore.corruptions.held_out import corrupt_held_out
 from kgcore.corruptions.mixture import Mixture
-from kgcore.datasets.genealogy import PREDICATES, generate
+from kgcore.datasets.family import PREDICATES, generate
 from kgcore.graph import KnowledgeGraph, Split, TripleIndex
 from kgcore.prediction.answers import Answers
 from kgcore.prediction.discovery import Discovery
@@ -72,8 +72,8 @@ def lists(seed: int) -> list[tuple[int, int]]:
     discovery, made = discovery_of(graph, seed), []
     for name, level in [(name, level) for name in QUESTIONS for level in LEVELS]:
         question = Question(predicate=PREDICATES.index(name) if name in PREDICATES else None)
-        found, _ = discovery.with_few_false(question, level, np.random.default_rng(seed))
-        made.append((len(found.triples), int((~truth.contains(found.triples)).sum())))
+        found, _, _ = discovery.with_few_false(question, level, np.random.default_rng(seed))
+        made.append((len(found), int((~truth.contains(found)).sum())))
     answers = Answers(discovery.model, 0.5, 0)
     for negatives in samples(discovery.model, seed).values():
         selection = Selection(Negatives.of(negatives), answers)

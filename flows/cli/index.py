@@ -19,7 +19,7 @@ from typer.main import get_command
 
 from flows.cli.terminal import CommandGroup, new_app
 from flows.job import job_modules
-from tasks.workspace.components import components
+from tasks.workspace.catalogue import components
 
 INDEX = Path(__file__).with_name("index.json")
 HELP_OPTIONS = ("-h", "--help")

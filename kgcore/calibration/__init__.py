@@ -5,7 +5,8 @@ Each calibrator has its own file. The other files:
 * base.py holds the abstract class that every calibrator implements, and makes each one a scikit-learn classifier.
 * sample.py builds the samples that calibrators are fitted on, and draws from them; balance.py weights them to a base
   rate in each relation, and moves probabilities to another one; audit.py describes a sample.
-* hidden.py estimates how many corruptions are true, and which of them likely are.
+* hidden.py estimates how many corruptions are true, and which of them likely are; hidden_evidence.py learns evidence
+  about it.
 * fit.py fits all configured calibrators to a score table. It makes every calibrated thing, of the class in
   calibrated.py: a fitted map with its scorer, its graph and its base rate.
 * combine.py fits calibrators that see evidence: a combiner is the scorer behind them.

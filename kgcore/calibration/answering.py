@@ -11,8 +11,7 @@ from kgcore.calibration.calibrated import Calibrated
 from kgcore.calibration.fit import CANDIDATES, GROUND_TRUTH, SYNTHETIC
 from kgcore.calibration.folds import cross_fitted
 from kgcore.calibration.sample import CalibrationSample
-from kgcore.combiners.unlabelled import unlabelled_brier
-from kgcore.combiners.unlike import unlike
+from kgcore.combiners.unlabelled import unlabelled_brier, unlike
 from kgcore.errors import FitError, KgcalWarning
 from kgcore.folds import draw_folds
 from kgcore.mixture.samples import MixtureData

@@ -19,7 +19,7 @@ from kgcore.config import CorruptConfig
 from kgcore.errors import InputError, MismatchError, check_format
 from kgcore.registries import BASELINES, CALIBRATORS
 
-FORMAT = 10
+FORMAT = 11
 LARGEST_SCORE = 1e30  # no model has a larger score
 
 

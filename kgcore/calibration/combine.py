@@ -7,7 +7,7 @@ import numpy as np
 
 from kgcore.arrays import Bools, Ints, Labels, Probabilities, Triples
 from kgcore.calibration.calibrated import Calibrated
-from kgcore.calibration.fit import CANDIDATES, SYNTHETIC, Basis, Candidates, calibrated, terms_of
+from kgcore.calibration.fit import CANDIDATES, SYNTHETIC, Basis, MatchedCandidates, calibrated, terms_of
 from kgcore.calibration.matched import fit_matched, match
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.combiners.base import EvidenceSample
@@ -86,7 +86,7 @@ def fit_to_unlabelled(
     table: ScoreTable,
     evidence: TableEvidence,
     triples: Triples,
-    candidates: Candidates,
+    candidates: MatchedCandidates,
     config: CalibrateConfig,
 ) -> Sequence[tuple[Calibrated, MixtureData]]:
     """Fit each combiner of the configuration to candidates without labels, and a calibrator to its log-odds.
@@ -115,12 +115,12 @@ def fit_to_unlabelled(
         ]
         own, *negatives, unlabelled, labelled = parts
         strategies = dict(zip(data.negatives, negatives, strict=True))
-        known = Unlabelled(evidence.evidence.names, own, strategies, unlabelled, config.alpha)
+        known = Unlabelled(evidence.evidence.names, own, strategies, unlabelled, config.rate.value)
         stack, seen = fit_unlabelled(name, COMBINERS.get(name), known, FOLDS, rng, config.combine_rounds)
         log_odds = data.with_scores([*seen.every, stack.log_odds(labelled.values, labelled.predicates)])
         names, others = evidence.evidence.names, evidence.others
         combined = Combined(name, evidence.groups, names, table.model, stack, "stack", others)
-        options = MixtureOptions(config.alpha, replicates=candidates.replicates)
+        options = MixtureOptions(config.rate.value, replicates=candidates.replicates)
         matched = match(log_odds, candidates.matched.source, options, rng, candidates.matched.notes)
         [(calibrator, support)] = fit_matched(log_odds, matched, [RECALIBRATOR], candidates.replicates, rng).values()
         terms = terms_of(table, CANDIDATES, config, matched)

@@ -145,7 +145,7 @@ def labelled_sample(table: ScoreTable) -> CalibrationSample:
 def synthetic_of(
     table: ScoreTable, config: CalibrateConfig, hidden: HiddenFacts | None, share: float
 ) -> CalibrationSample:
-    """Return the sample `synthetic` of `calibration_samples` if a share of the corruptions, by weight, is true.
+    """Return the sample `synthetic` of `calibration_bases` if a share of the corruptions, by weight, is true.
 
     hidden  which corruptions are likely true; None: nobody knows, and all of them count as false
     share   in [0, 1)
@@ -160,7 +160,7 @@ def synthetic_of(
     return synthetic_sample(
         table.scores[positives],
         table.scores[corruptions],
-        config.alpha,
+        config.rate.value,
         config.weighted,
         (predicates[positives], predicates[corruptions]),
         counts,
@@ -170,7 +170,7 @@ def synthetic_of(
 
 
 @dataclass(frozen=True)
-class Candidates:
+class MatchedCandidates:
     """The candidates to calibrate to.
 
     data        their scores, and those of positives and corruptions
@@ -186,7 +186,7 @@ class Candidates:
 
 
 def fit_calibrators(
-    table: ScoreTable, config: CalibrateConfig, bases: Mapping[str, Basis], candidates: Candidates | None = None
+    table: ScoreTable, config: CalibrateConfig, bases: Mapping[str, Basis], candidates: MatchedCandidates | None = None
 ) -> list[Calibrated]:
     """Fit the baselines, then every calibrator of the configuration on each kind of negatives.
 
@@ -206,7 +206,10 @@ def fit_calibrators(
         sample, terms = bases[GROUND_TRUTH].sample, replace(bases[GROUND_TRUTH].terms, negatives=BASELINE)
         constants = {name: BASELINES.get(name)().fit_sample(sample) for name in CONSTANTS}
         fitted += [calibrated(terms, name, constant, model) for name, constant in constants.items()]
-    return fitted + [basis.fit(name, model) for _, basis in sorted(bases.items()) for name in names]
+    for _, basis in sorted(bases.items()):
+        for name in names:
+            fitted.append(basis.fit(name, model))
+    return fitted
 
 
 def fit_labelled(table: ScoreTable, names: Sequence[str], rng: np.random.Generator) -> list[Calibrated]:

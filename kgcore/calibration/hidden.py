@@ -1,23 +1,17 @@
 """Hidden facts among synthetic negatives: how many corruptions are true, and which of them likely are."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit, ndtri
 
-from kgcore.arrays import Bools, Floats, Probabilities, Triples, Weights
+from kgcore.arrays import Floats, Probabilities, Weights
 from kgcore.calibration.hidden_share import HiddenShare
 from kgcore.calibration.per_relation import PerRelation
 from kgcore.calibration.sample import CalibrationSample
-from kgcore.combiners.base import EvidenceSample
-from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.combiners.unlabelled import stack_weights
 from kgcore.completeness import ENDS
-from kgcore.evidence.base import Source
-from kgcore.evidence.fold import FOLDS, fold_of
-from kgcore.evidence.table import Evidence, Features
 from kgcore.intervals import CONFIDENCE
 from kgcore.score_table import LABELLED, ScoreTable
 
@@ -126,7 +120,7 @@ def hidden_facts(table: ScoreTable) -> HiddenFacts | None:
     """Estimate how many of the corruptions of a score table are true, and which of them likely are.
 
     Facts of valid and hidden facts were left out of train in the same way. So the hits v of validation facts
-    (kgcore/corruptions/hits.py) show where hidden facts are: the share of true ones among the corruptions u is
+    (kgcore/corruptions/base.py) show where hidden facts are: the share of true ones among the corruptions u is
 
         h = sum lambda v / sum u,    and with the score f and the predicate p    h(f, p) = lambda v(f, p) / u(f, p).
 
@@ -182,70 +176,3 @@ def hidden_facts(table: ScoreTable) -> HiddenFacts | None:
         of_hits = float(np.average(table.hidden_log_odds[positives] + move[own], weights=hits))
         evidence = table.hidden_log_odds[rows] + move[of_corruptions], of_hits
     return HiddenFacts(HiddenShare(*ends), q / (1 - q), weights, most, evidence)
-
-
-MOST_ROWS = 20_000  # distinct corruptions that the trees of a fold are fitted to
-
-
-def with_hidden_log_odds(
-    table: ScoreTable, source: Source, groups: Sequence[str], rng: np.random.Generator
-) -> ScoreTable:
-    """Return the score table with `hidden_log_odds`; unchanged if it has few hits, or if no fact is hidden.
-
-    source  the model and the graph. Training facts are the evidence
-    groups  registered names of the groups of evidence
-
-    Boosted trees learn twice. First, they tell validation facts, weighted by their hits, from the corruptions. This
-    estimates log(v / u), with the density v of hits and u of corruptions, and `chances_of` makes it the probability
-    that a corruption is true. Second, every corruption is a positive with this weight, beside the validation facts, and
-    a negative with the rest. So the many hidden facts among the corruptions are no negatives any more, and the log-odds
-    estimate log(v / f-), with the density f- of the false corruptions. This is a step of the EM algorithm, as in
-    `fit_unlabelled`. A triple is judged by trees that have not seen it: the fold is a hash of the triple, which can
-    occur in many corruptions.
-    """
-    if table.hits is None or not table.many_hits:
-        return table
-    share, hits = min(float(hidden_hits(table)[0].sum()), MOST), table.hits.sum(axis=1) * table.truth
-    if not share:
-        return table
-    facts = hits > 0
-    rows = np.flatnonzero(facts | table.corruptions())
-    weights = np.where(facts, hits, 1.0 if table.weights is None else table.weights)[rows]
-    distinct, place = np.unique(np.column_stack([table.triples[rows], facts[rows]]), axis=0, return_inverse=True)
-    place, true, triples = place.reshape(-1), distinct[:, 3] == 1, distinct[:, :3]
-    sums = np.bincount(place, weights).astype(np.float64)
-    evidence = Features.of(source, groups).evidence(triples)
-    first = _cross_fit(evidence, triples, true, sums, np.zeros(len(true)), rng)
-    mean = float(np.average(first[true], weights=sums[true]))
-    chances = np.zeros(len(true))
-    chances[~true] = chances_of(first[~true], sums[~true], mean, share)
-    log_odds = np.full(len(table), np.nan)
-    log_odds[rows] = _cross_fit(evidence, triples, true, sums, chances, rng)[place]
-    return replace(table, hidden_log_odds=log_odds)
-
-
-def _cross_fit(
-    evidence: Evidence, triples: Triples, true: Bools, sums: Weights, chances: Probabilities, rng: np.random.Generator
-) -> Floats:
-    """Return log-odds (n,) of distinct triples (n, 3), each from trees that were fitted to the other folds.
-
-    true     (n,) whether a row is a validation fact
-    sums     (n,) weights of the rows
-    chances  (n,) for a corruption, the probability that it is true
-    """
-    folds, log_odds = fold_of(triples), np.empty(len(true))
-    members: list[BoostedTrees] = []
-    for fold in range(FOLDS):
-        facts, others = (np.flatnonzero((folds != fold) & own) for own in (true, ~true))
-        if len(others) > MOST_ROWS:
-            others = rng.choice(others, MOST_ROWS, replace=False)
-        hidden = others[chances[others] > 0]
-        rows = np.concatenate([facts, hidden, others])
-        labels = np.r_[np.ones(len(facts) + len(hidden)), np.zeros(len(others))]
-        parts = sums[facts], (sums * chances)[hidden], (sums * (1 - chances))[others]
-        weights = np.concatenate([part / max(part.sum(), 1e-300) for part in parts])
-        sample = EvidenceSample(evidence.names, evidence.values[rows], labels, weights, triples[rows, 1])
-        members.append((members[0].tuned() if members else BoostedTrees()).fit(sample.part(weights > 0), rng))
-        own = folds == fold
-        log_odds[own] = members[-1].log_odds(evidence.values[own], triples[own, 1])
-    return log_odds

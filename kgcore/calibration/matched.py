@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import expit, logit
 
+from kgcore.base_rate import ESTIMATED, BaseRate
 from kgcore.calibration.balance import shift
 from kgcore.calibration.band import Band
 from kgcore.calibration.base import Calibrator
@@ -14,12 +15,11 @@ from kgcore.calibration.mixed import fit_to_candidates, mixture_sample, relation
 from kgcore.calibration.sample import CalibrationSample, evenly_weighted
 from kgcore.calibration.smoothed_isotonic import SmoothedIsotonic
 from kgcore.calibration.support import MOST_POINTS_OF_A_RELATION, Support, rows_of
-from kgcore.config import ESTIMATED, CalibrateConfig
+from kgcore.config import CalibrateConfig
 from kgcore.errors import InputError, MismatchError
-from kgcore.mixture.fit import MixtureOptions, fit_mixture
+from kgcore.mixture.fit import FOREIGN, MixtureFit, MixtureOptions, fit_mixture
 from kgcore.mixture.relations import RelationRate, fit_others, fit_relations
 from kgcore.mixture.remainder import REMAINDER
-from kgcore.mixture.result import FOREIGN, MixtureFit
 from kgcore.mixture.samples import MixtureData
 from kgcore.registries import CALIBRATORS
 
@@ -66,8 +66,7 @@ class Matched:
             )
         if reason := self.undetermined:
             raise InputError(reason)
-        low, high = min(low, value), max(high, value)
-        return config.replace(base_rate=value, base_rate_low=low, base_rate_high=high, base_rate_from=ESTIMATED)
+        return config.at(BaseRate(value, min(low, value), max(high, value), ESTIMATED))
 
     @property
     def undetermined(self) -> str:

@@ -27,7 +27,7 @@ from kgcore.errors import InputError, MismatchError, check_format
 from kgcore.evidence.table import Evidence, Features
 from kgcore.graph import Split
 
-FORMAT = 3
+FORMAT = 4
 FEWEST = 20  # rows of each label that a kind of triple needs for a calibrator of its own
 
 

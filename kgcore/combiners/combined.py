@@ -8,8 +8,7 @@ from typing import Any, Self
 from kgcore.arrays import Floats, Ints, Scores
 from kgcore.combiners.base import Combiner
 from kgcore.errors import MismatchError
-from kgcore.evidence.grid import Grid
-from kgcore.evidence.table import Evidence
+from kgcore.evidence.table import Evidence, Grid
 from kgcore.registries import COMBINERS
 
 
@@ -70,7 +69,6 @@ class Combined:
 
     def to_json(self) -> dict[str, Any]:
         """Return the combiner as plain JSON values, which hold no executable code."""
-        others = {"others": list(self.others)} if self.others else {}  # keeps the fingerprints of combiners without
         return {
             "scorer": "combiner",
             "name": self.name,
@@ -78,13 +76,13 @@ class Combined:
             "groups": list(self.groups),
             "features": list(self.features),
             "model": self.model,
+            "others": list(self.others),
             "parameters": self.combiner.parameters(),
-            **others,
         }
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
         """Read the output of `to_json`. Raises InputError for an unknown combiner."""
         combiner = COMBINERS.get(data["kind"]).from_parameters(data["parameters"])
-        features, groups, others = (tuple(data.get(name, ())) for name in ("features", "groups", "others"))
+        features, groups, others = (tuple(data[name]) for name in ("features", "groups", "others"))
         return cls(data["name"], groups, features, data["model"], combiner, data["kind"], others)

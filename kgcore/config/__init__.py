@@ -14,7 +14,6 @@ A default stands in one place only. What a user gives is known to the settings: 
 mathematics.
 """
 
-from kgcore.base_rate import ASSUMED, ESTIMATED, STATED
 from kgcore.config.base import Config, describe
 from kgcore.config.calibrate import ASSUMED_BASE_RATE, CalibrateConfig, EvidenceConfig, MatchConfig
 from kgcore.config.choices import EXAM_SHARE
@@ -46,11 +45,8 @@ from kgcore.config.stages import (
 )
 
 __all__ = [
-    "ASSUMED",
     "ASSUMED_BASE_RATE",
-    "ESTIMATED",
     "EXAM_SHARE",
-    "STATED",
     "AuditConfig",
     "BaseRateConfig",
     "CalibrateConfig",

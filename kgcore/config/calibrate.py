@@ -151,8 +151,10 @@ class CalibrateConfig(Config):
         if isinstance(text := given.get("base_rate"), str) and (rate := BaseRate.read(text)):
             ends = {"base_rate_low": rate.low, "base_rate_high": rate.high} if rate.limits else {}
             return given | {"base_rate": rate.value} | ends
-        low, high = given.get("base_rate_low", 0), given.get("base_rate_high", 0)
-        return {"base_rate": middle(low, high)} | given if 0 < low <= high < 1 else given
+        low, high = given.get("base_rate_low"), given.get("base_rate_high")
+        if isinstance(low, float) and isinstance(high, float) and 0 < low <= high < 1:
+            return {"base_rate": middle(low, high)} | given
+        return given
 
     @model_validator(mode="after")
     def _within(self) -> Self:
@@ -192,37 +194,17 @@ class CalibrateConfig(Config):
             return BaseRate(ASSUMED_BASE_RATE, origin=ASSUMED)
         return BaseRate(self.base_rate, self.base_rate_low, self.base_rate_high, self.base_rate_from)
 
-    @property
-    def alpha(self) -> float:
-        """The number of the base rate."""
-        return self.rate.value
-
-    @property
-    def limits(self) -> tuple[float, float] | None:
-        """The ends of the interval of the base rate; None: it has no interval."""
-        return self.rate.limits
-
-    @property
-    def base_rate_is(self) -> str:
-        """STATED, ESTIMATED or ASSUMED."""
-        return self.rate.origin
-
-    @property
-    def base_rate_text(self) -> str:
-        """The base rate and where it comes from: `0.5, assumed` or `0.0224 [0.01, 0.05], stated`."""
-        return str(self.rate)
-
     def at(self, rate: BaseRate | None) -> Self:
         """Return the same settings at another base rate; None: it is not stated."""
-        rate = rate or BaseRate(ASSUMED_BASE_RATE, origin=ASSUMED)
-        value = None if rate.origin == ASSUMED else rate.value
-        origin = ESTIMATED if rate.origin == ESTIMATED else STATED
-        return self.replace(base_rate=value, base_rate_low=rate.low, base_rate_high=rate.high, base_rate_from=origin)
+        if rate is None or rate.origin == ASSUMED:
+            return self.replace(base_rate=None, base_rate_low=None, base_rate_high=None, base_rate_from=None)
+        ends = {"base_rate_low": rate.low, "base_rate_high": rate.high}
+        return self.replace(base_rate=rate.value, base_rate_from=rate.origin, **ends)
 
     def parameters(self) -> dict[str, object]:
         """Return the settings as MLflow parameters, with the base rate that is used, and where it comes from."""
         settings = self.recorded.as_dict()
-        return settings | {"base_rate": self.alpha, "base_rate_is": self.base_rate_is}
+        return settings | {"base_rate": self.rate.value, "base_rate_is": self.rate.origin}
 
 
 OTHER_SCORES = "other_scores"  # the group of the further models: a run has it if it has further models

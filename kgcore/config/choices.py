@@ -1,9 +1,8 @@
 """The allowed values of settings: names, spellings, and the choices that no registry of components lists."""
 
-import math
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pydantic import GetJsonSchemaHandler
@@ -31,7 +30,7 @@ OBJECTIVES: dict[str, Literal["minimize", "maximize"]] = {
     GAIN: "maximize",
 }
 MISSING_FACTS = "missing_facts"
-POPULATIONS = ("negatives", "answers", MISSING_FACTS)  # that a model is judged on: see kgcore/tuning/gains.py
+POPULATIONS = ("negatives", "answers", MISSING_FACTS)  # that a model is judged on: see kgcore/tuning/objective.py
 SEARCHED = ("learning_rate", "regulariser", "epochs", "training_strategy", "training_sides", "k", "training_eta")
 SEARCHABLE = (*SEARCHED, "dropout", "initial_scale", "inverse_relations", "cohort_weight")
 PER = ("all", "subject", "object")  # what the number of best pairs is counted over
@@ -80,12 +79,12 @@ BY_PRESET = frozenset(
 class Choices:
     """The names that a setting allows: as text, as entries of a tuple, or as the keys of a mapping to shares.
 
-    source  the names, or the registry of the components
-    check   function that takes the setting's name and value, and raises InputError for names with a reason of their own
+    source   the names, or the registry of the components
+    reasons  why other names are not allowed, in words that follow a name
     """
 
     source: tuple[str, ...] | Registry[Any]
-    reason: Callable[[str, Any], None] = lambda name, value: None
+    reasons: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def names(self) -> list[str]:
@@ -94,18 +93,17 @@ class Choices:
 
     def check(self, name: str, value: Any) -> None:
         """Raise InputError if the value of the setting `name` is not allowed."""
-        self.reason(name, value)
         if isinstance(value, tuple) and (not value or len(set(value)) < len(value)):
             given = ", ".join(value) or "empty"
             raise InputError(f"{name} is {given}: it needs at least one entry and no entry twice")
         for entry in (value,) if isinstance(value, str) else value:
+            if entry in self.reasons:
+                raise InputError(f"{name} is {entry!r}: {self.reasons[entry]}")
             if isinstance(self.source, Registry):
                 self.source.check(entry)
             elif entry not in self.source:
                 raise InputError(f"{name} is {entry!r}: it must be one of {', '.join(self.source)}")
-        if isinstance(value, dict) and not (
-            value and all(math.isfinite(share) and share > 0 for share in value.values())
-        ):
+        if isinstance(value, dict) and not (value and min(value.values()) > 0):
             raise InputError(f"{name} is {value!r}: {SHARES}")
 
     def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> Schema:
@@ -162,24 +160,11 @@ COLUMNS_SPELLING = Spelling(
 ETA_SPELLING = Spelling("auto or a whole number above 0", r"^(auto|[1-9][0-9]*)$")
 
 
-def check_draws_without_training(name: str, strategies: Iterable[str]) -> None:
-    """Raise InputError if a strategy of the setting `name` must learn during training."""
-    for strategy in sorted(TRAINING_ONLY.intersection(strategies)):
-        raise InputError(f"{name} is {strategy!r}: this strategy learns during training, and can be used only there")
-
-
-def check_draws_without_model(name: str, strategies: Iterable[str]) -> None:
-    """Raise InputError if a strategy of the setting `name` needs a trained model, or must learn during training."""
-    check_draws_without_training(name, strategies)
-    for strategy in sorted(MODEL_ONLY.intersection(strategies)):
-        raise InputError(
-            f"{name} is {strategy!r}: this strategy draws with a trained model, but no model is trained yet"
-        )
-
-
 # strategies that draw without learning in training; and those that need no trained model either
-DRAWN = Choices(STRATEGIES.without(TRAINING_ONLY), check_draws_without_training)
-DRAWN_WITHOUT_MODEL = Choices(STRATEGIES.without(TRAINING_ONLY | MODEL_ONLY), check_draws_without_model)
+_LEARNS = dict.fromkeys(TRAINING_ONLY, "this strategy learns during training, and can be used only there")
+_NEEDS_MODEL = dict.fromkeys(MODEL_ONLY, "this strategy draws with a trained model, but no model is trained yet")
+DRAWN = Choices(STRATEGIES.without(TRAINING_ONLY), _LEARNS)
+DRAWN_WITHOUT_MODEL = Choices(STRATEGIES.without(TRAINING_ONLY | MODEL_ONLY), _LEARNS | _NEEDS_MODEL)
 
 
 def object_share(sides: str) -> float | None:

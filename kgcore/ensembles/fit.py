@@ -121,7 +121,7 @@ def bounds(sample: CalibrationSample) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedEnsembles:
     """The probabilities and the disagreement on the n test rows.
 
     predictions   the probabilities by label: `ground_truth.linear` for an ensemble, `ground_truth.NAME` for the member
@@ -141,7 +141,7 @@ def judge(
     names: Sequence[str],
     base_rate: float,
     config: ClassifyConfig,
-) -> Judged:
+) -> JudgedEnsembles:
     """Compute the probabilities of ensembles and of their members on the test rows.
 
     tables     (m) the score table of each member
@@ -180,4 +180,4 @@ def judge(
         confidences=truth if table.soft("test") else None,
     )
     errors = {label: disputed(own, probabilities[label], truth, weights) for label, own in apart.items()}
-    return Judged(predictions, apart, errors)
+    return JudgedEnsembles(predictions, apart, errors)

@@ -80,11 +80,11 @@ class Calibration:
     @property
     def about(self) -> str:
         """Return what the probabilities are about, or why there are none, in a sentence."""
-        own = np.array([self.asked in (None, block.predicate) for block in self.population.blocks])
-        candidates, facts = int(self.population.sizes[own].sum()), len(self.survey.facts)
+        asked = np.array([self.asked in (None, block.predicate) for block in self.population.blocks])
+        candidates, facts = int(self.population.sizes[asked].sum()), len(self.survey.facts)
         if self.true is None:
             return NOTHING_STATED.format(candidates=f"{candidates:,} candidates")
-        true, likely = float(self.true.values[own].sum()), self._likely()
+        true, likely = float(self.true.values[asked].sum()), self._likely()
         text = (
             f"the probabilities are about {candidates:,} candidates, {_count(true)} of them true by the stated "
             f"{self.true.stated}, and are calibrated to these with {facts:,} validation facts"
@@ -130,7 +130,7 @@ class Calibration:
         If the block is one of the population's, they are in the survey, unless it has too few. Otherwise all candidates
         of the block are searched, and none is lost.
         """
-        if any(own is block for own in self.population.blocks):
+        if any(of_population is block for of_population in self.population.blocks):
             rows = in_order(self.survey, self.fit)
             rows = rows[self.survey.drawn.triples[rows, 1] == block.predicate]
             if len(rows) >= top or not np.isfinite(self.survey.drawn.lowest[block.predicate]):

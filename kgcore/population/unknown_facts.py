@@ -37,7 +37,7 @@ class UnknownFacts:
     @property
     def together(self) -> "UnknownFacts":
         """The number of all blocks, as if they were one."""
-        values, low, high = (own.sum(keepdims=True) for own in (self.values, self.low, self.high))
+        values, low, high = (numbers.sum(keepdims=True) for numbers in (self.values, self.low, self.high))
         return UnknownFacts(values, low, high, self.stated, by_predicate=False)
 
     def drawn(self, facts: Floats, rng: np.random.Generator) -> Floats:
@@ -138,8 +138,8 @@ def of_base_rate(population: Population, base_rate: BaseRate, asked: int | None 
     most = np.maximum(population.sizes, LEAST)
     if population.rows is None:
         parts = by_validation(population, 1.0)
-        own = np.array([asked in (None, block.predicate) for block in population.blocks])
-        each = float(population.sizes[own].sum()) / float(parts[own].sum()) * parts
+        is_asked = np.array([asked in (None, block.predicate) for block in population.blocks])
+        each = float(population.sizes[is_asked].sum()) / float(parts[is_asked].sum()) * parts
     else:
         each = population.sizes.astype(np.float64)
     rates = (base_rate.value, *(base_rate.limits or (base_rate.value, base_rate.value)))

@@ -7,7 +7,7 @@ import pandas as pd
 from kgcore.config import TrainConfig
 from kgcore.config.base import value_text
 from kgcore.report.result import ResultTable, table_of
-from kgcore.tuning.race_result import Race, Row
+from kgcore.tuning.race_result import Race, RaceRow
 
 # figures that are shown beside the metric of a race -> their headings
 BESIDE = {"negatives": "hard", "answers": "MRR", "missing_facts": "missing"}
@@ -42,7 +42,7 @@ def _beside(race: Race) -> list[str]:
     return [name for name in BESIDE if name != race.metric and any(name in row.figures for row in race.rows)]
 
 
-def settings_text(row: Row) -> str:
+def settings_text(row: RaceRow) -> str:
     """Return the settings of a contender that differ from the defaults: `model=complex, epochs=60`."""
     usual = TrainConfig().as_dict()
     return ", ".join(

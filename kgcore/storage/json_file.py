@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-FORMAT = 2  # version of all artifact formats, part of every cache key; increase it when a format changes
+FORMAT = 3  # version of all artifact formats, part of every cache key; increase it when a format changes
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -37,7 +37,7 @@ from tasks.tracking.store import Store, open_store
 
 if TYPE_CHECKING:
     from kgcore.calibration.calibrated import Calibrated
-    from kgcore.ensembles.fit import Judged
+    from kgcore.ensembles.fit import JudgedEnsembles
     from kgcore.evaluation.evaluate import Measured
 
 CLASSIFY, EVALUATE = ClassifyConfig(), EvaluateConfig()  # every ensemble is evaluated with the default settings
@@ -116,16 +116,16 @@ def ensemble_models(runs: Sequence[StageRef], config: EnsembleConfig, context: C
     code = ["kgcore.ensembles.fit", "kgcore.evaluation.evaluate", "kgcore.report.plots"]
     code += [*map(POOLS.module, config.pools), *map(CALIBRATORS.module, calibrators)]
     code += [*map(METRICS.module, METRICS.names()), "kgcore.report.ensemble_summary"]
-    code += ["kgcore.evaluation.tolerance"]
+    code += ["kgcore.evaluation.evaluate"]
 
     def body(run: StageRun) -> None:
-        from kgcore.evaluation.tolerance import miscalibrated
+        from kgcore.evaluation.evaluate import miscalibrated
 
         tables = [member.scores() for member in members]
         source, drawn = run.load(CORRUPTIONS)["valid"].source, run.config(CorruptConfig)
         calibrate, rng = members[0].calibrate, np.random.default_rng(config.fold_seed)
         ensembles = fit_ensembles(tables, source, drawn, calibrate, config, rng)
-        judged = judge(ensembles, tables, names, calibrate.alpha, CLASSIFY)
+        judged = judge(ensembles, tables, names, calibrate.rate.value, CLASSIFY)
         measured = measure(run, judged.predictions, EVALUATE, CLASSIFY.tau)
         pooled = {ensemble.label: ensemble for ensemble in ensembles}
         summary = EnsembleSummary(
@@ -133,7 +133,7 @@ def ensemble_models(runs: Sequence[StageRef], config: EnsembleConfig, context: C
             members=tuple(_member(name, member) for name, member in zip(names, members, strict=True)),
             pools=tuple(config.pools),
             ensembles={ensemble.label: _pooled(ensemble, judged, names) for ensemble in ensembles},
-            notes=tuple(judged.predictions.notes(calibrate.alpha, calibrate.base_rate_is)),
+            notes=tuple(judged.predictions.notes(calibrate.rate)),
             results=Results.of(measured),
             miscalibrated=miscalibrated(pooled, judged.predictions, measured, bool(calibrate.completeness)),
         )
@@ -164,14 +164,14 @@ def _member(name: str, member: Member) -> MemberSummary:
     return MemberSummary(name, train.model, member.loss, train.seed, *runs, member.model_id)
 
 
-def _pooled(ensemble: "Calibrated", judged: "Judged", names: Sequence[str]) -> PooledSummary:
+def _pooled(ensemble: "Calibrated", judged: "JudgedEnsembles", names: Sequence[str]) -> PooledSummary:
     from kgcore.ensembles.ensemble import pooling_of
 
     weights = dict(zip(names, pooling_of(ensemble).pool.weights.tolist(), strict=True))
     return PooledSummary(weights, judged.disputed[ensemble.label])
 
 
-def _write(run: StageRun, judged: "Judged", measured: "dict[str, Measured]", summary: EnsembleSummary) -> None:
+def _write(run: StageRun, judged: "JudgedEnsembles", measured: "dict[str, Measured]", summary: EnsembleSummary) -> None:
     from kgcore.report.plots import reliability_figures
 
     run.save(ENSEMBLE_PREDICTIONS, judged.predictions)

@@ -11,8 +11,8 @@ from scipy.special import expit
 
 from kgcore.config import EvaluateConfig, GateConfig, ScoresConfig
 from kgcore.errors import InputError
-from kgcore.evaluation.by_relation import reliability_by_relation
 from kgcore.evaluation.evaluate import Measured, evaluate
+from kgcore.evaluation.groups import reliability_by_relation
 from kgcore.evaluation.predictions import Predictions
 from kgcore.external.calibrator import RELATION, SCORE, ScoreCalibrator
 from kgcore.external.fit import fit_scores, folds_of, of_other_folds, of_test_rows, usable

@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from kgcore import storage
-from kgcore.config import ESTIMATED, CalibrateConfig, Config, PipelineConfigs, TrainConfig
+from kgcore.base_rate import ESTIMATED
+from kgcore.config import CalibrateConfig, Config, PipelineConfigs, TrainConfig
 from kgcore.config.presets import AUTO
 from kgcore.config.race import RaceConfig
 from kgcore.datasets.base import find_dataset
@@ -112,7 +113,7 @@ def pipeline_settings(configs: PipelineConfigs) -> dict[str, object]:
 
 def base_rate_of(configs: PipelineConfigs) -> str | None:
     """Return the base rate and where it comes from, as a tag; None if it is not estimated yet."""
-    return None if _is_estimated(configs) else configs.calibrate.base_rate_text
+    return None if _is_estimated(configs) else str(configs.calibrate.rate)
 
 
 def _is_estimated(configs: PipelineConfigs) -> bool:
@@ -150,7 +151,7 @@ def finish_pipeline(run_id: str, refs: Mapping[str, StageRef]) -> PipelineSummar
         place = ensure_home() / "reports" / run_id
         shutil.copytree(folder, place, dirs_exist_ok=True)
     _log_headlines(store, run_id, runs, summary)
-    base_rate = config_of(CalibrateConfig, runs["calibrate"]).base_rate_text
+    base_rate = str(config_of(CalibrateConfig, runs["calibrate"]).rate)
     note = summary.results.table(notes=[runs_text(summary.runs)]).markdown()
     store.log_tags(run_id, RunTags(base_rate=base_rate, note=note))
     return replace(summary, report=str(place / REPORT.path), pipeline=run_id)

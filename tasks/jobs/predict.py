@@ -24,10 +24,9 @@ from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.population.population import TOO_FEW, PairBlock, Population
 from kgcore.prediction.answers import Answers, table_of, without_probabilities
-from kgcore.prediction.candidates import BLOCK_ROWS, Block, check_readable, read_candidates
+from kgcore.prediction.candidates import BLOCK_ROWS, Block, check_readable, read_candidates, read_names
 from kgcore.prediction.domains import Domains
 from kgcore.prediction.few_false import Negatives, Selection, mark
-from kgcore.prediction.names import read_names
 from kgcore.prediction.pairs import ALL, PairSearch, best_pairs, search_pairs
 from kgcore.prediction.sink import sink
 from kgcore.registries import EVIDENCE, STRATEGIES

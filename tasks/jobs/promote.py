@@ -11,17 +11,18 @@ import numpy as np
 from filelock import FileLock
 
 from kgcore.arrays import Probabilities
+from kgcore.base_rate import STATED
 from kgcore.calibrated import CalibratedModel
 from kgcore.calibration.balance import check_base_rate
 from kgcore.calibration.fit import CANDIDATES
-from kgcore.config import STATED, CalibrateConfig, GateConfig
+from kgcore.config import CalibrateConfig, GateConfig
 from kgcore.errors import InputError
 from kgcore.evaluation.predictions import Predictions
 from kgcore.external.calibrator import ScoreCalibrator
 from kgcore.external.rows import renumbered
 from kgcore.monitoring.exam import TEST, Exam
 from kgcore.monitoring.gate import Verdict, gate
-from kgcore.monitoring.paired import Rows
+from kgcore.monitoring.paired import PairedRows
 from kgcore.report.card import ModelCard
 from kgcore.report.ensemble_summary import EnsembleSummary
 from kgcore.report.result import Result
@@ -105,7 +106,7 @@ def promote_best(dataset: str, base_rate: float | None, config: GateConfig) -> D
 
     If the data set has no champion, candidates are compared with a constant probability, the base rate. A challenger
     passes if the gate passes it, and if its calibration error on its own test is not significantly above the tolerance:
-    see kgcore/evaluation/tolerance.py. Then it gets the alias `champion`, or waits for a person if `config.approve`.
+    see kgcore/evaluation/evaluate.py. Then it gets the alias `champion`, or waits for a person if `config.approve`.
     Its LoggedModel gets the embedding models and the graph, so that it can be served alone, and its version gets a
     model card as description.
 
@@ -151,13 +152,13 @@ def _base_rate(
         return given, f"weighted to the stated base rate {given:g}"
     if paper.era == TEST and theirs is not None and theirs.rate.origin == STATED:
         return theirs.base_rate, f"weighted to the champion's stated base rate {theirs.base_rate:g}"
-    if paper.era == TEST and newest.base_rate_is == STATED:
-        return newest.alpha, f"weighted to the base rate that the newest run states, {newest.alpha:g}"
+    if paper.era == TEST and newest.rate.origin == STATED:
+        return newest.rate.value, f"weighted to the base rate that the newest run states, {newest.rate.value:g}"
     if paper.era != TEST or not paper.synthetic:
         return None, "with its own base rate"
     if theirs is not None:
         return theirs.base_rate, f"weighted to the champion's base rate {theirs.base_rate:.4g}"
-    return newest.alpha, f"weighted to the {newest.base_rate_is} base rate {newest.alpha:.4g}"
+    return newest.rate.value, f"weighted to the {newest.rate.origin} base rate {newest.rate.value:.4g}"
 
 
 def _cannot_judge(dataset: str, champion: Version, sheet: Sheet, config: GateConfig) -> Decision:
@@ -265,7 +266,9 @@ def promote_scores(
             return Decision(challenger.scorer, version.uri, version.uri, False, reason, None)
         other = store.load_model(champion.model_id, SCORE_CALIBRATOR) if champion else None
         count = len(predictions.labels)
-        rows = Rows(predictions.labels, predictions.weights, np.arange(count), challenger.bound.rate.origin == STATED)
+        rows = PairedRows(
+            predictions.labels, predictions.weights, np.arange(count), challenger.bound.rate.origin == STATED
+        )
         verdict = gate(
             predictions.probabilities[label],
             None if other is None else _of_champion(other, challenger, predictions),

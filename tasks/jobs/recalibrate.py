@@ -65,7 +65,7 @@ def model_and_settings(
         wanted.insert(0, RunTags(stage="evaluate", inputs={"calibrate": resolve("calibrate", text).run_id}))
     found = next((runs[0] for tags in wanted if (runs := store.find(tags))), None)
     settings = _settings(store, found) if found else PipelineConfigs()
-    if base_rate is not None or (candidates and settings.calibrate.base_rate_is == ESTIMATED):
+    if base_rate is not None or (candidates and settings.calibrate.rate.origin == ESTIMATED):
         settings = replace(settings, calibrate=settings.calibrate.at(base_rate))
     if candidates:
         match = settings.match.replace(candidates=candidates, match_exam_share=exam_share)

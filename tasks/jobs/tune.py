@@ -80,10 +80,10 @@ def search_settings(data: StageRef, configs: PipelineConfigs, config: TuneConfig
     A study with the same settings and triples is resumed, and several processes can share it. The best settings are
     logged as the artifact best.json, a TrainConfig, and as the parameters `best.NAME`; the trials as trials.csv.
 
-    Raises FitError if no trial was trained to its end. Raises InputError as `Objective` does, or if `force` is set
-    while another process runs the search.
+    Raises FitError if no trial was trained to its end. Raises InputError as `SearchObjective` does, or if `force`
+    is set while another process runs the search.
     """
-    from kgcore.tuning.objective import Objective  # these imports load torch and Optuna
+    from kgcore.tuning.objective import SearchObjective  # these imports load torch and Optuna
     from kgcore.tuning.search import Plan, search
 
     store, parent = open_store(), context.parent
@@ -91,7 +91,7 @@ def search_settings(data: StageRef, configs: PipelineConfigs, config: TuneConfig
     prepared = store.get(data.run_id)
     graph = store.load(data.run_id, GRAPH_WITHOUT_TEST)
     rng = np.random.default_rng(config.tune_seed)
-    objective = Objective(graph, config.metric, configs.corrupt, configs.calibrate.alpha, rng)
+    objective = SearchObjective(graph, config.metric, configs.corrupt, configs.calibrate.rate.value, rng)
     space, key = Space(configs.train, config.search, config.most_epochs), _key(graph, configs, config)
     path = ensure_home() / "tuning" / f"{graph.name}-{configs.train.model}-{configs.train.loss}-{key[:12]}.db"
     path.parent.mkdir(exist_ok=True)

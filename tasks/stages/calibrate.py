@@ -46,7 +46,7 @@ from tasks.tracking.store import open_store
 
 if TYPE_CHECKING:
     from kgcore.calibration.calibrated import Calibrated
-    from kgcore.calibration.fit import Basis, Candidates
+    from kgcore.calibration.fit import Basis, MatchedCandidates
     from kgcore.calibration.sample import CalibrationSample
     from kgcore.combiners.base import EvidenceSample
     from kgcore.mixture.samples import MixtureData
@@ -97,7 +97,7 @@ def _body(run: StageRun, config: CalibrateConfig) -> None:
     _save_audit(run, audits, fitted, samples)
     if config.has_shares:
         run.save(COMPLETENESS, completeness_lines(config.completeness))
-    run.tag(RunTags(base_rate=config.base_rate_text))
+    run.tag(RunTags(base_rate=str(config.rate)))
 
 
 def _combine(
@@ -105,7 +105,7 @@ def _combine(
     table: ScoreTable,
     config: CalibrateConfig,
     bases: "Mapping[str, Basis]",
-    candidates: "Candidates | None",
+    candidates: "MatchedCandidates | None",
 ) -> "Combined":
     """Fit the calibrators that see evidence, if there is an evidence run.
 
@@ -141,7 +141,7 @@ def _validation_figures(
     table: ScoreTable,
     config: CalibrateConfig,
     samples: "Mapping[str, CalibrationSample]",
-    candidates: "Candidates | None",
+    candidates: "MatchedCandidates | None",
     fitted: "Sequence[Calibrated]",
     combined: "Combined",
 ) -> dict[str, dict[str, float]]:
@@ -215,7 +215,7 @@ def _save_audit(
     run.save(CALIBRATION_AUDIT, every)
 
 
-def _samples(bases: "Mapping[str, Basis]", candidates: "Candidates | None") -> "dict[str, CalibrationSample]":
+def _samples(bases: "Mapping[str, Basis]", candidates: "MatchedCandidates | None") -> "dict[str, CalibrationSample]":
     """Return the calibration samples by kind of negatives."""
     from kgcore.calibration.fit import CANDIDATES
     from kgcore.calibration.matched import candidate_sample
@@ -224,14 +224,14 @@ def _samples(bases: "Mapping[str, Basis]", candidates: "Candidates | None") -> "
     return samples | ({CANDIDATES: candidate_sample(candidates.data, candidates.matched)} if candidates else {})
 
 
-def _candidates(run: StageRun) -> "Candidates | None":
+def _candidates(run: StageRun) -> "MatchedCandidates | None":
     """Return the candidates that the calibrators are fitted to; None if the run has no match run upstream."""
-    from kgcore.calibration.fit import Candidates
+    from kgcore.calibration.fit import MatchedCandidates
 
     if MATCH.name not in run.inputs:
         return None
     config = run.config(MatchConfig)
-    return Candidates(run.load(MIXTURE), run.load(MATCHED), config.match_replicates, config.match_seed)
+    return MatchedCandidates(run.load(MIXTURE), run.load(MATCHED), config.match_replicates, config.match_seed)
 
 
 def settle(config: CalibrateConfig, upstream: Sequence[StageRef]) -> CalibrateConfig:
@@ -283,7 +283,7 @@ def _identity(config: CalibrateConfig) -> str:
 CALIBRATE = Stage(
     name="calibrate",
     summary="Fit calibrators on the scores of a score run.",
-    title="calibrate {scores} to {config.alpha}",
+    title="calibrate {scores} to {config.rate.value}",
     config=CalibrateConfig,
     body=_body,
     code=_code,
@@ -338,7 +338,7 @@ def move_calibrators(calibrators: StageRef, to: CalibrateConfig, context: Contex
         _copy(run, before, COMBINED_MIXTURE)
         _copy(run, before, ABLATION)
         _copy(run, before, COMPLETENESS)
-        run.tag(RunTags(moved=before.run_id, base_rate=config.base_rate_text))
+        run.tag(RunTags(moved=before.run_id, base_rate=str(config.rate)))
 
     identity = f"moved {before.tags.key}"
     return run_stage("calibrate", config, inputs, ("kgcore.calibration.calibrated",), body, context, identity)

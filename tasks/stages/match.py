@@ -29,21 +29,21 @@ from tasks.tracking.store import open_store
 from tasks.workspace.resources import find_device, gpu_slot
 
 if TYPE_CHECKING:
-    from kgcore.prediction.judged import Judged
+    from kgcore.prediction.judged import JudgedCandidates
 
 log = logging.getLogger("kgcal")
 
 
 def _code(config: MatchConfig) -> tuple[str, ...]:
     strategies = [STRATEGIES.module(name) for name in config.strategies]
-    return ("kgcore.prediction.score_candidates", "kgcore.calibration.matched", "kgcore.report.candidates", *strategies)
+    return ("kgcore.prediction.judged", "kgcore.calibration.matched", "kgcore.report.plots", *strategies)
 
 
 def _body(run: StageRun, config: MatchConfig) -> None:
     from kgcore.calibration.matched import match
     from kgcore.mixture.fit import MixtureOptions
-    from kgcore.prediction.score_candidates import mixture_triples
-    from kgcore.report.candidates import candidates_figure
+    from kgcore.prediction.judged import mixture_triples
+    from kgcore.report.plots import candidates_figure
 
     graph, rng = run.load(GRAPH), np.random.default_rng(config.match_seed)
     judged = _read(config, graph)
@@ -65,9 +65,8 @@ def _body(run: StageRun, config: MatchConfig) -> None:
         log.info("match     %s", sentence)
 
 
-def _read(config: MatchConfig, graph: KnowledgeGraph) -> "Judged":
-    from kgcore.prediction.judged import hidden_labels, read_judged
-    from kgcore.prediction.score_candidates import check_enough
+def _read(config: MatchConfig, graph: KnowledgeGraph) -> "JudgedCandidates":
+    from kgcore.prediction.judged import check_enough, hidden_labels, read_judged
 
     if config.candidates in HELD_OUT:
         judged = hidden_labels(graph, config.candidates)

@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 LOADER = "tasks.tracking.pyfunc"
 EXAMPLES = 3  # triples of the input example
 # The packages that compute or read an answer. `kgcal` itself brings the others.
-PACKAGES = ("kgcal", "mlflow", "numpy", "pandas", "pyarrow", "safetensors", "scikit-learn", "scipy", "torch")
+PACKAGES = (
+    *("kgcal", "lightgbm", "mlflow", "numpy", "pandas", "pyarrow"),
+    *("safetensors", "scikit-learn", "scipy", "torch"),
+)
 _LOCK = Lock()  # one thread at a time changes MLflow's function: `_unchecked_requirements`
 OUTPUTS = {
     **dict.fromkeys(COLUMNS, "string"),

@@ -23,9 +23,8 @@ from kgcore.config import CalibrateConfig, ClassifyConfig, EvaluateConfig
 from kgcore.corruptions.held_out import corrupt_held_out
 from kgcore.corruptions.mixture import Mixture
 from kgcore.errors import MismatchError
-from kgcore.evaluation.evaluate import evaluate
+from kgcore.evaluation.evaluate import TOLERANCE, evaluate, miscalibrated
 from kgcore.evaluation.predictions import Predictions, classify
-from kgcore.evaluation.tolerance import TOLERANCE, miscalibrated
 from kgcore.metrics.proper import brier
 from kgcore.registries import CALIBRATORS
 from kgcore.score_table import ScoreTable, score_table

@@ -10,8 +10,8 @@ from kgcore.calibration.sample import (
     ground_truth_sample,
     synthetic_sample,
 )
-from kgcore.conformal.selection import conformal_p_values
-from kgcore.prediction.evidence import evidence_of
+from kgcore.conformal import conformal_p_values
+from kgcore.prediction.calibration_evidence import evidence_of
 
 HARD = 0.9  # share of the mistakes with high scores
 

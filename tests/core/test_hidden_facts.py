@@ -7,15 +7,14 @@ import pytest
 
 from kgcore.calibration.balance import base_rate_weights, both_labels
 from kgcore.calibration.fit import synthetic_of
-from kgcore.calibration.hidden import HiddenFacts, chances_of, hidden_facts, hidden_hits, with_hidden_log_odds
+from kgcore.calibration.hidden import HiddenFacts, chances_of, hidden_facts, hidden_hits
+from kgcore.calibration.hidden_evidence import with_hidden_log_odds
 from kgcore.calibration.hidden_share import HiddenShare
 from kgcore.calibration.per_relation import PerRelation
 from kgcore.calibration.support import Support
 from kgcore.config import CalibrateConfig, CorruptConfig
-from kgcore.corruptions.base import corrupt
+from kgcore.corruptions.base import corrupt, hits_of, subject_shares
 from kgcore.corruptions.every import every_corruption
-from kgcore.corruptions.hits import hits_of
-from kgcore.corruptions.sides import subject_shares
 from kgcore.evidence.base import Source
 from kgcore.graph import KnowledgeGraph, Split
 from kgcore.metrics.proper import brier

@@ -15,7 +15,7 @@ from kgcore.config import CalibrateConfig
 from kgcore.errors import InputError, MismatchError
 from kgcore.mixture.fit import MixtureOptions
 from kgcore.mixture.samples import LabelledCandidates, MixtureData, ScoreSample
-from kgcore.report.candidates import candidates_figure
+from kgcore.report.plots import candidates_figure
 from kgcore.storage import read_matched, read_mixture, write_matched, write_mixture
 from tests.core.calibrator_samples import bound_to
 from tests.core.mixtures import normal_mixture
@@ -68,13 +68,13 @@ def test_a_calibrator_fitted_to_candidates_has_their_probabilities(
 def test_the_base_rate_is_the_stated_or_the_estimated_one(data: MixtureData, estimated: Matched) -> None:
     assert candidate_sample(data, matched_to(data, 0.3)).base_rate == pytest.approx(0.3)
     settled = estimated.settle(CalibrateConfig())
-    assert settled.base_rate_is == "estimated"
-    assert settled.alpha == estimated.fit.base_rate
-    assert settled.limits == (estimated.fit.estimated.low, estimated.fit.estimated.high)
+    assert settled.rate.origin == "estimated"
+    assert settled.rate.value == estimated.fit.base_rate
+    assert settled.rate.limits == (estimated.fit.estimated.low, estimated.fit.estimated.high)
     assert estimated.settle(settled) == settled
     stated = matched_to(data, 0.3)
     assert stated.settle(CalibrateConfig()) == stated.settle(CalibrateConfig(base_rate=0.3))
-    assert stated.settle(CalibrateConfig()).base_rate_text == "0.3, stated"
+    assert str(stated.settle(CalibrateConfig()).rate) == "0.3, stated"
     with pytest.raises(
         MismatchError, match=r"base_rate is 0\.2, but the candidates were matched at the base rate 0\.3"
     ):

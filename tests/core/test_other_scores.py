@@ -23,7 +23,8 @@ from kgcore.evidence.other_scores import OtherScores
 from kgcore.evidence.table import Features
 from kgcore.graph import KnowledgeGraph
 from kgcore.models.trained import TrainedModel
-from kgcore.prediction.explanation import Explainer, Explanation
+from kgcore.prediction.explainer import Explainer
+from kgcore.prediction.explanation import Explanation
 from kgcore.registries import CALIBRATORS
 from kgcore.storage import missing_parts, read_calibrated
 from tests.core.calibrated_models import trained_on, write_calibrated

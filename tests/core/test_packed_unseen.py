@@ -20,8 +20,8 @@ from kgcore.evidence.base import Source
 from kgcore.evidence.table import Features
 from kgcore.graph import KnowledgeGraph, Split
 from kgcore.prediction.answers import Answers, table_of
-from kgcore.prediction.explanation import Explainer, Explanation
-from kgcore.prediction.unseen_explanation import UnseenExplanation
+from kgcore.prediction.explainer import Explainer
+from kgcore.prediction.explanation import Explanation, UnseenExplanation
 from tests.core.calibrated_models import calibrated_and_sample, write_calibrated
 from tests.core.deer import ENTITIES, UNSEEN
 

@@ -13,7 +13,7 @@ from kgcore.graph import KnowledgeGraph
 from kgcore.models.trained import TrainedModel
 from kgcore.training import loop
 from kgcore.tuning import race as module
-from kgcore.tuning.objective import Objective
+from kgcore.tuning.objective import SearchObjective
 from kgcore.tuning.race import Track, field_sizes, race
 from kgcore.tuning.race_result import SHARES, Race
 from tests.core.searches import without_test
@@ -92,7 +92,7 @@ def test_the_best_one_of_each_model_goes_on_first(graph: KnowledgeGraph, tmp_pat
 def test_the_winner_has_the_bits_of_an_uninterrupted_training(graph: KnowledgeGraph, tmp_path: Path) -> None:
     field = {"transe": TINY.replace(k=8), "complex": TINY.replace(model="complex", k=8, learning_rate=0.1)}
     rng = np.random.default_rng(0)
-    judge = Objective(graph, "brier", CorruptConfig(), 0.5, rng)
+    judge = SearchObjective(graph, "brier", CorruptConfig(), 0.5, rng)
     made = race(graph, field, field["transe"], judge, Track(CPU, tmp_path))
     name, config = made.winner.name, field[made.winner.name]
     path = Track(CPU, tmp_path).checkpoint([*field].index(name))

@@ -15,14 +15,13 @@ from kgcore.calibration.folds import cross_fitted
 from kgcore.calibration.sample import CalibrationSample, even_sample, synthetic_sample
 from kgcore.calibration.support import Support
 from kgcore.config import CalibrateConfig
-from kgcore.conformal.selection import conformal_p_values
+from kgcore.conformal import conformal_p_values
 from kgcore.corruptions.base import Corruptions
 from kgcore.ensembles.fit import bounds, check_same_rows
 from kgcore.errors import MismatchError
 from kgcore.folds import draw_folds
-from kgcore.monitoring.score_basis import NormalScores
-from kgcore.monitoring.two_samples import NewTriples, TwoSamples
-from kgcore.prediction.evidence import evidence_of
+from kgcore.monitoring.two_samples import NewTriples, NormalScores, TwoSamples
+from kgcore.prediction.calibration_evidence import evidence_of
 from kgcore.registries import CALIBRATORS, POOLS
 from kgcore.score_table import CORRUPTION, LABELLED, ScoreTable
 from kgcore.storage.corruptions import read_corruptions, write_corruptions

@@ -99,8 +99,8 @@ def test_naming_components_imports_no_torch() -> None:
 
 def test_the_ends_of_a_base_rate_come_together() -> None:
     both = {"base_rate_low": 0.01, "base_rate_high": 0.05}
-    assert CalibrateConfig(**both).base_rate_text == "0.0225 [0.01, 0.05], stated"
-    assert CalibrateConfig(**both, base_rate=0.02).alpha == 0.02
+    assert str(CalibrateConfig(**both).rate) == "0.0225 [0.01, 0.05], stated"
+    assert CalibrateConfig(**both, base_rate=0.02).rate.value == 0.02
     assert CalibrateConfig(**both).at(BaseRate(0.3)) == CalibrateConfig(base_rate=0.3)
     for wrong in ({"base_rate_low": 0.01}, {"base_rate_high": 0.5, "base_rate": 0.2}, both | {"base_rate_low": 0.06}):
         with pytest.raises(InputError, match="give the lower end, then the upper end"):

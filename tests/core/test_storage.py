@@ -10,8 +10,9 @@ import pytest
 import torch
 
 from kgcore import storage
+from kgcore.base_rate import ASSUMED, BaseRate
 from kgcore.calibration.calibrated import Calibrated, CorruptionSettings
-from kgcore.config import ASSUMED, STATED, CalibrateConfig, ClassifyConfig, CorruptConfig, EvaluateConfig
+from kgcore.config import CalibrateConfig, ClassifyConfig, CorruptConfig, EvaluateConfig
 from kgcore.corruptions.base import Corruptions
 from kgcore.corruptions.held_out import corrupt_held_out
 from kgcore.evaluation.evaluate import evaluate
@@ -137,13 +138,13 @@ def test_a_data_set_without_negatives_is_judged_at_the_base_rate(small_graph: Kn
     np.testing.assert_allclose(predictions.base_rate, 0.2)
     assert not graph.all_known.contains(predictions.triples[predictions.labels == 0]).any()
     np.testing.assert_allclose(evaluate(predictions, EvaluateConfig())["base_rate"].metrics["brier"], 0.2 * 0.8)
-    assert "weighted to the stated base rate of 0.2" in predictions.notes(0.2)[0]
+    assert "weighted to the stated base rate of 0.2" in predictions.notes(BaseRate(0.2))[0]
     for labelled_false, evidence in (
         (0, "none, because no triple is labelled false"),
         (7, "7 validation triples that"),
     ):
-        _, by_construction, mistakes = predictions.notes(0.2, STATED, labelled_false)
+        _, by_construction, mistakes = predictions.notes(BaseRate(0.2), labelled_false)
         assert by_construction.startswith("A small calibration error here is by construction")
         assert f"Evidence about real mistakes: {evidence}" in mistakes
         assert "kgcal recalibrate --labels FILE" in mistakes or "kgcal watch --labels FILE" in mistakes
-    assert "base rate of synthetic calibrators, 0.2, is assumed" in predictions.notes(0.2, ASSUMED)[-1]
+    assert "base rate of synthetic calibrators, 0.2, is assumed" in predictions.notes(BaseRate(0.2, origin=ASSUMED))[-1]

@@ -13,7 +13,7 @@ from kgcore.config import TrainConfig
 from kgcore.config.choices import SEARCHABLE
 from kgcore.registries import MODELS
 from kgcore.registry import build
-from kgcore.tuning.space import ETAS, INITIAL_SCALES, LEARNING_RATES, LP_WEIGHTS, STEPS, Space
+from kgcore.tuning.space import RANGES, STEPS, Space
 
 
 @pytest.mark.parametrize("model", MODELS.names())
@@ -25,11 +25,11 @@ def test_every_draw_can_be_built_and_is_within_its_range(model: str) -> None:
         build(MODELS.get(model), {}, config.k)
         assert (config.model, config.batch_size, config.seed) == (model, 77, 5)
         assert 4 <= config.epochs <= 100
-        assert LEARNING_RATES[0] <= config.learning_rate <= LEARNING_RATES[1]
+        assert RANGES["learning_rate"][0] <= config.learning_rate <= RANGES["learning_rate"][1]
         assert config.learning_rate == float(f"{config.learning_rate:.3g}")
-        assert INITIAL_SCALES[0] <= config.initial_scale <= INITIAL_SCALES[1]
-        assert ETAS[0] <= config.training_eta <= ETAS[1]
-        assert config.lp_weight == 0 or LP_WEIGHTS[0] <= config.lp_weight <= LP_WEIGHTS[1]
+        assert RANGES["initial_scale"][0] <= config.initial_scale <= RANGES["initial_scale"][1]
+        assert RANGES["training_eta"][0] <= config.training_eta <= RANGES["training_eta"][1]
+        assert config.lp_weight == 0 or RANGES["lp_weight"][0] <= config.lp_weight <= RANGES["lp_weight"][1]
     for name, steps in STEPS.items():
         drops = name != "dropout" or MODELS.get(model).can_drop
         assert {getattr(config, name) for config in drawn} == (set(steps) if drops else {0})

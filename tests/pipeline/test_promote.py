@@ -12,7 +12,7 @@ from flows.jobs.promote import promote
 from flows.pipeline import pipeline
 from kgcore.config import CalibrateConfig, GateConfig, PrepareConfig, TrainConfig
 from kgcore.errors import InputError
-from kgcore.evaluation.tolerance import TOLERANCE
+from kgcore.evaluation.evaluate import TOLERANCE
 from kgcore.report.summary import PipelineSummary
 from tasks.jobs.promote import Decision
 from tests.conftest import FEW_CORRUPTIONS, FEW_REPLICATES, use_home

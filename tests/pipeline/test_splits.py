@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kgcore import storage
-from kgcore.evaluation.by_knowledge import METRICS_OF_GROUPS
+from kgcore.evaluation.groups import METRICS_OF_GROUPS
 from tests.core.split_graphs import NAMES, graph_with_twins, lines_of
 from tests.pipeline.command import Kgcal, client_of
 
