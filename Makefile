@@ -86,7 +86,7 @@ constraints: ## write constraints.txt anew: the versions that pip installs in a 
 generated: $(READY) ## write index.json, MLproject, prefect.yaml and docs/reference/settings.md anew
 	$(BIN)/python -m flows.cli.index > index.new
 	mv index.new flows/cli/index.json
-	$(BIN)/python -m flows.cli.project > MLproject.new
+	$(BIN)/python -m flows.cli.mlproject > MLproject.new
 	mv MLproject.new MLproject
 	$(BIN)/python -m flows.deployment.deployments > prefect.yaml.new
 	mv prefect.yaml.new prefect.yaml

@@ -1,10 +1,8 @@
-"""Turn flows into Prefect deployments. The flows are in flows/*.py.
+"""Turn flows into Prefect deployments. flows/job.py has the jobs, which state their deployments.
 
-deployments.py  the list of deployments with their schedules; makes prefect.yaml. Stages come from tasks/stages/table.py
+deployments.py  makes prefect.yaml
 parameters.py   the types of the form fields
 names.py        names of flow runs
-runners.py      Prefect task runners by name
-approval.py     the question whether a challenger becomes the champion
 publish.py      the results that a flow run shows in the Prefect UI
 
 flows/local/deploy.py sends the deployments to the server of `kgcal up`.

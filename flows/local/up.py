@@ -13,12 +13,11 @@ from flows.local.prefect_database import create_prefect_database
 from flows.local.prefect_server import client_of, start_prefect
 from flows.local.prefect_setup import set_up_server
 from flows.local.processes import stop
+from flows.local.status import MLFLOW_PORT, PREFECT_PORT
 from flows.local.worker import start_worker
 from kgcore.errors import InputError
 from tasks.workspace.services import MLFLOW, PREFECT, recorded_services
 from tasks.workspace.settings import ensure_home, masked
-
-MLFLOW_PORT, PREFECT_PORT = 5000, 4200
 
 
 def up(mlflow_port: int | None = None, prefect_port: int | None = None) -> None:

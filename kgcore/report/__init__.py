@@ -2,6 +2,7 @@
 
 results.py, summary.py, ensemble_summary.py  the measured results, their conversion to JSON, and tables in Markdown
 columns.py                                   the metrics that each table shows
+result.py                                     what a job shows: tables, sentences, files
 plots.py                                     plots
 html.py                                      the templates of HTML pages
 page.py                                      the HTML report of a pipeline

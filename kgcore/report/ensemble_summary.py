@@ -1,4 +1,4 @@
-"""The summary of an ensemble's run, and its JSON in summary.json."""
+"""The summary of an ensemble's run: its JSON in summary.json, and its tables."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -6,6 +6,7 @@ from typing import Any
 
 from kgcore.ensembles.disagreement import Disputed
 from kgcore.report.columns import first_table
+from kgcore.report.result import Result, ResultTable
 from kgcore.report.results import Results
 
 
@@ -77,6 +78,44 @@ class EnsembleSummary:
         """Return the ensemble that a pool makes from members calibrated with these negatives."""
         return self.ensembles[f"{negatives}.{pool}"]
 
+    def result(self) -> Result:
+        """Return what the terminal, Prefect and MLflow show: for each kind of negatives, members and ensembles.
+
+        A star marks the best value of each column. Sentences relate the disagreement of members to their error.
+        """
+        members = ", ".join(f"{member.name} `{member.calibrate}`" for member in self.members)
+        return Result(
+            title=f"Ensembles on {self.dataset}",
+            tables=[self._table(negatives) for negatives in self.results.negatives],
+            sentences=[*self.notes, f"Members: {members}"],
+            run=self.run,
+            linked=True,
+            facts=self.to_json(),
+        )
+
+    def _table(self, negatives: str) -> ResultTable:
+        """Return the metrics of members and ensembles, and the weight of each member in each pool."""
+        results, pools = self.results.only(negatives), [(pool, self.pooled(negatives, pool)) for pool in self.pools]
+        best, rows, notes = results.best(), [], []
+        for row in results.rows:
+            name = row.calibrator
+            cells = {"model": f"ensemble, {_words(name)}" if name in self.pools else name}
+            for metric, text in zip(first_table(), row.texts(first_table()), strict=True):
+                star = "*" if metric in row.metrics and row.metrics[metric] == best.get(metric) else " "
+                cells[_words(metric)] = f"{text}{star}"
+            for pool, own in pools:
+                cells[f"{_words(pool)}\nweight"] = f"{own.weights[name]:.3f}" if name in own.weights else ""
+            rows.append(cells)
+        for pool, own in pools:
+            disputed = own.disputed
+            notes.append(
+                f"{_words(pool)}: members disagree by {disputed.disagreement:.4f} nats; Brier score "
+                f"{disputed.brier_agreed:.4f} on the half of the triples with the least disagreement, "
+                f"{disputed.brier_disputed:.4f} on the other half"
+            )
+        heading = f"{self.dataset}: {len(self.members)} models, {_words(negatives)} negatives"
+        return ResultTable(heading, rows, ("model",), notes)
+
     def to_json(self) -> dict[str, Any]:
         """Return the keys dataset, members, pools, ensembles, notes, metrics, intervals, run, and miscalibrated."""
         return {
@@ -105,47 +144,6 @@ class EnsembleSummary:
         )
 
 
-def ensemble_markdown(summary: EnsembleSummary) -> str:
-    """Return Markdown: the table of members and ensembles, sentences on disagreement, and the members' run ids."""
-    heads = column_heads(summary)
-    lines = [f"| {' | '.join(['negatives', 'model', *heads])} |", "|---|---|" + "---|" * len(heads)]
-    for row in summary.results.rows:
-        cells = row.texts(first_table()) + weight_cells(summary, row.negatives, row.calibrator)
-        lines.append(f"| {' | '.join([words(row.negatives), row_title(summary, row.calibrator), *cells])} |")
-    lines.append("")
-    for negatives in summary.results.negatives:
-        lines += [f"* {words(negatives)}, {line}" for line in disputes(summary, negatives)]
-    members = ", ".join(f"{member.name} `{member.calibrate}`" for member in summary.members)
-    return "\n".join([*lines, "", f"Members: {members}"])
-
-
-def column_heads(summary: EnsembleSummary) -> list[str]:
-    """Return the headings of the columns with numbers: the metrics, and for each pool the weight of a member."""
-    return [words(metric) for metric in first_table()] + [f"{words(pool)}, weight" for pool in summary.pools]
-
-
-def row_title(summary: EnsembleSummary, name: str) -> str:
-    """Return the title of a row: the name of a member, or `ensemble, ` and the name of the pool."""
-    return f"ensemble, {words(name)}" if name in summary.pools else name
-
-
-def weight_cells(summary: EnsembleSummary, negatives: str, name: str) -> list[str]:
-    """Return the weight of a model in each pool, as text: empty if the model is not a member, as an ensemble is not."""
-    weights = [summary.pooled(negatives, pool).weights for pool in summary.pools]
-    return [f"{pool_weights[name]:.3f}" if name in pool_weights else "" for pool_weights in weights]
-
-
-def disputes(summary: EnsembleSummary, negatives: str) -> list[str]:
-    """Describe each ensemble in a sentence: the disagreement of its members, and its error."""
-    pools = [(pool, summary.pooled(negatives, pool).disputed) for pool in summary.pools]
-    return [
-        f"{words(pool)}: members disagree by {disputed.disagreement:.4f} nats; Brier score "
-        f"{disputed.brier_agreed:.4f} on the half of the triples with the least disagreement, "
-        f"{disputed.brier_disputed:.4f} on the other half"
-        for pool, disputed in pools
-    ]
-
-
-def words(name: str) -> str:
+def _words(name: str) -> str:
     """Replace the underscores of a name by spaces. `log_odds` becomes `log-odds`."""
     return name.replace("log_odds", "log-odds").replace("_", " ")

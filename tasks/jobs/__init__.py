@@ -6,14 +6,11 @@ exam.py           makes the exam of a data set, and adds field labels to it
 candidates.py     finds the calibrators and ensembles that are judged on the exam
 sitting.py        compares them with the champion on the exam
 manifest.py       finds the run of a stage from a run id, a model's URI or `latest`
-members.py        checks that models can form an ensemble
-trials.py         logs the trials of a search
 calibration_sample.py  finds the sample that a calibrator was fitted on
 tuning_result.py  the result of a search
-base_rate_result.py  the base rate of candidates
 fitted_scores.py  fits calibrators to scores, measures and logs them, and applies one
-watch_scores.py   checks a calibrator of scores on newly labelled rows, and fits again after drift
 command.py        writes settings as a command
 
-Single stages are in stages/, the order of stages in flows/, tables for the terminal in flows/cli/tables/.
+A job returns facts whose method `result` says what users see: see kgcore/report/result.py. flows/cli/printer.py prints
+it, and flows/deployment/publish.py shows it in Prefect. Single stages are in stages/, the order of stages in flows/.
 """

@@ -15,7 +15,7 @@ from kgcore.config.race import RaceConfig
 from kgcore.datasets.base import find_dataset
 from kgcore.errors import InputError
 from kgcore.report.columns import overview
-from kgcore.report.results import markdown
+from kgcore.report.result import runs_text
 from kgcore.report.summary import PipelineSummary
 from tasks.stages.calibrate import CALIBRATE
 from tasks.stages.match import check_file, identity
@@ -152,7 +152,8 @@ def finish_pipeline(run_id: str, refs: Mapping[str, StageRef]) -> PipelineSummar
         shutil.copytree(folder, place, dirs_exist_ok=True)
     _log_headlines(store, run_id, runs, summary)
     base_rate = str(config_of(CalibrateConfig, runs["calibrate"]).rate)
-    store.log_tags(run_id, RunTags(base_rate=base_rate, note=markdown(summary.results, summary.runs)))
+    note = summary.results.table(notes=[runs_text(summary.runs)]).markdown()
+    store.log_tags(run_id, RunTags(base_rate=base_rate, note=note))
     return replace(summary, report=str(place / REPORT.path), pipeline=run_id)
 
 

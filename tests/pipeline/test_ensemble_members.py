@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from flows.ensemble import ensemble
+from flows.jobs.ensemble import ensemble
+from flows.jobs.promote import promote
 from flows.pipeline import pipeline
-from flows.promote import promote
 from kgcore.config import (
     CalibrateConfig,
     CorruptConfig,
@@ -19,7 +19,7 @@ from kgcore.ensembles.ensemble import pooling_of
 from kgcore.errors import InputError, MismatchError
 from kgcore.metrics.proper import brier
 from tasks.jobs.compare import comparison
-from tasks.jobs.members import member_names
+from tasks.jobs.ensemble import member_names
 from tasks.stages.calibrate import CALIBRATE
 from tasks.stages.corrupt import CORRUPT
 from tasks.stages.prepare import PREPARE, add_labels

@@ -14,10 +14,10 @@ from prefect.utilities.callables import parameter_schema
 from prefect.utilities.schema_tools.validation import is_valid
 from pydantic.fields import FieldInfo
 
-from flows.cli.mlproject import OTHERS
-from flows.ensemble import ensemble
+from flows.job import all_jobs
+from flows.jobs.ensemble import ensemble
+from flows.jobs.reproduce import reproduce
 from flows.pipeline import pipeline
-from flows.reproduce import reproduce
 from flows.stages import STAGE_FLOWS
 from kgcore.config import Config
 from kgcore.config.base import LIMITS, choices_of
@@ -26,7 +26,7 @@ from kgcore.config.jobs import IMPORTABLE, ImportedModel, SurveyConfig
 from kgcore.errors import InputError
 from kgcore.registries import ALL_CALIBRATORS, BASELINES, CALIBRATORS, LOSSES, MODELS, POOLS, STRATEGIES
 
-FLOWS = [pipeline, *OTHERS, reproduce]
+FLOWS = [job.flow for job in all_jobs()]
 RECORDED = {ImportedModel, SurveyConfig}  # settings that a run records and nobody gives
 KINDS = [kind for kind in Config.__subclasses__() if kind not in RECORDED]
 SETTINGS = [(kind, name) for kind in KINDS for name in kind.model_fields]

@@ -1,0 +1,64 @@
+"""The Prefect flow that predicts candidate triples with a calibrated model."""
+
+from flows.deployment.parameters import THREADS, Device, Runner
+from flows.deployment.publish import publish
+from flows.flow import flow
+from flows.job import Argument, job
+from kgcore.config import PairsConfig, PredictConfig
+from kgcore.errors import InputError
+from tasks.jobs.calibrated_model import Ask
+from tasks.jobs.predict import Pairs, predict_candidates, predict_pairs
+from tasks.jobs.prediction import Prediction
+from tasks.jobs.request import Request
+
+
+@job(shown={"candidates": Argument("[FILE | SUBJECT PREDICATE OBJECT]")}, question=True)
+@flow(name="predict")
+def predict(
+    candidates: list[str] = [],  # noqa: B006 (never changed; Prefect shows it in the form)
+    output: str = "",
+    subjects: str = "",
+    predicate: str = "",
+    objects: str = "",
+    dataset: str = "",
+    model: str = "",
+    calibrator: str = "",
+    base_rate: float | None = None,
+    runner: Runner = THREADS,
+    device: Device = "auto",
+    config: PredictConfig = PredictConfig(),
+    pairs: PairsConfig = PairsConfig(),
+) -> Prediction:
+    """Give candidate triples a score, a probability with an interval, and a decision.
+
+    The candidates are those of a file, one triple, or with --predicate all pairs of subjects and objects. Without
+    --model the champion of the data set answers. Without a champion, the newest finished run answers.
+
+    An entity that training has not seen gets a probability from its name, with a wider interval, if the model can: the
+    column `unseen` marks the row. --fdr does not test such rows.
+
+    Args:
+        candidates: file of triples, in any format, or one triple: subject, predicate, object
+        output: file for the answers (.parquet, .csv or .tsv); if empty, none is written
+        subjects: with --predicate: file with one subject per line; if empty, all entities
+        predicate: predict all pairs of subjects and objects with this predicate, instead of candidates
+        objects: with --predicate: file with one object per line; if empty, all entities
+        dataset: data set whose champion answers; if empty, the data set of the newest run
+        model: run id, latest, or model URI that answers instead of the champion
+        calibrator: label of one of the calibrators of a run, such as synthetic.beta
+        base_rate: share of true triples among the candidates; if empty, the one of the calibrator
+        runner: with --top or --above: where pairs are scored (threads, dask, or dask://HOST:PORT)
+        device: auto, cpu, cuda or cuda:N
+        config: the decisions
+        pairs: the selection among pairs
+    """
+    request = Request(Ask(model, dataset, calibrator), output, base_rate, device)
+    if predicate:
+        if candidates:
+            raise InputError(f"candidates and --predicate {predicate} are given: give candidates or --predicate")
+        prediction = predict_pairs(Pairs(subjects, predicate, objects), request, config, pairs, runner)
+    elif subjects or objects or pairs != PairsConfig(completeness=pairs.completeness):
+        raise InputError("subjects, objects, top, per, above and known_facts are for pairs: give --predicate, too")
+    else:
+        prediction = predict_candidates(candidates, request, config, pairs.completeness)
+    return publish(prediction)

@@ -1,0 +1,163 @@
+"""The Prefect flow that reproduces the paper: it runs many pipelines and writes a page with their results.
+
+A cell is one combination of settings in the paper's tables. One pipeline computes it.
+"""
+
+import logging
+import re
+import time
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
+
+from flows.deployment.parameters import RUNNERS, THREADS, Device, PaperDataset, Preset, Runner, Table
+from flows.deployment.publish import publish
+from flows.flow import flow
+from flows.job import Argument, Option, job
+from flows.pipeline import run_pipeline
+from kgcore.errors import InputError, KgcalError, first_line
+from kgcore.report.summary import PipelineSummary
+from kgcore.reproduction.grid import Cell, grid
+from tasks.jobs.pipeline import finished_pipeline
+from tasks.jobs.reproduce import Reproduction, check_cells, finish_reproduction, reproduction_run, share_cores
+from tasks.stages.reference import Context
+from tasks.workspace.flow_run import current_flow_run
+from tasks.workspace.resources import cores
+
+log = logging.getLogger("kgcal")
+Outcome: TypeAlias = PipelineSummary | Exception
+
+
+@job(shown={"tables": Argument("TABLES", required=True), "datasets": Option(name="--dataset")})
+@flow(name="reproduce")
+def reproduce(
+    tables: list[Table] = ["all"],  # noqa: B006 (Prefect copies parameters)
+    datasets: list[PaperDataset] = [],  # noqa: B006
+    preset: Preset = "default",
+    runner: Runner = THREADS,
+    force: bool = False,
+    device: Device = "auto",
+    csv: str | None = None,
+) -> Reproduction:
+    """Compare our results with the paper's tables; run the pipelines that are missing.
+
+    Args:
+        tables: all, or some of results, losses, classification, base-rate, sensitivity, ranks, thresholds, reliability
+        datasets: data set of the paper, repeated for several; if empty, every data set of the chosen tables
+        preset: preset for training: default, best, or paper (the paper's protocol)
+        runner: Prefect task runner for the pipelines: threads, threads:N, dask or dask://HOST:PORT
+        force: run every pipeline even if a finished run could be re-used
+        device: auto, cpu, cuda or cuda:N
+        csv: also write all compared values to this file, as one table
+    """
+    if csv and not Path(csv).absolute().parent.is_dir():
+        raise InputError(f"csv {csv}: there is no folder {Path(csv).absolute().parent}")
+    task_runner(runner)  # checks the name
+    cells = grid(tuple(tables), tuple(datasets), preset)
+    distinct = list(dict.fromkeys(cell for group in cells.values() for cell in group))
+    check_cells(distinct, device)
+    with reproduction_run(tables, datasets, preset) as run_id:
+        context = Context(parent=run_id, force=force, device=device, since=time.time())
+        results, failures = run_cells(distinct, runner, context)
+        made = finish_reproduction(run_id, cells, results, failures, preset, Path(csv) if csv else None)
+        if not results:
+            raise InputError(f"every run failed: {'; '.join(dict.fromkeys(made.failures.values()))}")
+        return publish(made)
+
+
+def run_cells(cells: list[Cell], runner: str, context: Context) -> tuple[dict[Cell, PipelineSummary], dict[Cell, str]]:
+    """Run the cells. Return the summary of each cell that succeeded, and the reason of each cell that failed.
+
+    A failed cell does not stop the other cells. In a flow run, the cells are tasks of the runner. Without Prefect,
+    they run one after the other.
+    """
+    outcomes = _run_as_tasks(cells, runner, context) if current_flow_run() else _run_in_turn(cells, context)
+    results = {cell: outcome for cell, outcome in outcomes.items() if isinstance(outcome, PipelineSummary)}
+    failures = {
+        cell: _reason(outcome) for cell, outcome in outcomes.items() if not isinstance(outcome, PipelineSummary)
+    }
+    return results, failures
+
+
+def _run_as_tasks(cells: list[Cell], runner: str, context: Context) -> dict[Cell, Outcome]:
+    """Run the cells as Prefect tasks of the runner."""
+    outcomes: dict[Cell, Outcome] = {}
+    workers = worker_count(runner)
+    with task_runner(runner) as tasks:
+        futures = {
+            cell: tasks.submit(
+                run_cell.with_options(task_run_name=str(cell)),
+                parameters={"cell": cell, "context": context, "workers": workers},
+            )
+            for cell in cells
+        }
+        for cell, future in futures.items():
+            try:
+                outcomes[cell] = future.result(raise_on_failure=False)
+            except Exception as error:  # a Dask worker was killed, or a connection was lost
+                outcomes[cell] = error
+    return outcomes
+
+
+def _run_in_turn(cells: list[Cell], context: Context) -> dict[Cell, Outcome]:
+    """Run the cells one after the other, without Prefect."""
+    outcomes: dict[Cell, Outcome] = {}
+    for number, cell in enumerate(cells, start=1):
+        log.info("cell %d of %d: %s", number, len(cells), cell)
+        try:
+            outcomes[cell] = run_cell.fn(cell, context)
+        except Exception as error:  # any error: the other cells must still run
+            log.error("%s failed: %s", cell, _reason(error), exc_info=not isinstance(error, KgcalError))
+            outcomes[cell] = error
+    return outcomes
+
+
+def _reason(error: Exception) -> str:
+    """Return in one line why a cell failed."""
+    return first_line(error) if isinstance(error, KgcalError) else f"{type(error).__name__}: {first_line(error)}"
+
+
+@task(name="cell", cache_policy=NO_CACHE)
+def run_cell(cell: Cell, context: Context, workers: int | None = None) -> PipelineSummary:
+    """Run the pipeline of a cell, or re-use a finished pipeline, and return its summary.
+
+    workers  number of cells that share the cores of this machine; None = this cell uses all cores
+    """
+    if workers is not None:
+        share_cores(workers)
+    return finished_pipeline(cell.configs, context) or run_pipeline(cell.configs, context)
+
+
+def worker_count(text: str) -> int | None:
+    """Return how many tasks a runner runs in parallel on this machine; None for a remote Dask cluster.
+
+    If the name has no N, the number is half the number of cores, at least 1. Raises InputError if `text` does not name
+    a runner.
+    """
+    found = re.fullmatch(RUNNERS, text)
+    if found is None:
+        raise InputError(f"--runner is {text!r}: it must be threads, threads:N, dask or dask://HOST:PORT")
+    if text.startswith("dask:"):
+        return None
+    return int(found[1]) if found[1] else max(1, cores() // 2)
+
+
+def task_runner(text: str) -> "TaskRunner[Any]":
+    """Return the Prefect task runner with the name `text`.
+
+    Raises InputError if `text` does not name a runner, or if it names Dask and the extra `dask` is not installed.
+    """
+    workers = worker_count(text)
+    if text.startswith(THREADS):
+        return ThreadPoolTaskRunner(max_workers=workers or 1)
+    try:
+        from prefect_dask.task_runners import DaskTaskRunner
+    except ImportError:
+        raise InputError("--runner dask needs the extra: pip install 'kgcal[dask]'") from None
+    local = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None, "host": "127.0.0.1"}
+    options = {"cluster_kwargs": local} if workers else {"address": f"tcp:{text.removeprefix('dask:')}"}
+    made: TaskRunner[Any] = DaskTaskRunner(**options)
+    return made

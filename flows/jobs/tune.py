@@ -1,0 +1,61 @@
+"""The Prefect flow that searches for training settings."""
+
+from dataclasses import replace
+
+from flows.deployment.names import resolved_name
+from flows.deployment.parameters import Device, PresetWithoutRace
+from flows.deployment.publish import publish
+from flows.flow import flow
+from flows.job import job
+from kgcore.config import (
+    CalibrateConfig,
+    CorruptConfig,
+    PipelineConfigs,
+    PrepareConfig,
+    TrainConfig,
+    TuneConfig,
+    presets,
+)
+from tasks.jobs.tune import search_settings, tuning_run
+from tasks.jobs.tuning_result import TuningResult
+from tasks.stages.prepare import PREPARE
+from tasks.stages.reference import Context
+
+
+@job()
+@flow(name="tune", flow_run_name=resolved_name("tune"))
+def tune(
+    prepare: PrepareConfig = PrepareConfig(),
+    train: TrainConfig = TrainConfig(),
+    corrupt: CorruptConfig = CorruptConfig(),
+    config: TuneConfig = TuneConfig(),
+    preset: PresetWithoutRace = None,
+    base_rate: float | None = None,
+    force: bool = False,
+    device: Device = "auto",
+) -> TuningResult:
+    """Search for the best training settings on the validation split.
+
+    To resume a search, give the same options again. The metric of a trial is computed from cross-fitted probabilities:
+    an isotonic calibrator is fitted on one half of the validation triples and applied to the other half, and the other
+    way round. The test split is not used.
+
+    Args:
+        prepare: the graph
+        train: the initial settings; the search keeps those that it does not vary
+        corrupt: the corruptions that serve as validation negatives if none are labelled
+        config: what to search, and for how long
+        preset: fills in the settings of train and corrupt that you leave out: default, best, paper or none. If empty:
+            default
+        base_rate: stated base rate, used if no negatives are labelled; if empty, 0.5 is assumed
+        force: start the search from scratch
+        device: auto, cpu, cuda or cuda:N
+    """
+    usual = CalibrateConfig(base_rate=base_rate, calibrators=CalibrateConfig().calibrators)
+    resolved = presets.resolve(preset, PipelineConfigs(prepare, train, corrupt, usual), races=False)
+    configs = resolved.configs
+    with tuning_run(configs, config, device, resolved.parameters) as run_id:
+        context = Context(parent=run_id, device=device)
+        data = PREPARE(config=configs.prepare, context=context)
+        best = search_settings(data, configs, config, replace(context, force=force))
+    return publish(best)
