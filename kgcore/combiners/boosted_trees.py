@@ -130,7 +130,7 @@ class BoostedTrees(Combiner):
         for first in range(0, len(values), ROWS_AT_ONCE):
             rows = slice(first, first + ROWS_AT_ONCE)
             columns = self._columns(values[rows], predicates[rows])
-            parts.append(self.booster_.predict(columns, num_threads=1, **what))
+            parts.append(np.asarray(self.booster_.predict(columns, num_threads=1, **what)))
         return np.concatenate(parts) if parts else np.zeros(0)
 
     def _category(self, predicates: Ints) -> Ints:

@@ -162,7 +162,8 @@ class Forest:
         pairs = [*between, *exact, *unusual]
         fill_bounds(
             plain,
-            *sides,
+            sides[0],
+            sides[1],
             self._codes_of_pairs(pairs, shape),
             self._codes_of_pairs(between, shape, highest=True),
             np.cumsum([0, *(len(self.masks[feature]) for feature, _ in pairs)]),

@@ -9,7 +9,7 @@ import numpy as np
 from kgcore.arrays import Bools, Floats, Ints
 
 if TYPE_CHECKING:  # scipy is loaded when it computes
-    from scipy.sparse import csr_array
+    from scipy.sparse import csc_array, csr_array
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Counts:
         return cls(KeyTable.of(found), counts)
 
     @classmethod
-    def of_matrix(cls, matrix: "csr_array") -> Self:
+    def of_matrix(cls, matrix: "csc_array | csr_array") -> Self:
         """Read counts from a matrix (n, m): the key of row i and column j is i m + j."""
         entries = matrix.tocoo()
         keys = entries.row.astype(np.int64) * entries.shape[1] + entries.col
