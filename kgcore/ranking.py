@@ -48,7 +48,7 @@ def filtered_ranks(
 
 def _tile_ranks(trained: TrainedModel, triples: Triples, known: TripleIndex, rows: int) -> Floats:
     """Return the ranks (n, 2) of triples, `rows` triples at a time in each tile of entities."""
-    from kgcore.wings.fast_cpu.ranks import Queries, Side, count_tiles
+    from kgcore.wings.fast_cpu.ranks import Side, TiledQueries, count_tiles
 
     tables, tiling, sides = trained.embeddings, trained.tiling, []
     assert tiling is not None
@@ -59,7 +59,7 @@ def _tile_ranks(trained: TrainedModel, triples: Triples, known: TripleIndex, row
         queries = trained.queries(o, p, as_objects=False), trained.queries(s, p, as_objects=True)
         for points, column, fact in zip(queries, (0, 2), facts, strict=True):
             targets = np.ascontiguousarray(block[:, column])
-            sides.append(Side(Queries(points, tiling), targets, fact, tables.entities))
+            sides.append(Side(TiledQueries(points, tiling), targets, fact, tables.entities))
     count_tiles(sides, tables.entities)
     ranks = [np.concatenate([side.ranks() for side in sides[column::2]]) for column in (0, 1)]
     return np.stack(ranks, axis=1)

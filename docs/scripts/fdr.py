@@ -21,7 +21,7 @@ from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, sy
 from kgcore.config import CorruptConfig, TrainConfig
 from kgcore.corruptions.held_out import corrupt_held_out
 from kgcore.corruptions.mixture import Mixture
-from kgcore.datasets.genealogy import PREDICATES, generate
+from kgcore.datasets.family import PREDICATES, generate
 from kgcore.graph import KnowledgeGraph, Split, TripleIndex
 from kgcore.prediction.answers import Answers
 from kgcore.prediction.discovery import Discovery

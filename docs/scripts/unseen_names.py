@@ -21,14 +21,13 @@ from kgcore.arrays import Floats, Labels, Probabilities, Triples
 from kgcore.calibration.unseen_answers import UnseenAnswers, UnseenProbabilities
 from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.config import CorruptConfig
-from kgcore.corruptions.base import corrupt
+from kgcore.corruptions.base import corrupt, subject_shares
 from kgcore.corruptions.mixture import Mixture
-from kgcore.corruptions.sides import subject_shares
 from kgcore.datasets.base import find_dataset
 from kgcore.datasets.fetch import fetch
 from kgcore.datasets.prepare import prepare
 from kgcore.datasets.read import read_files
-from kgcore.datasets.unseen import Unseen, unseen_rows
+from kgcore.datasets.unseen import UnseenRows, unseen_rows
 from kgcore.evidence.base import Source
 from kgcore.evidence.table import Evidence, Features
 from kgcore.graph import KnowledgeGraph, Split
@@ -90,7 +89,7 @@ def measured(q: Probabilities, labels: Labels) -> str:
     return f"{np.mean((q - labels) ** 2):.4f} / {loss:.3f} / {np.mean((q > 0.5) == labels):.4f}"
 
 
-def features_of(source: Source, unseen: Unseen) -> Features:
+def features_of(source: Source, unseen: UnseenRows) -> Features:
     """Prepare all evidence that the tables use."""
     return Features.of(source, ["score", "cohorts", *GRAPH, *NAMES]).extended(unseen.names)
 
@@ -110,7 +109,7 @@ def sampled(graph: KnowledgeGraph, model: TrainedModel, features: Features, stra
 
 
 def answers_of(
-    origin: tuple[str, str], features: Features, groups: Sequence[str], known: Split, unseen: Unseen
+    origin: tuple[str, str], features: Features, groups: Sequence[str], known: Split, unseen: UnseenRows
 ) -> UnseenProbabilities:
     """Return the answers about the test rows with unseen entities, from some groups of evidence."""
     chosen = Features({name: features.groups[name] for name in groups}, features.entities)

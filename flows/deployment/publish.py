@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from kgcore.errors import first_line
 from kgcore.report.columns import first_table
-from kgcore.report.ensembles import ensemble_markdown
-from kgcore.report.markdown import markdown
+from kgcore.report.ensemble_summary import ensemble_markdown
+from kgcore.report.results import markdown
 from tasks.stages.reference import StageRef
 from tasks.stages.table import in_order
 from tasks.tracking.store import open_store

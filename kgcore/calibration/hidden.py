@@ -120,7 +120,7 @@ def hidden_facts(table: ScoreTable) -> HiddenFacts | None:
     """Estimate how many of the corruptions of a score table are true, and which of them likely are.
 
     Facts of valid and hidden facts were left out of train in the same way. So the hits v of validation facts
-    (kgcore/corruptions/hits.py) show where hidden facts are: the share of true ones among the corruptions u is
+    (kgcore/corruptions/base.py) show where hidden facts are: the share of true ones among the corruptions u is
 
         h = sum lambda v / sum u,    and with the score f and the predicate p    h(f, p) = lambda v(f, p) / u(f, p).
 

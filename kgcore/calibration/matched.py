@@ -17,10 +17,9 @@ from kgcore.calibration.smoothed_isotonic import SmoothedIsotonic
 from kgcore.calibration.support import MOST_POINTS_OF_A_RELATION, Support, rows_of
 from kgcore.config import CalibrateConfig
 from kgcore.errors import InputError, MismatchError
-from kgcore.mixture.fit import MixtureOptions, fit_mixture
+from kgcore.mixture.fit import FOREIGN, MixtureFit, MixtureOptions, fit_mixture
 from kgcore.mixture.relations import RelationRate, fit_others, fit_relations
 from kgcore.mixture.remainder import REMAINDER
-from kgcore.mixture.result import FOREIGN, MixtureFit
 from kgcore.mixture.samples import MixtureData
 from kgcore.registries import CALIBRATORS
 

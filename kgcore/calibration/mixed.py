@@ -13,11 +13,11 @@ from kgcore.calibration.band import MOST_POINTS, Band
 from kgcore.calibration.base import Calibrator
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.intervals import CONFIDENCE
-from kgcore.mixture.bins import Counts, count
+from kgcore.mixture.bins import BinCounts, count
 from kgcore.mixture.em import solve
+from kgcore.mixture.fit import MixtureFit
 from kgcore.mixture.relations import RelationRate
 from kgcore.mixture.remainder import REMAINDER, Remainder, Times, remainder
-from kgcore.mixture.result import MixtureFit
 from kgcore.mixture.samples import MixtureData, ScoreSample
 
 
@@ -113,7 +113,7 @@ def fit_to_candidates(
     windows = Windows.of(sample, min(len(data.positives), len(data.candidates)))
     edges = np.array(fit.shape.edges)
     draws = [_draw(data, rng) for _ in range(replicates)]
-    problems = Counts.stack([count(_drawn(data, draw), edges) for draw in draws])
+    problems = BinCounts.stack([count(_drawn(data, draw), edges) for draw in draws])
     solved = solve(problems, np.full(replicates, fit.base_rate) if fit.stated else None).weights
     shares, rest = [], float(fit.stated)
     for draw, weights in zip(draws, solved, strict=True):

@@ -44,12 +44,12 @@ def labelled_rate(labels: Labels) -> Rate:
     The interval is the exact one of Clopper & Pearson (Biometrika 26, 1934): it holds the base rate with at least the
     probability CONFIDENCE. Raises FitError without a label, InputError for labels other than 0 and 1.
     """
-    own = as_labels(labels)
-    if not len(own):
+    checked = as_labels(labels)
+    if not len(checked):
         raise FitError("there are no labels: a base rate needs at least one, of a candidate drawn at random")
-    true = float(own.sum())
-    low, high = exact_limits(true, float(len(own)))
-    return Rate(true / len(own), low, high)
+    true = float(checked.sum())
+    low, high = exact_limits(true, float(len(checked)))
+    return Rate(true / len(checked), low, high)
 
 
 def labelled_rates(labels: Labels, predicates: Ints) -> dict[int, Rate]:

@@ -42,8 +42,7 @@ from scipy.special import chdtrc, chdtri, expit, logit, ndtri
 
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.metrics.bootstrap import Estimate
-from kgcore.monitoring.penalised import Fit
-from kgcore.monitoring.two_samples import Limits, NewTriples, TwoSamples
+from kgcore.monitoring.two_samples import Fit, Limits, NewTriples, TwoSamples
 
 LEVEL = 0.95
 

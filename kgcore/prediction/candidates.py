@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from kgcore.datasets.formats.base import BLOCK_ROWS, COLUMNS, Block, Source
+from kgcore.datasets.formats.base import BLOCK_ROWS, COLUMNS, Block, TriplesFile
 from kgcore.datasets.formats.files import check_readable, read_blocks
 from kgcore.errors import InputError, raise_faults
 
@@ -26,7 +26,7 @@ def read_candidates(path: Path) -> Iterator[Block]:
     Raises InputError for a file that is missing, empty, not UTF-8 or of another kind, for missing columns, and for
     lines with another number of columns than the first. The message has the file and the line.
     """
-    for block in read_blocks(Source(path, further=True)):
+    for block in read_blocks(TriplesFile(path, further=True)):
         raise_faults(list(block.faults))
         yield block
 

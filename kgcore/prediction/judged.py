@@ -10,11 +10,10 @@ import pyarrow as pa
 
 from kgcore.arrays import Bools, Labels, Scores, Triples
 from kgcore.config import CorruptConfig
-from kgcore.corruptions.base import Corruptions, corrupt
+from kgcore.corruptions.base import Corruptions, corrupt, subject_shares
 from kgcore.corruptions.mixture import Mixture
-from kgcore.corruptions.sides import subject_shares
 from kgcore.datasets.formats.base import COLUMNS
-from kgcore.datasets.label_halves import for_exam
+from kgcore.datasets.labels import for_exam
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.mixture.relations import FEWEST

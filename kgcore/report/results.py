@@ -5,13 +5,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kgcore.metrics.catalogue import highest_best, metric_names, ranked
+from kgcore.report.columns import first_table
 
 if TYPE_CHECKING:
     from kgcore.evaluation.evaluate import Measured
 
 
 @dataclass(frozen=True)
-class Row:
+class MetricsRow:
     """The metrics of one calibrator.
 
     negatives   negatives that the calibrator is fitted on: ground_truth or synthetic; '' for a baseline, which is not
@@ -40,7 +41,7 @@ class Row:
 class Results:
     """One row per calibrator: baselines first, then the fitted calibrators, grouped by their negatives."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[MetricsRow, ...]
 
     @classmethod
     def of(cls, measured: "Mapping[str, Measured]") -> "Results":
@@ -48,11 +49,11 @@ class Results:
         rows = []
         for label, result in measured.items():
             negatives, _, name = label.rpartition(".")
-            rows.append(Row(negatives, name, result.metrics, result.intervals))
+            rows.append(MetricsRow(negatives, name, result.metrics, result.intervals))
         return cls(_grouped(rows))
 
     @property
-    def fitted(self) -> tuple[Row, ...]:
+    def fitted(self) -> tuple[MetricsRow, ...]:
         """Return the rows of the fitted calibrators, without the baselines."""
         return tuple(row for row in self.rows if row.negatives)
 
@@ -70,7 +71,7 @@ class Results:
         """Return only the rows of the calibrators that are fitted on these negatives."""
         return Results(tuple(row for row in self.fitted if row.negatives == negatives))
 
-    def row(self, negatives: str, calibrator: str) -> Row:
+    def row(self, negatives: str, calibrator: str) -> MetricsRow:
         """Return the row of a calibrator. `negatives` is '' for a baseline. Raises KeyError if there is no such row."""
         for row in self.rows:
             if (row.negatives, row.calibrator) == (negatives, calibrator):
@@ -84,14 +85,14 @@ class Results:
         Baselines are excluded: a constant probability equal to the base rate has calibration error 0, but it says
         nothing about a triple.
         """
-        highest, found = highest_best(), dict[str, float]()
+        highest, best = highest_best(), dict[str, float]()
         for metric in ranked():
             values = [row.metrics[metric] for row in self.fitted if metric in row.metrics]
             if values:
-                found[metric] = max(values) if metric in highest else min(values)
-        return found
+                best[metric] = max(values) if metric in highest else min(values)
+        return best
 
-    def best_fitted(self) -> Row | None:
+    def best_fitted(self) -> MetricsRow | None:
         """Return the row of the fitted calibrator with the lowest Brier score, or None if no calibrator is fitted."""
         return min(self.fitted, key=lambda row: (row.metrics["brier"], row.label), default=None)
 
@@ -117,13 +118,16 @@ class Results:
         for name, group in data["metrics"].items():
             ends = data["intervals"][name]
             if any(isinstance(values, dict) for values in group.values()):
-                rows += [Row(name, own, values, _pairs(ends[own])) for own, values in group.items()]
+                rows += [
+                    MetricsRow(name, calibrator, values, _pairs(ends[calibrator]))
+                    for calibrator, values in group.items()
+                ]
             else:
-                rows.append(Row("", name, group, _pairs(ends)))
+                rows.append(MetricsRow("", name, group, _pairs(ends)))
         return cls(_grouped(rows))
 
 
-def _grouped(rows: list[Row]) -> tuple[Row, ...]:
+def _grouped(rows: list[MetricsRow]) -> tuple[MetricsRow, ...]:
     """Sort the rows: first the baselines, then each kind of negatives, in the order in which the kinds first occur."""
     order = ["", *dict.fromkeys(row.negatives for row in rows)]
     return tuple(sorted(rows, key=lambda row: order.index(row.negatives)))
@@ -131,3 +135,17 @@ def _grouped(rows: list[Row]) -> tuple[Row, ...]:
 
 def _pairs(ends: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
     return {name: (low, high) for name, (low, high) in ends.items()}
+
+
+def markdown(results: Results, runs: Mapping[str, str]) -> str:
+    """Return the first table of a report in Markdown, and below it the run id of every stage.
+
+    runs  stage -> its MLflow run id
+    """
+    columns = first_table(results.confidences)
+    lines = ["| negatives | calibrator | " + " | ".join(columns) + " |", "|---|---|" + "---|" * len(columns)]
+    lines += [
+        f"| {row.negatives or 'none'} | {row.calibrator} | {' | '.join(row.texts(columns))} |" for row in results.rows
+    ]
+    lines += ["", "Stages: " + ", ".join(f"{stage} `{run_id}`" for stage, run_id in runs.items())]
+    return "\n".join(lines)

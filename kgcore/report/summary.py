@@ -49,7 +49,7 @@ def summarise_relations(
     Raises ValueError if `decisions` and `reliability` have different lengths.
     """
     pairs = zip(decisions, reliability, strict=True)
-    return tuple(RelationSummary(names[own.predicate], own, reliable) for own, reliable in pairs)
+    return tuple(RelationSummary(names[decision.predicate], decision, reliable) for decision, reliable in pairs)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,13 +5,13 @@ from pathlib import Path
 import numpy as np
 
 from kgcore.calibration.unseen_answers import UnseenAnswers, UnseenProbabilities
-from kgcore.datasets.unseen import Unseen
+from kgcore.datasets.unseen import UnseenRows
 from kgcore.graph import Split
 from kgcore.storage.json_file import read_json, write_json
 from kgcore.storage.tables import read_table, spo_columns, triples_of, write_table
 
 
-def write_unseen(path: Path, unseen: Unseen) -> None:
+def write_unseen(path: Path, unseen: UnseenRows) -> None:
     """Write the columns split, s, p, o and label, and the names of the unseen entities as metadata."""
     splits = list(unseen.splits.values())
     columns = spo_columns(np.concatenate([part.triples for part in splits]))
@@ -21,12 +21,12 @@ def write_unseen(path: Path, unseen: Unseen) -> None:
     write_table(path, {"split": of, **columns, "label": labels}, metadata)
 
 
-def read_unseen(path: Path) -> Unseen:
+def read_unseen(path: Path) -> UnseenRows:
     """Read the output of `write_unseen`."""
     columns, metadata = read_table(path)
     triples, labels, of = triples_of(columns), columns["label"].astype(np.float64), columns["split"]
     parts = {name: Split(triples[of == n], labels[of == n]) for n, name in enumerate(metadata["splits"])}
-    return Unseen(tuple(metadata["names"]), parts)
+    return UnseenRows(tuple(metadata["names"]), parts)
 
 
 def write_unseen_answers(path: Path, fitted: UnseenAnswers) -> None:

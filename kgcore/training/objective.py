@@ -1,6 +1,6 @@
 """The objective of a training step: the loss and the LP penalty, computed from the embeddings of the step. Dropout.
 
-`Objective` uses no ids, no tables and no random generator. Therefore torch.compile can compile all of it at once.
+`StepObjective` uses no ids, no tables and no random generator. Therefore torch.compile can compile all of it at once.
 """
 
 from collections.abc import Mapping
@@ -55,7 +55,7 @@ class StepLosses(NamedTuple):
     rewards: Tensor | None
 
 
-class Objective:
+class StepObjective:
     """The computation of the loss and the penalty of a step.
 
     rewarded  whether the corruption strategy learns from the scores of its corruptions

@@ -21,10 +21,10 @@ from kgcore.models.inverse import folded
 from kgcore.models.trained import TrainedModel
 from kgcore.optimisers.base import RowOptimiser
 from kgcore.registries import MODELS, OPTIMISERS
-from kgcore.training.batches import Batch, Batches
+from kgcore.training.batches import Batches, TrainingBatch
 from kgcore.training.checkpoint import Checkpoint
 from kgcore.training.corruptions import StepCorruptions
-from kgcore.training.objective import Objective
+from kgcore.training.objective import StepObjective
 from kgcore.training.setup import batch_size
 from kgcore.training.step import Step
 from kgcore.training.tables import Tables
@@ -74,7 +74,7 @@ class TrainingState:
         fast = None if compiled or rewarded or plain else fast_step(config, model, loss, entities, predicates, threads)
         if compiled is None:
             compiled = fast is None and worth_compiling(config, self._steps, device)
-        objective, shape = Objective(model, loss, config, rewarded), (size, min(chunk, size)) if compiled else None
+        objective, shape = StepObjective(model, loss, config, rewarded), (size, min(chunk, size)) if compiled else None
         grouped = isinstance(model, BilinearModel) and not compiled and device.type == "cpu"
         self.step = Step(
             self.tables, self.corruptions, objective, config.dropout, self.rng, device, shape, grouped, fast
@@ -85,7 +85,7 @@ class TrainingState:
         if self._strategy.by_model:
             self._strategy.see(self.trained(folds=False))
         lost, steps = torch.zeros((), device=self._device), iter(self.batches.draw(self.rng))
-        drawn = deque[Batch]()
+        drawn = deque[TrainingBatch]()
 
         def draw() -> None:
             for rows, chunk in islice(steps, 1):

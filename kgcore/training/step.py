@@ -17,11 +17,11 @@ from torch import Tensor
 from kgcore.arrays import Floats, Probabilities, Triples
 from kgcore.corruptions.base import OBJECT, SUBJECT
 from kgcore.errors import KgcalWarning, first_line
-from kgcore.training.batches import Batch, fill_last_chunk
+from kgcore.training.batches import TrainingBatch, fill_last_chunk
 from kgcore.training.corruptions import StepCorruptions
-from kgcore.training.objective import Gathered, Objective, StepLosses, dropout
+from kgcore.training.objective import Gathered, StepLosses, StepObjective, dropout
 from kgcore.training.tables import Leaf, Tables
-from kgcore.wings.fast_cpu.training import Drawn, FastStep
+from kgcore.wings.fast_cpu.training import FastStep, StepBatch
 
 T = TypeVar("T")
 
@@ -67,7 +67,7 @@ class Step:
         self,
         tables: Tables,
         corruptions: StepCorruptions,
-        objective: Objective,
+        objective: StepObjective,
         dropout_share: float,
         rng: np.random.Generator,
         device: torch.device,
@@ -81,15 +81,17 @@ class Step:
         self._compiled_for = compiled_for
         self._compiled = compile_if_possible(objective.evaluate, "training") if compiled_for else objective.evaluate
 
-    def draw(self, positives: Triples, chunk: int, confidences: Probabilities | None = None) -> Batch:
+    def draw(self, positives: Triples, chunk: int, confidences: Probabilities | None = None) -> TrainingBatch:
         """Extend the positives (b, 3) to whole chunks of `chunk`, and draw their corruptions.
 
         confidences  (b,) confidences of the positives, in [0, 1]; None: they are surely true
         """
         filled, chunk = fill_last_chunk(positives, chunk)
-        return Batch(filled, len(positives), chunk, self._corruptions.draw(filled, chunk), confidences)
+        return TrainingBatch(filled, len(positives), chunk, self._corruptions.draw(filled, chunk), confidences)
 
-    def run(self, batch: Batch, number: int, learning_rate: float, also: Callable[[], None] = lambda: None) -> Tensor:
+    def run(
+        self, batch: TrainingBatch, number: int, learning_rate: float, also: Callable[[], None] = lambda: None
+    ) -> Tensor:
         """Update the tables with a batch. Return its loss before the update.
 
         number  number of the step, from 1
@@ -98,7 +100,7 @@ class Step:
         """
         if self._fast is not None:
             drawn = batch.corruptions
-            given = Drawn(batch.positives, drawn.objects, drawn.subjects, drawn.left_out, batch.count)
+            given = StepBatch(batch.positives, drawn.objects, drawn.subjects, drawn.left_out, batch.count)
             return self._fast.run(given, number, learning_rate, also)
         leaves = self._take(batch)
         losses = self._evaluate(batch, leaves.shared_values(), self._gather(batch, leaves))
@@ -110,7 +112,7 @@ class Step:
         also()
         return losses.loss.detach()
 
-    def _take(self, batch: Batch) -> Leaves:
+    def _take(self, batch: TrainingBatch) -> Leaves:
         """Take the rows that the batch needs from the tables."""
         tables, positives, drawn = self._tables, batch.positives, batch.corruptions
         ids = np.concatenate([positives[:, 0], positives[:, 2], drawn.subjects.ravel(), drawn.objects.ravel()])
@@ -118,7 +120,7 @@ class Step:
         predicates, predicate_places = tables.take(tables.predicates, positives[:, 1])
         return Leaves(entities, predicates, tables.take_shared(), entity_places, predicate_places)
 
-    def _gather(self, batch: Batch, leaves: Leaves) -> Gathered:
+    def _gather(self, batch: TrainingBatch, leaves: Leaves) -> Gathered:
         """Return the embeddings of positives and corruptions, after the encoding and the dropout."""
         entities, predicates = self._tables.encode(
             leaves.shared_values(), leaves.entities.values, leaves.predicates.values, leaves.entity_places
@@ -133,7 +135,7 @@ class Step:
         p = predicates if self._grouped else predicates.index_select(0, leaves.predicate_places)
         return Gathered(s, o, p, corrupted_s, corrupted_o, (ends[:count], ends[count : 2 * count]), places)
 
-    def _evaluate(self, batch: Batch, shared: dict[str, Tensor], rows: Gathered) -> StepLosses:
+    def _evaluate(self, batch: TrainingBatch, shared: dict[str, Tensor], rows: Gathered) -> StepLosses:
         """Compute the losses of the batch, with compiled code if that was compiled for the shape of the batch."""
         left_out = torch.from_numpy(batch.corruptions.left_out).to(self._device)
         fits = (batch.count, batch.chunk) == self._compiled_for
@@ -143,7 +145,7 @@ class Step:
         confidences = torch.from_numpy(batch.confidences.astype(np.float32)).to(self._device)
         return evaluate(shared, rows, left_out, batch.chunk, batch.count, confidences)
 
-    def _teach(self, batch: Batch, rewards: Floats, number: int) -> None:
+    def _teach(self, batch: TrainingBatch, rewards: Floats, number: int) -> None:
         """Pass the rewards to the corruption strategy, separately for the objects and the subjects that it drew."""
         of_objects, of_subjects = np.split(rewards, [batch.corruptions.objects.shape[1]], axis=1)
         self._corruptions.strategy.learn(OBJECT, of_objects, number)

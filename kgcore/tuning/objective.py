@@ -18,9 +18,8 @@ from kgcore.calibration.isotonic import Isotonic
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, soft_sample, synthetic_sample
 from kgcore.config import CorruptConfig
 from kgcore.config.choices import ALL, GAIN, MISSING_FACTS, OBJECTIVES, POPULATIONS
-from kgcore.corruptions.base import corrupt
+from kgcore.corruptions.base import corrupt, subject_shares
 from kgcore.corruptions.mixture import Mixture
-from kgcore.corruptions.sides import subject_shares
 from kgcore.errors import FitError, InputError
 from kgcore.graph import KnowledgeGraph, TripleIndex
 from kgcore.metrics.classification import accuracy

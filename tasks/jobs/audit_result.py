@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from kgcore.audit.share import Share
+from kgcore.metrics.bootstrap import Estimate
 from kgcore.metrics.reliability import wilson
 
 ESTIMATED, LABELLED, STATED = "estimated", "labelled", "stated"  # where a share of wrong facts comes from
@@ -33,7 +33,7 @@ class AuditResult:
 
     dataset: str
     facts: int
-    share: Share
+    share: Estimate
     origin: str
     labels: int
     simple: float
@@ -76,7 +76,7 @@ class AuditResult:
 
 
 def audit_result(
-    dataset: str, facts: int, share: Share, origin: str, labels: int, listed: pa.Table | None
+    dataset: str, facts: int, share: Estimate, origin: str, labels: int, listed: pa.Table | None
 ) -> AuditResult:
     """Return the result of an audit, with the counts of its list.
 

@@ -10,10 +10,9 @@ from kgcore.config import BaseRateConfig
 from kgcore.ensembles.ensemble import PooledModel
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
-from kgcore.mixture.fit import MixtureOptions, fit_mixture
+from kgcore.mixture.fit import FOREIGN, MixtureFit, MixtureOptions, fit_mixture
 from kgcore.mixture.labels import Rate, labelled_rate, labelled_rates
 from kgcore.mixture.relations import FEWEST, fit_relations
-from kgcore.mixture.result import FOREIGN, MixtureFit
 from kgcore.mixture.samples import MixtureData
 from kgcore.models.scorer import Scorer
 from kgcore.prediction.candidates import check_readable

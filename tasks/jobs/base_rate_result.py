@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kgcore.mixture.fit import FOREIGN, MixtureFit
 from kgcore.mixture.labels import MOST_ODDS, Rate, labels_needed
-from kgcore.mixture.result import FOREIGN, MixtureFit
 
 
 @dataclass(frozen=True)

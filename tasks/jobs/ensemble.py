@@ -8,8 +8,7 @@ import numpy as np
 
 from kgcore.config import ClassifyConfig, CorruptConfig, EnsembleConfig, EvaluateConfig
 from kgcore.registries import CALIBRATORS, METRICS, POOLS
-from kgcore.report.ensemble_summary import EnsembleSummary, MemberSummary, PooledSummary
-from kgcore.report.ensembles import ensemble_markdown
+from kgcore.report.ensemble_summary import EnsembleSummary, MemberSummary, PooledSummary, ensemble_markdown
 from kgcore.report.results import Results
 from tasks.jobs.members import Member, check_members, member_names
 from tasks.stages.calibrator_model import corruption_params

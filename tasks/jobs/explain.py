@@ -10,7 +10,7 @@ from kgcore.errors import InputError
 from kgcore.prediction.explainer import Explainer
 from kgcore.prediction.explanation import Explanation, UnseenExplanation
 from kgcore.prediction.question import positions_of
-from kgcore.report.explanation import explanation_figure, page_of
+from kgcore.report.explanation import explanation_figure, explanation_page
 from kgcore.storage import write_json
 from tasks.jobs.calibration_sample import counted_sample
 from tasks.jobs.population import Stated, asked_of, calibrate_to_missing
@@ -55,7 +55,7 @@ def explain_triple(triple: Sequence[str], request: Request, config: ExplainConfi
         asked = {"subject": subject, "predicate": predicate, "object": object_}
         store.log_params(run_id, {**config.as_dict(), **asked, **by.params})
         store.log_metrics(run_id, _metrics(made), model_id=found.model_id)
-        page = page_of(made, found.dataset, found.uri, run_id)
+        page = explanation_page(made, found.dataset, found.uri, run_id)
         _write(Path(folder), made, page)
         store.log_files(run_id, Path(folder))
         if output.lower().endswith(".html"):

@@ -19,9 +19,8 @@ from kgcore.external.fit import fit_scores, folds_of, of_other_folds, of_test_ro
 from kgcore.external.rows import ScoreFile, stored_rows
 from kgcore.external.tables import check_table
 from kgcore.prediction.sink import check_ending, sink
-from kgcore.report.markdown import markdown
 from kgcore.report.plots import reliability_figures
-from kgcore.report.results import Results
+from kgcore.report.results import Results, markdown
 from kgcore.report.scores import RowCounts, ScoresSummary, scores_page
 from kgcore.score_table import ScoreTable
 from kgcore.storage import write_json, write_measured

@@ -15,7 +15,7 @@ from kgcore.config.race import RaceConfig
 from kgcore.datasets.base import find_dataset
 from kgcore.errors import InputError
 from kgcore.report.columns import overview
-from kgcore.report.markdown import markdown
+from kgcore.report.results import markdown
 from kgcore.report.summary import PipelineSummary
 from tasks.stages.calibrate import CALIBRATE
 from tasks.stages.match import check_file, identity

@@ -22,7 +22,7 @@ from kgcore.external.calibrator import ScoreCalibrator
 from kgcore.external.rows import renumbered
 from kgcore.monitoring.exam import TEST, Exam
 from kgcore.monitoring.gate import Verdict, gate
-from kgcore.monitoring.paired import Rows
+from kgcore.monitoring.paired import PairedRows
 from tasks.jobs.calibrated_model import FoundScores, registered_scores
 from tasks.jobs.candidates import choose, measured_candidates, why_not
 from tasks.jobs.card import model_card
@@ -247,7 +247,9 @@ def promote_scores(
             return Decision(challenger.scorer, version.uri, version.uri, False, reason, None)
         other = store.load_model(champion.model_id, SCORE_CALIBRATOR) if champion else None
         count = len(predictions.labels)
-        rows = Rows(predictions.labels, predictions.weights, np.arange(count), challenger.bound.rate.origin == STATED)
+        rows = PairedRows(
+            predictions.labels, predictions.weights, np.arange(count), challenger.bound.rate.origin == STATED
+        )
         verdict = gate(
             predictions.probabilities[label],
             None if other is None else _of_champion(other, challenger, predictions),

@@ -14,12 +14,11 @@ from filelock import FileLock
 from kgcore import storage
 from kgcore.config import WatchConfig
 from kgcore.datasets.base import md5_of
-from kgcore.datasets.label_halves import for_exam
-from kgcore.datasets.labels import read_labels
-from kgcore.datasets.unknown_names import describe_unknown_names, examples_of_unknown_names
+from kgcore.datasets.labels import for_exam, read_labels
+from kgcore.datasets.prepare import describe_unknown_names, examples_of_unknown_names
 from kgcore.errors import InputError
 from kgcore.evaluation.predictions import Predictions
-from kgcore.monitoring.drift import Check, Origin, check, find_evidence
+from kgcore.monitoring.drift import Check, DriftReference, check, find_evidence
 from kgcore.monitoring.two_samples import NewTriples
 from tasks.jobs.calibration_sample import calibration_sample
 from tasks.jobs.compare import dataset_name
@@ -172,7 +171,9 @@ def _check(store: Store, champion: Version, labels: Path, config: WatchConfig, n
     # the predictions of a run have the embedding model's scores; ensembles and combiners of evidence have their own
     reference = model.trained.score(test.triples)
     sample = calibration_sample(champion.model_id, model)
-    origin = Origin(sample, bound.base_rate, bound.calibrator.by_predicate, reference, test.weights, bound.rate.limits)
+    origin = DriftReference(
+        sample, bound.base_rate, bound.calibrator.by_predicate, reference, test.weights, bound.rate.limits
+    )
     found, rows = new["label"].to_numpy(), triples[known][~old][:, 1]
     made = check(probabilities, NewTriples(scores, found, rows), origin, config, number)
     own = ~for_exam(new, config.exam_share)

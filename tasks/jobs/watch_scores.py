@@ -10,7 +10,7 @@ from kgcore.config import EvaluateConfig, ScoresConfig, WatchConfig
 from kgcore.errors import InputError
 from kgcore.external.calibrator import ScoreCalibrator
 from kgcore.external.rows import ScoreFile, in_halves, read_new_rows, renumbered, tables_after
-from kgcore.monitoring.drift import Check, Origin, check, find_evidence
+from kgcore.monitoring.drift import Check, DriftReference, check, find_evidence
 from kgcore.monitoring.two_samples import NewTriples
 from kgcore.score_table import ScoreTable
 from tasks.jobs.calibrated_model import Ask, FoundScores, find_scores, registered_scores
@@ -91,12 +91,14 @@ def recalibrate_scores(
     return replace(seen, recalibrated=result.run, notes=(*seen.notes, said))
 
 
-def _origin(fitted: ScoreTable, calibrator: ScoreCalibrator) -> Origin:
+def _origin(fitted: ScoreTable, calibrator: ScoreCalibrator) -> DriftReference:
     """Return what a calibrator was fitted and measured on: its rows, weighted to the base rate of its fit."""
     bound = calibrator.bound
     at_fit = bound.base_rate if bound.fitted_at is None else bound.fitted_at
     sample = labelled_sample(replace(fitted, labelled_base_rate=at_fit))
-    return Origin(sample, bound.base_rate, calibrator.by_relation, sample.scores, sample.weights, bound.rate.limits)
+    return DriftReference(
+        sample, bound.base_rate, calibrator.by_relation, sample.scores, sample.weights, bound.rate.limits
+    )
 
 
 def _as_asked(new: ScoreTable, calibrator: ScoreCalibrator) -> NewTriples:

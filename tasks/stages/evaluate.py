@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING
 
 from kgcore.config import CalibrateConfig, ClassifyConfig, EvaluateConfig, PrepareConfig, TrainConfig
 from kgcore.registries import METRICS
-from kgcore.report.markdown import markdown
-from kgcore.report.results import Results
+from kgcore.report.results import Results, markdown
 from kgcore.report.summary import Summary, summarise_relations
 from tasks.stages.base import Stage
 from tasks.stages.calibrator_model import calibrator_params
@@ -44,7 +43,7 @@ _CODE = (
     "kgcore.calibration.answering",
     "kgcore.report.summary",
     "kgcore.report.data",
-    "kgcore.report.markdown",
+    "kgcore.report.results",
 )
 
 

@@ -36,14 +36,14 @@ log = logging.getLogger("kgcal")
 
 def _code(config: MatchConfig) -> tuple[str, ...]:
     strategies = [STRATEGIES.module(name) for name in config.strategies]
-    return ("kgcore.prediction.judged", "kgcore.calibration.matched", "kgcore.report.candidates", *strategies)
+    return ("kgcore.prediction.judged", "kgcore.calibration.matched", "kgcore.report.plots", *strategies)
 
 
 def _body(run: StageRun, config: MatchConfig) -> None:
     from kgcore.calibration.matched import match
     from kgcore.mixture.fit import MixtureOptions
     from kgcore.prediction.judged import mixture_triples
-    from kgcore.report.candidates import candidates_figure
+    from kgcore.report.plots import candidates_figure
 
     graph, rng = run.load(GRAPH), np.random.default_rng(config.match_seed)
     judged = _read(config, graph)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kgcore.calibration.matched import Matched
     from kgcore.calibration.unseen_answers import UnseenAnswers, UnseenProbabilities
     from kgcore.corruptions.base import Corruptions
-    from kgcore.datasets.unseen import Unseen
+    from kgcore.datasets.unseen import UnseenRows
     from kgcore.evaluation.evaluate import Measured
     from kgcore.evaluation.predictions import Predictions
     from kgcore.evidence.table import TableEvidence
@@ -75,13 +75,13 @@ def _write_disagreement(path: Path, found: "tuple[Triples, dict[str, Floats]]") 
 
 
 def _read_exam(path: Path) -> "Exam":
-    from kgcore.monitoring.exam_file import read_exam
+    from kgcore.monitoring.exam import read_exam
 
     return read_exam(path)
 
 
 def _write_exam(path: Path, exam: "Exam") -> None:
-    from kgcore.monitoring.exam_file import write_exam
+    from kgcore.monitoring.exam import write_exam
 
     write_exam(path, exam)
 
@@ -111,7 +111,7 @@ GRAPH_WITHOUT_TEST: "Artifact[KnowledgeGraph]" = Artifact("prepare", "graph", _r
 ENTITIES: Artifact[list[str]] = Artifact("prepare", "graph/entities.parquet", _later("read_names"))
 PREDICATES: Artifact[list[str]] = Artifact("prepare", "graph/predicates.parquet", _later("read_names"))
 COUNTS: Artifact[dict[str, int]] = _json("prepare", "counts.json")
-UNSEEN: "Artifact[Unseen]" = Artifact("prepare", "unseen.parquet", _later("read_unseen"), _later("write_unseen"))
+UNSEEN: "Artifact[UnseenRows]" = Artifact("prepare", "unseen.parquet", _later("read_unseen"), _later("write_unseen"))
 RACE: Artifact[Race] = _typed_json("choose", "race.json", Race)
 RACE_TABLE: "Artifact[pd.DataFrame]" = Artifact("choose", "race.csv", _later("read_trials"), _later("write_trials"))
 CHOSEN: Artifact[dict[str, Any]] = _json("choose", "chosen.json")

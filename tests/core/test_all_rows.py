@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kgcore.calibration.unseen_answers import UnseenProbabilities
-from kgcore.datasets.unseen import Unseen
+from kgcore.datasets.unseen import UnseenRows
 from kgcore.evaluation.groups import AllRows
 from kgcore.graph import Split
 from kgcore.storage import read_answers, read_unseen, write_answers, write_unseen
@@ -35,7 +35,7 @@ def test_the_decision_threshold_counts() -> None:
 def test_files_give_the_same_rows_and_answers(tmp_path: Path) -> None:
     parts = {"valid": Split(np.array([[7, 0, 1], [2, 1, 8]]), np.array([1.0, 0.0]))}
     parts["test"] = Split(np.array([[7, 1, 8]]), np.array([1.0]))
-    write_unseen(tmp_path / "unseen.parquet", Unseen(("élan_1", "zebra_1"), parts))
+    write_unseen(tmp_path / "unseen.parquet", UnseenRows(("élan_1", "zebra_1"), parts))
     read = read_unseen(tmp_path / "unseen.parquet")
     assert read.names == ("élan_1", "zebra_1")
     for name, part in parts.items():

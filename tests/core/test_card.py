@@ -14,7 +14,7 @@ from kgcore.calibration.support import Support
 from kgcore.mixture.fit import MixtureOptions, fit_mixture
 from kgcore.registries import CALIBRATORS
 from kgcore.report.card import LONGEST, ModelCard
-from kgcore.report.results import Results, Row
+from kgcore.report.results import MetricsRow, Results
 from kgcore.report.summary import Summary
 from kgcore.tuning.race_result import Race, RaceRow
 from tests.core.calibrator_samples import bound_to
@@ -37,7 +37,7 @@ def bound(base_rate: float = 0.2, negatives: str = "synthetic") -> Calibrated:
 
 def card(calibrator: Calibrated) -> ModelCard:
     metrics = {"brier": 0.1234, "ece": 0.02, "auroc": 0.9}
-    row = Row(calibrator.negatives, "platt", metrics, {"brier": (0.1, 0.15)})
+    row = MetricsRow(calibrator.negatives, "platt", metrics, {"brier": (0.1, 0.15)})
     counts = {"entities": 1234, "predicates": 2, "train_positives": 5000, "valid_positives": 33, "test_positives": 40}
     return ModelCard(
         uri="models:/kgcal-mine/3",

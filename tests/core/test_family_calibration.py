@@ -11,11 +11,10 @@ from scipy.stats import binom
 
 from kgcore.calibration.balance import base_rate_weights
 from kgcore.config import CalibrateConfig, TrainConfig
-from kgcore.corruptions.base import corrupt
+from kgcore.corruptions.base import corrupt, subject_shares
 from kgcore.corruptions.held_out import corrupt_held_out
-from kgcore.corruptions.sides import subject_shares
 from kgcore.datasets.base import find_dataset
-from kgcore.datasets.genealogy import PREDICATES, generate, write_genealogy
+from kgcore.datasets.family import PREDICATES, generate, write_genealogy
 from kgcore.datasets.prepare import prepare
 from kgcore.graph import KnowledgeGraph, TripleIndex
 from kgcore.metrics.proper import brier, log_loss

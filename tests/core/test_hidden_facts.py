@@ -13,10 +13,8 @@ from kgcore.calibration.hidden_share import HiddenShare
 from kgcore.calibration.per_relation import PerRelation
 from kgcore.calibration.support import Support
 from kgcore.config import CalibrateConfig, CorruptConfig
-from kgcore.corruptions.base import corrupt
+from kgcore.corruptions.base import corrupt, hits_of, subject_shares
 from kgcore.corruptions.every import every_corruption
-from kgcore.corruptions.hits import hits_of
-from kgcore.corruptions.sides import subject_shares
 from kgcore.evidence.base import Source
 from kgcore.graph import KnowledgeGraph, Split
 from kgcore.metrics.proper import brier

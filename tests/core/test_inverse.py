@@ -8,7 +8,7 @@ import torch
 
 from kgcore import storage
 from kgcore.config import TrainConfig
-from kgcore.corruptions.sides import subject_shares
+from kgcore.corruptions.base import subject_shares
 from kgcore.graph import KnowledgeGraph
 from kgcore.metrics.ranks import rank_metrics
 from kgcore.models.base import Embeddings

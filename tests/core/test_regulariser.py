@@ -8,7 +8,7 @@ from kgcore.config import TrainConfig
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.training import loop
-from kgcore.training.objective import Objective, dropout, lp
+from kgcore.training.objective import StepObjective, dropout, lp
 from kgcore.training.setup import built
 from kgcore.training.state import TrainingState
 from tests.core.trainings import CPU
@@ -58,8 +58,8 @@ def test_dropped_numbers_are_not_updated(small_graph: KnowledgeGraph) -> None:
 
 def test_the_penalty_is_the_same_with_dropout(small_graph: KnowledgeGraph, monkeypatch: pytest.MonkeyPatch) -> None:
     batch, made = small_graph.train.triples[:64], []
-    evaluate = Objective.evaluate
-    monkeypatch.setattr(Objective, "evaluate", lambda *given: made.append(found := evaluate(*given)) or found)
+    evaluate = StepObjective.evaluate
+    monkeypatch.setattr(StepObjective, "evaluate", lambda *given: made.append(found := evaluate(*given)) or found)
     for share in (0.0, 0.5):
         config = TrainConfig(
             model="distmult", k=8, batch_size=64, chunk_size=16, lp_weight=1, lp_power=2.5, dropout=share

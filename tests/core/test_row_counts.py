@@ -20,8 +20,7 @@ from kgcore.corruptions.base import Corruptions
 from kgcore.ensembles.fit import bounds, check_same_rows
 from kgcore.errors import MismatchError
 from kgcore.folds import draw_folds
-from kgcore.monitoring.score_basis import NormalScores
-from kgcore.monitoring.two_samples import NewTriples, TwoSamples
+from kgcore.monitoring.two_samples import NewTriples, NormalScores, TwoSamples
 from kgcore.prediction.calibration_evidence import evidence_of
 from kgcore.registries import CALIBRATORS, POOLS
 from kgcore.score_table import CORRUPTION, LABELLED, ScoreTable

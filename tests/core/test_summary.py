@@ -16,8 +16,9 @@ from kgcore.metrics.catalogue import every_metric, highest_best, ranked
 from kgcore.metrics.reliability import reliability
 from kgcore.report.columns import title
 from kgcore.report.data import count_title, shown_settings
-from kgcore.report.page import coded, page
-from kgcore.report.results import Results, Row
+from kgcore.report.html import coded
+from kgcore.report.page import page
+from kgcore.report.results import MetricsRow, Results
 from kgcore.report.summary import PipelineSummary, Summary
 from tests.core.judged import AUDITS, predictions
 from tests.core.samples import DISTORTIONS, calibrated
@@ -63,7 +64,7 @@ def test_the_best_value_is_the_lowest_or_the_highest(rng: np.random.Generator) -
 
 
 def test_without_a_fitted_calibrator_there_is_no_best_one() -> None:
-    results = Results((Row("", "uncalibrated", {"brier": 0.2}),))
+    results = Results((MetricsRow("", "uncalibrated", {"brier": 0.2}),))
     assert results.best_fitted() is None
     assert results.best() == {}
 
@@ -93,7 +94,7 @@ def test_a_terminal_of_80_characters_cuts_no_name_and_no_number() -> None:
     metrics = dict.fromkeys(names, 0.1234)
     rows = (("", "constant_by_relation"), ("ground_truth", "smoothed_isotonic"), ("synthetic", "boosted_trees"))
     file = io.StringIO()
-    Console(file=file, width=80).print(results_table(Results(tuple(Row(*names, metrics) for names in rows)), 80))
+    Console(file=file, width=80).print(results_table(Results(tuple(MetricsRow(*names, metrics) for names in rows)), 80))
     shown = file.getvalue()
     assert "…" not in shown
     assert shown.count("0.1234") == 6 * len(rows)
@@ -118,7 +119,8 @@ def test_summaries_without_intervals_are_shown(rng: np.random.Generator, setting
     """Early versions measured four metrics, and no intervals."""
     summary, main = summary_of(*calibrated(rng, 100)[::-1]), ("brier", "log_loss", "ece", "accuracy")
     rows = [
-        Row(row.negatives, row.calibrator, {name: row.metrics[name] for name in main}) for row in summary.results.rows
+        MetricsRow(row.negatives, row.calibrator, {name: row.metrics[name] for name in main})
+        for row in summary.results.rows
     ]
     summary = replace(summary, results=Results(tuple(rows)))
     shown = html(summary, settings)

@@ -17,7 +17,7 @@ from kgcore.models.toruse import TorusDistance
 from kgcore.models.trained import TrainedModel
 from kgcore.ranking import filtered_ranks
 from kgcore.wings.fast_cpu import ranks, tiles
-from kgcore.wings.fast_cpu.ranks import Queries
+from kgcore.wings.fast_cpu.ranks import TiledQueries
 from tests.core.rank_loop import rank_by_loop
 
 
@@ -138,8 +138,8 @@ def test_tiles_are_counted_again_if_their_bits_differ(monkeypatch: pytest.Monkey
     trained, triples, facts = random_case("distmult", {}, 4)
     known = TripleIndex(np.array(sorted(facts)), 40, 3)
     expected = filtered_ranks(trained, triples, known)
-    plain, calls = Queries.of_targets, []
-    monkeypatch.setattr(Queries, "of_targets", lambda self, e: calls.append(1) or plain(self, e) + 1)
+    plain, calls = TiledQueries.of_targets, []
+    monkeypatch.setattr(TiledQueries, "of_targets", lambda self, e: calls.append(1) or plain(self, e) + 1)
     np.testing.assert_array_equal(filtered_ranks(trained, triples, known), expected)
     assert calls
 

@@ -8,7 +8,7 @@ import pytest
 from flows.pipeline import pipeline
 from kgcore.calibration.answering import answering
 from kgcore.config import CalibrateConfig, CorruptConfig, EvaluateConfig, EvidenceConfig, PrepareConfig, TrainConfig
-from kgcore.datasets.genealogy import write_genealogy
+from kgcore.datasets.family import write_genealogy
 from kgcore.errors import InputError
 from kgcore.report.summary import PipelineSummary
 from tasks.tracking.artifacts import CALIBRATOR, EVIDENCE, GRAPH, HELD_OUT_LOG_ODDS

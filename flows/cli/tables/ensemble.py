@@ -5,8 +5,7 @@ from rich.console import Console
 from rich.table import Table
 
 from kgcore.report.columns import first_table
-from kgcore.report.ensemble_summary import EnsembleSummary
-from kgcore.report.ensembles import column_heads, disputes, row_title, weight_cells, words
+from kgcore.report.ensemble_summary import EnsembleSummary, column_heads, disputes, row_title, weight_cells, words
 from tasks.tracking.ui import ui_command
 
 

@@ -14,7 +14,7 @@ MULTIPLE = 64  # rows of a product of matrices: see kgcore/models/blocks.py
 MOST_COUNTS = 3  # a third count is needed only if equal products of matrices differ in their bits
 
 
-class Queries:
+class TiledQueries:
     """Queries of n triples. A model with inverse predicates has two for each triple; its score is the mean of theirs.
 
     points  one or two tensors of queries (n, d). Zeros fill them up to a multiple of MULTIPLE rows, so that no score
@@ -50,7 +50,7 @@ class Side:
     table    (E, d) the embeddings of all entities
     """
 
-    queries: Queries
+    queries: TiledQueries
     targets: Ints
     facts: tuple[Ints, Ints]
     table: Tensor

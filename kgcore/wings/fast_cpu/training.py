@@ -61,7 +61,7 @@ class Compared(NamedTuple):
 NOTHING = Compared(np.zeros((0, 0), np.float32), np.zeros(0, np.float32), np.zeros(0, np.float32), (0, 0))
 
 
-class Drawn(NamedTuple):
+class StepBatch(NamedTuple):
     """The positives of a step and their corruptions: see `run_chunks` in kgcore/wings/fast_cpu/steps.py.
 
     used  number of positives that count
@@ -99,7 +99,7 @@ class FastStep:
         self._slots = [np.full(len(table.table), -1, dtype=np.int32) for table in (entities, predicates)]
         self._of_entities = torch.empty(0, 0)  # most steps fill as many numbers: new memory for them takes time
 
-    def run(self, drawn: Drawn, step: int, learning_rate: float, also: Callable[[], None]) -> Tensor:
+    def run(self, drawn: StepBatch, step: int, learning_rate: float, also: Callable[[], None]) -> Tensor:
         """Update the tables with a batch. Return its loss before the update. `step` counts from 1.
 
         also  a job to do while the tables are updated
@@ -126,7 +126,9 @@ class FastStep:
         self._workers.run_all([first, also, *others])
         return torch.tensor(losses).sum()
 
-    def _jobs(self, drawn: Drawn, losses: npt.NDArray[np.float64], of_predicates: Array) -> tuple[list[Job], Compared]:
+    def _jobs(
+        self, drawn: StepBatch, losses: npt.NDArray[np.float64], of_predicates: Array
+    ) -> tuple[list[Job], Compared]:
         """Return the jobs that fill the losses and all gradients, and the comparisons with unshared corruptions."""
         positives, objects, subjects, left_out, used = drawn
         b, n, m = len(positives), objects.shape[1], subjects.shape[1]
