@@ -131,7 +131,7 @@ def test_an_ensemble_survives_json() -> None:
         members = pooling_of(ensemble).member_probabilities(scores, models)
         np.testing.assert_array_equal(pooling_of(again).member_probabilities(scores, models), members)
         np.testing.assert_array_equal(pooled(again, members), pooled(ensemble, members))
-        with pytest.raises(InputError, match="reads calibrators of format 10, not 9"):
+        with pytest.raises(InputError, match="reads calibrators of format 11, not 9"):
             Calibrated.from_json(ensemble.to_json() | {"format": 9})
 
 
