@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from kgcore.errors import InputError
 from kgcore.prediction.sink import ENDINGS, sink
-from kgcore.storage import write_json
+from kgcore.storage.json_file import write_json
 from tasks.jobs.base_rate_result import BaseRateResult, RelationRow
 
 JSON = ".json"

@@ -11,7 +11,7 @@ from kgcore.prediction.explanation import Explainer, Explanation
 from kgcore.prediction.near_names import positions_of
 from kgcore.prediction.unseen_explanation import UnseenExplanation
 from kgcore.report.explanation import explanation_figure, page_of
-from kgcore.storage import write_json
+from kgcore.storage.json_file import write_json
 from tasks.jobs.calibration_sample import counted_sample
 from tasks.jobs.population import Stated, asked_of, calibrate_to_missing
 from tasks.jobs.request import Answered, Answering, Request, answering

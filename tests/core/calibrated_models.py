@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from kgcore import storage
 from kgcore.calibrated import CalibratedModel
 from kgcore.calibration.bound import BoundCalibrator
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample
@@ -14,6 +13,8 @@ from kgcore.ensembles.pooled import PooledModel
 from kgcore.graph import KnowledgeGraph
 from kgcore.models.trained import TrainedModel
 from kgcore.registries import CALIBRATORS
+from kgcore.storage.calibrated import GRAPH_PART, parts_of, write_calibrator, write_ensemble, write_model
+from kgcore.storage.graph import write_graph
 from kgcore.training.loop import train
 from tests.core.trainings import CPU
 
@@ -58,13 +59,13 @@ def write_calibrated(folder: Path, model: CalibratedModel) -> None:
     """Write calibrator.json or ensemble.json, each embedding model to its folder, and the graph to graph/."""
     scorer = model.trained
     if isinstance(scorer, PooledModel):
-        storage.write_ensemble(folder, Ensemble(scorer.pooling, model.calibrator), [])
+        write_ensemble(folder, ([], Ensemble(scorer.pooling, model.calibrator)))
         members = list(scorer.members)
     else:
-        storage.write_calibrator(folder, model.calibrator)
+        write_calibrator(folder, model.calibrator)
         members = [scorer.trained, *scorer.others] if isinstance(scorer, CombinedModel) else [scorer]
-    parts = storage.parts_of(len(members), isinstance(scorer, PooledModel))
+    parts = parts_of(len(members), isinstance(scorer, PooledModel))
     for part, member in zip(parts, members, strict=True):
         assert isinstance(member, TrainedModel)
-        storage.write_model(folder / part, member)
-    storage.write_graph(folder / storage.GRAPH_PART, model.graph)
+        write_model(folder / part, member)
+    write_graph(folder / GRAPH_PART, model.graph)

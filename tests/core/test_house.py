@@ -20,7 +20,7 @@ JSON_METHODS = {"parameters", "from_parameters", "to_json", "from_json"}
 JSON_FILES = {
     "kgcore/config/schema.py",
     "kgcore/storage/graph.py",
-    "kgcore/storage/measured.py",
+    "kgcore/storage/json_file.py",
     "kgcore/storage/tables.py",
     "kgcore/training/checkpoint.py",
     "tasks/serving/api.py",

@@ -25,7 +25,7 @@ from kgcore.graph import KnowledgeGraph
 from kgcore.models.trained import TrainedModel
 from kgcore.prediction.explanation import Explainer, Explanation
 from kgcore.registries import CALIBRATORS
-from kgcore.storage import missing_parts, read_calibrated
+from kgcore.storage.calibrated import missing_parts, read_calibrated
 from tests.core.calibrated_models import trained_on, write_calibrated
 
 GROUPS = ("score", "degrees", "other_scores")

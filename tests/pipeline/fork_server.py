@@ -50,11 +50,11 @@ LOADED = (
 
 def read_code() -> None:
     """Read the import statements of kgcore, on which the keys of stages depend."""
-    from tasks.tracking import fingerprint
+    from tasks.tracking import keys
 
-    for path in fingerprint._FILES:
+    for path in keys._FILES:
         if path.suffix == ".py":
-            fingerprint._imports(path)
+            keys._imports(path)
 
 
 def serve(listener: socket.socket) -> list[Any]:

@@ -44,7 +44,7 @@ from tasks.stages.score import SCORE
 from tasks.stages.table import STAGES
 from tasks.stages.train import TRAIN
 from tasks.tracking import artifacts
-from tasks.tracking.handles import Artifact, ModelFiles, save
+from tasks.tracking.artifacts import Artifact, ModelFiles, save
 from tasks.tracking.labels import CALIBRATE_SCORES
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import Store, open_store
