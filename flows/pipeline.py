@@ -4,35 +4,41 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from flows.best_few import check_number, ensemble_of_best
 from flows.deployment.names import resolved_name
 from flows.deployment.parameters import Device, Members, PresetOrNone
-from flows.deployment.publish import publish, publish_ensemble
+from flows.deployment.publish import publish
 from flows.flow import flow
-from flows.other_models import Other, check_other_models, read_other_models, trained_others
+from flows.job import Deployment, Option, job
 from kgcore.config import (
     CalibrateGiven,
     ChooseGiven,
     ClassifyGiven,
     CorruptGiven,
+    EnsembleConfig,
     EvaluateGiven,
     EvidenceGiven,
     MatchGiven,
     PipelineConfigs,
     PipelineGiven,
     PrepareGiven,
+    TrainConfig,
     TrainGiven,
     presets,
 )
+from kgcore.config.choices import MODEL_ONLY
 from kgcore.config.entries import RaceConfig
+from kgcore.errors import InputError
+from kgcore.report.ensemble_summary import EnsembleSummary
 from kgcore.report.summary import PipelineSummary
+from tasks.jobs.ensemble import ensemble_models, ensemble_summary
+from tasks.jobs.manifest import is_run, resolve
 from tasks.jobs.pipeline import finish_pipeline, note_choice, pipeline_run
 from tasks.stages.calibrate import CALIBRATE, check_completeness, move_calibrators, settle, upstream_of
-from tasks.stages.choose import CHOOSE, chosen_settings
+from tasks.stages.choose import CHOOSE, best_settings, chosen_settings
 from tasks.stages.classify import CLASSIFY
 from tasks.stages.corrupt import CORRUPT
 from tasks.stages.evaluate import EVALUATE
-from tasks.stages.evidence import EVIDENCE_STAGE, wants_evidence
+from tasks.stages.evidence import EVIDENCE_STAGE, check_others, wants_evidence
 from tasks.stages.match import MATCH, check_candidates
 from tasks.stages.prepare import PREPARE
 from tasks.stages.rank import RANK
@@ -43,8 +49,13 @@ from tasks.stages.train import TRAIN
 from tasks.workspace.flow_run import FlowRun, current_flow_run
 
 log = logging.getLogger("kgcal")
+NIGHTLY = "Run the pipeline every night; stages whose inputs have not changed are re-used."
+DEPLOYMENTS = (Deployment("pipeline"), Deployment("nightly", NIGHTLY, cron="17 3 * * *"))
+Other = TrainConfig | StageRef  # a further model to train, or one that was trained
+FEWEST = 2  # models of an ensemble
 
 
+@job(("run",), DEPLOYMENTS, shown={"ensemble": Option("N"), "other_models": Option("MODEL|RUN,...")})
 @flow(name="pipeline", flow_run_name=resolved_name())
 def pipeline(
     prepare: PrepareGiven = PrepareGiven(),
@@ -87,17 +98,14 @@ def pipeline(
     """
     given = PipelineGiven(prepare, train, corrupt, calibrate, classify, evaluate, match, choose, evidence)
     resolved = presets.resolve(preset, given)
-    others = read_other_models(other_models, resolved, given)
+    others = _read_other_models(other_models, resolved, given)
     context = Context(force=force, device=device)
     if ensemble:
-        check_number(ensemble, resolved.configs)
+        _check_number(ensemble, resolved.configs)
     summary = run_pipeline(resolved.configs, context, current_flow_run(), resolved.parameters, others)
-    publish(summary)
     if ensemble:
-        pooled = ensemble_of_best(ensemble, summary, resolved.configs, context)
-        publish_ensemble(pooled)
-        summary = replace(summary, ensemble=pooled)
-    return summary
+        summary = replace(summary, ensemble=_ensemble_of_best(ensemble, summary, resolved.configs, context))
+    return publish(summary)
 
 
 def run_pipeline(
@@ -123,14 +131,14 @@ def run_pipeline(
             check_candidates(data, configs.match)
         if configs.calibrate.has_shares:
             check_completeness(data, configs.calibrate)
-        check_other_models(others, data, configs)
+        _check_other_models(others, data, configs)
         choice = None
         if isinstance(configs.choose, RaceConfig):
             choice = CHOOSE(data, config=configs.choose, context=context)
             configs = replace(configs, train=chosen_settings(choice))
             note_choice(run_id, configs.train)
         model = TRAIN(data, config=configs.train, context=context)
-        beside = trained_others(others, configs.train, data, context)
+        beside = _trained_others(others, configs.train, data, context)
         return finish_pipeline(run_id, after_training(data, model, configs, context, choice=choice, others=beside))
 
 
@@ -171,3 +179,99 @@ def after_training(
     report = REPORT(evaluation, choice, context=context)
     stages = (data, *([choice] if choice else []), model, *made, calibrators, predictions, ranks, evaluation, report)
     return {ref.stage: ref for ref in stages}
+
+
+def _read_other_models(text: str, resolved: presets.Resolved, given: PipelineGiven) -> tuple[Other, ...]:
+    """Return the further models that a user names.
+
+    text      names of models, and runs as in `resolve`, with commas; empty: none
+    resolved  the settings of the pipeline. A model that is named has those of the preset, or of `default` if a race
+              chooses the settings of the pipeline's model
+    given     the given settings of the pipeline. The further models take over its training seed, and no other setting
+              of training
+
+    Raises InputError for an unknown model or run, if the preset has no settings for a model, and for a model with the
+    settings of the pipeline's model.
+    """
+    races = resolved.preset == presets.AUTO
+    found: list[Other] = []
+    for name in (part.strip() for part in text.split(",") if part.strip()):
+        if is_run(name):
+            found.append(resolve("train", name))
+            continue
+        try:
+            own = TrainGiven(model=name, **{key: value for key, value in given.train.given().items() if key == "seed"})
+        except InputError as error:
+            raise InputError(f"other_models has {name!r}, which is no run and no model: {error}") from error
+        others = replace(given, train=own, choose=ChooseGiven())
+        settings = presets.resolve("default" if races else resolved.preset, others, races=False).configs.train
+        if settings == resolved.configs.train and not races:
+            raise InputError(f"other_models has {name}, which is the model itself: name another model")
+        found.append(settings)
+    return tuple(found)
+
+
+def _check_other_models(others: Sequence[Other], data: StageRef, configs: PipelineConfigs) -> None:
+    """Raise InputError if further models would not be used, MismatchError if one has other training triples."""
+    if others and not configs.match.candidates and not wants_evidence(data, configs.calibrate, None):
+        raise InputError(
+            "--other-models needs a calibrator that sees evidence: name boosted_trees among the calibrators, and use "
+            "data with at least 1,000 true validation triples and 1,000 that are labelled false, or none, or "
+            "--candidates FILE"
+        )
+    check_others(data, [other for other in others if isinstance(other, StageRef)])
+
+
+def _trained_others(others: Sequence[Other], chosen: TrainConfig, data: StageRef, context: Context) -> list[StageRef]:
+    """Train the further models that are not trained yet, on the graph of a prepare run. Return their train runs.
+
+    chosen  settings of the pipeline's model. If a race has chosen those of a further model, that one is left out
+    """
+    if chosen in others:
+        log.warning("the race chose the settings of the further model %s: it is no evidence", chosen.model)
+    wanted = [other for other in others if other != chosen]
+    return [other if isinstance(other, StageRef) else TRAIN(data, config=other, context=context) for other in wanted]
+
+
+def _check_number(number: int, configs: PipelineConfigs) -> None:
+    """Raise InputError if the best contenders of this pipeline cannot form an ensemble of `number` models."""
+    if number < FEWEST:
+        raise InputError(f"--ensemble is {number}: an ensemble has at least {FEWEST} models")
+    if not isinstance(configs.choose, RaceConfig):
+        raise InputError(
+            "--ensemble pools the best contenders of a race, and this pipeline has no race: add --preset auto, or pool "
+            "the runs that you name with kgcal ensemble"
+        )
+    if configs.match.candidates:
+        raise InputError(
+            "--ensemble and --candidates cannot be used together: each model would have its own mixture of corruptions"
+        )
+    if found := sorted(MODEL_ONLY.intersection(configs.corrupt.calibration_strategy)):
+        raise InputError(
+            f"--ensemble cannot be used with the strategy {found[0]}: it draws other corruptions for each model, and "
+            "the members of an ensemble must have the same"
+        )
+
+
+def _ensemble_of_best(
+    number: int, summary: PipelineSummary, configs: PipelineConfigs, context: Context
+) -> EnsembleSummary:
+    """Train and calibrate the best contenders of a finished pipeline's race, and pool them. Return the results.
+
+    number   number of models, if the race has so many contenders that have not failed. The first one is the model of
+             the pipeline
+    configs  the settings of the pipeline. The first of its calibrators calibrates the members, and the ensemble
+
+    Raises InputError if the race has only one such contender.
+    """
+    context = replace(context, parent=summary.pipeline)
+    data = StageRef("prepare", summary.runs["prepare"])
+    members = [StageRef("calibrate", summary.runs["calibrate"])]
+    for settings in best_settings(StageRef("choose", summary.runs["choose"]), number)[1:]:
+        model = TRAIN(data, config=settings, context=context)
+        corruptions = CORRUPT(data, model, config=configs.corrupt, context=context)
+        scores = SCORE(model, corruptions, context=context)
+        members.append(CALIBRATE(scores, None, config=configs.calibrate, context=context))
+    first = configs.calibrate.calibrators[0]
+    pooling = EnsembleConfig(member_calibrator=first, recalibrator=first)
+    return ensemble_summary(ensemble_models(members, pooling, context))

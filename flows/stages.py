@@ -5,13 +5,16 @@ run id. The settings are the parameter `config`. A stage that computes on a devi
 """
 
 import inspect
+import json
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from flows.deployment.parameters import Device, RunId
-from flows.deployment.publish import publish_stage
+from flows.deployment.publish import publish
 from flows.flow import flow
+from flows.job import Deployment, Instead, Option, job
 from kgcore.config import MatchConfig
+from kgcore.report.result import Result, ResultTable
 from tasks.jobs.command import log_choice, log_train_command
 from tasks.jobs.manifest import LATEST, is_run, resolve
 from tasks.stages.base import Stage
@@ -19,13 +22,17 @@ from tasks.stages.calibrate import CALIBRATE
 from tasks.stages.choose import CHOOSE
 from tasks.stages.evidence import EVIDENCE_STAGE, evidence_of
 from tasks.stages.match import MATCH
+from tasks.stages.prepare import PREPARE
 from tasks.stages.reference import Context, StageRef
-from tasks.stages.table import STAGES
+from tasks.stages.table import STAGES, in_order
 from tasks.stages.train import TRAIN
+from tasks.tracking.store import open_store
+from tasks.workspace.flow_run import current_flow_run
 
 if TYPE_CHECKING:
     from flows.prefect_flow import HeartbeatFlow
 
+PATHS = Instead("paths", "[PATH]...", "dataset", "folder or files, instead of --dataset", "the data set", several=True)
 FORCE = "run even if a finished run could be re-used"
 DEVICE = "auto, cpu, cuda or cuda:N"
 
@@ -57,17 +64,19 @@ def stage_flow(stage: Stage[Any]) -> "HeartbeatFlow[..., str]":
         if stage is TRAIN and upstream[0]:
             log_choice(upstream[0], config)
         ref = stage(*upstream, config=config, context=context, several=several)
-        publish_stage(ref)
         if stage is CHOOSE:
             log_train_command(ref)
-        return ref.run_id
+        return published_stage(ref)
 
     run.__signature__ = signature  # type: ignore[attr-defined]
     run.__annotations__ = {name: parameter.annotation for name, parameter in signature.parameters.items()}
     run.__annotations__["return"] = str
     run.__name__ = run.__qualname__ = stage.name
     run.__doc__ = _docstring(stage)
-    return flow(name=stage.name, flow_run_name=stage.title)(run)
+    made = flow(name=stage.name, flow_run_name=stage.title)(run)
+    paths = PATHS if stage is PREPARE else None
+    shown = {name: Option("RUN,...") for name in stage.several}
+    return job(deployments=(Deployment(f"stage-{stage.name}"),), shown=shown, instead=paths)(made)
 
 
 def _match(candidates: str, scores: StageRef | None, config: Any, context: Context) -> StageRef:
@@ -134,6 +143,27 @@ def _docstring(stage: Stage[Any]) -> str:
     lines += [f"    config: settings of {stage.name}"] if _settings(stage) else []
     lines.append(f"    force: {FORCE}")
     return "\n".join(lines + ([f"    device: {DEVICE}"] if stage.on_device else []))
+
+
+def published_stage(ref: StageRef) -> str:
+    """Show the run, settings, inputs and metrics of a single stage in the Prefect UI. Return its run id."""
+    if (flow_run := current_flow_run()) is None:
+        return ref.run_id
+    run = open_store().get(ref.run_id)
+    reused = run.started < flow_run.started
+    done = "existed already and is re-used" if reused else f"took {run.metrics['seconds']:.1f} seconds"
+    tables = [
+        ResultTable(rows=[{name: key, "": _text(value)} for key, value in values.items()])
+        for name, values in (("setting", run.tags.config or {}), ("from", in_order(run.tags.inputs)))
+    ]
+    metrics = [{"metric": name, "value": round(value, 6)} for name, value in sorted(run.metrics.items())]
+    said = [ResultTable(notes=[f"MLflow run `{ref.run_id}` {done}."])]
+    publish(Result(title=ref.stage, tables=[*said, *tables], run=ref.run_id, rows=metrics))
+    return ref.run_id
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 STAGE_FLOWS = tuple(stage_flow(stage) for stage in STAGES)

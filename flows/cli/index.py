@@ -18,34 +18,27 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from flows.cli.terminal import CommandGroup, new_app
+from flows.job import job_modules
 from tasks.workspace.components import components
 
 INDEX = Path(__file__).with_name("index.json")
 HELP_OPTIONS = ("-h", "--help")
 Rows = list[tuple[str, str]]
-# the modules of flows/cli/commands with the commands, in the order in which the help lists them
-TOPICS = (
-    "pipelines",
-    "predictions",
-    "estimates",
-    "serving",
-    "stages",
-    "imports",
-    "upkeep",
-    "searches",
-    "reproduction",
-    "overviews",
-    "services",
-    "status",
-    "entry_point",
-)
+# the modules with the commands, in the order in which the help lists them
+COMMANDS = ("serving", "overviews", "services", "status", "entry_point")
+TOPICS = (*job_modules(), *(f"flows.cli.commands.{name}" for name in COMMANDS))
 
 
 def app_of(*topics: str, only: str = "") -> typer.Typer:
     """Return the application with the commands of these topics. `only` is explained in App."""
     app = new_app(only=only)
     for topic in topics:
-        import_module(f"flows.cli.commands.{topic}").add(app)
+        if topic in job_modules():
+            from flows.cli.flow_command import add_jobs  # loads the settings
+
+            add_jobs(app, topic)
+        else:
+            import_module(topic).add(app)
     return app
 
 
@@ -58,7 +51,7 @@ def whole_app() -> typer.Typer:
 class Entry:
     """What `--help` prints of a command, before it is wrapped to the width of the terminal.
 
-    topic     module of flows/cli/commands that adds the command
+    topic     module that declares the command
     help      its description
     epilog    the text after its options
     hidden    whether `kgcal --help` leaves it out

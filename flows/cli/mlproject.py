@@ -10,52 +10,21 @@ from pathlib import Path
 from typing import Any, get_args
 
 import typer
-from prefect import Flow
 from typer.core import TyperArgument, TyperGroup, TyperOption
 from typer.main import get_command
 
-from flows.audit import audit
-from flows.base_rate import base_rate
-from flows.calibrate_scores import calibrate_scores
-from flows.discover import discover
-from flows.ensemble import ensemble
-from flows.explain import explain
-from flows.import_model import import_embeddings, import_libkge, import_pykeen
-from flows.predict import predict
-from flows.promote import promote
-from flows.recalibrate import recalibrate
-from flows.stages import STAGE_FLOWS
-from flows.tune import tune
-from flows.watch import watch
+from flows.job import all_jobs
 from kgcore.config.base import default_of, default_text
 from kgcore.config.given import BY_PRESET
 from kgcore.errors import InputError
 
-# arguments that mean the same as an option: RUN of `kgcal recalibrate`, PATH of `kgcal prepare`
-SAME_AS_OPTION = {"run", "paths"}
-OTHERS: tuple[Flow[..., Any], ...] = (
-    *STAGE_FLOWS,
-    recalibrate,
-    predict,
-    base_rate,
-    discover,
-    explain,
-    audit,
-    calibrate_scores,
-    import_embeddings,
-    import_pykeen,
-    import_libkge,
-    promote,
-    watch,
-    tune,
-    ensemble,
-)
+# entry point -> its job: `main`, the stages, then the others
+JOBS = {"main" if job.command == ("run",) else job.flow.name: job for job in all_jobs()}
+JOBS = dict(sorted(JOBS.items(), key=lambda item: (item[0] != "main", item[1].module != "flows.stages")))
 # entry point -> words of the command of kgcal: `import-pykeen` is `kgcal import pykeen`
-COMMANDS = {
-    "main": ("run",),
-    **{f.name: ("import", f.name[7:]) if f.name.startswith("import-") else (f.name,) for f in OTHERS},
-}
-WITH_PRESET = ("main", *(function.name for function in OTHERS if "preset" in inspect.signature(function.fn).parameters))
+COMMANDS = {name: job.command for name, job in JOBS.items()}
+SAME_AS_OPTION = {job.instead.name for job in JOBS.values() if job.instead}
+WITH_PRESET = [name for name, job in JOBS.items() if "preset" in inspect.signature(job.flow.fn).parameters]
 UNDECLARED = BY_PRESET | {"preset"}
 HEAD = """\
 # Written by `make generated` from the options of the commands. `kgcal ENTRY --help` explains them; for main, see
@@ -85,6 +54,7 @@ class Parameter:
     default   value that MLflow passes on if the user gives none; "" if there is no default
     declared  whether MLproject declares the parameter; `mlflow run -P` also accepts undeclared parameters
     negative  the option that turns a flag off; "" if the flag has no such option, None if the option is not a flag
+    several   whether the option is repeated for each of several values
     """
 
     name: str
@@ -92,6 +62,7 @@ class Parameter:
     default: str | int | float
     declared: bool
     negative: str | None
+    several: bool = False
 
     @property
     def kind(self) -> str:
@@ -107,6 +78,8 @@ class Parameter:
             return []
         if not self.option:
             return text.split(",")
+        if self.several:
+            return [f"{self.option}={word}" for word in text.split(",")]
         if self.negative is None:
             return [f"{self.option}={text}"]  # one word, so that a value that starts with "-" is not read as an option
         if text.lower() not in ("true", "false"):
@@ -152,14 +125,15 @@ def _parameter(item: TyperOption | TyperArgument, setting: "Field[Any] | None", 
     if isinstance(item, TyperArgument):
         return Parameter(name, "", "", True, None)
     default: Any = item.default if setting is None else default_of(setting)
-    if item.envvar or default is None or default == {}:
+    if item.envvar or default is None or default in ({}, []):
         default = ""  # the environment variable sets the value, or there is no default
     elif isinstance(default, bool):
         default = str(default).lower()
     elif setting is not None and isinstance(default, tuple | dict):
         default = default_text(setting)
     negative = "".join(item.secondary_opts) if item.is_flag else None
-    return Parameter(name, item.opts[0], default, not (with_preset and name in UNDECLARED), negative)
+    declared, several = not (with_preset and name in UNDECLARED), setting is None and item.multiple
+    return Parameter(name, item.opts[0], default, declared, negative, several)
 
 
 def translated(app: typer.Typer, entry: str, values: Sequence[str]) -> list[str]:

@@ -152,9 +152,3 @@ def check_target(path: Path, option: str = "--json") -> None:
         raise InputError(f"{option} {path}: there is no folder {folder}")
     if path.is_dir() or not os.access(folder, os.W_OK):
         raise InputError(f"{option} {path}: a file cannot be written there")
-
-
-def check_output(path: str) -> None:
-    """Raise InputError if the file of --output cannot be written; '': no file."""
-    if path:
-        check_target(Path(path), "--output")

@@ -1,6 +1,6 @@
-"""Turn flows into Prefect deployments. The flows are in flows/*.py.
+"""Turn flows into Prefect deployments. flows/job.py has the jobs, which state their deployments.
 
-deployments.py  the list of deployments with their schedules; makes prefect.yaml. Stages come from tasks/stages/table.py
+deployments.py  makes prefect.yaml
 parameters.py   the types of the form fields
 names.py        names of flow runs
 runners.py      Prefect task runners by name

@@ -4,13 +4,12 @@ import hashlib
 import os
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.actions import VariableCreate, VariableUpdate
 
-from flows.deployment.deployments import DEPLOYMENTS
+from flows.job import all_jobs
 from flows.local.prefect_server import server_environment
 from kgcore.errors import InputError
 
@@ -54,8 +53,6 @@ def sources_digest() -> str:
     """
     digest = hashlib.sha256(str(CHECKOUT).encode())
     digest.update((CHECKOUT / "prefect.yaml").read_bytes())
-    for deployment in DEPLOYMENTS:
-        file, _, name = deployment.entrypoint.partition(":")
-        flow = getattr(import_module(file.removesuffix(".py").replace("/", ".")), name)
-        digest.update(flow.parameters.model_dump_json().encode())
+    for job in all_jobs():
+        digest.update(job.flow.parameters.model_dump_json().encode())
     return digest.hexdigest()

@@ -2,7 +2,7 @@
 
 results.py, summary.py, ensemble_summary.py  the measured results, and their conversion to JSON
 columns.py                                   the metrics that each table shows
-markdown.py, ensembles.py                    tables in Markdown
+result.py                                     what a job shows: tables, sentences, files
 plots.py                                     plots
 page.py                                      the HTML report of a pipeline
 race.py, card.py                             the table of a race; the model card

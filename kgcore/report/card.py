@@ -10,7 +10,7 @@ from kgcore.config.calibrate import rate_text
 from kgcore.report.columns import overview, title
 from kgcore.report.data import shown_settings
 from kgcore.report.ensemble_summary import EnsembleSummary
-from kgcore.report.race import race_markdown
+from kgcore.report.race import contenders_table
 from kgcore.report.summary import Summary
 from kgcore.tuning.race_result import Race
 
@@ -69,7 +69,7 @@ class ModelCard:
             f"# {self.dataset}: {models}, {self.label.replace('_', ' ')}",
             "The model gives a triple (subject, predicate, object) of this graph the probability that it is true.",
             *("## Data", self._data()),
-            *("## Model", self._model(), *([race_markdown(self.race)] if self.race else [])),
+            *("## Model", self._model(), *([contenders_table(self.race).markdown()] if self.race else [])),
             *("## Calibration", self._calibration(), f"Base rate: {self._base_rate()}"),
             *("## Results", *self._warning(), *self.summary.notes, self._results()),
             *("## Limits", "\n".join(f"* {limit}" for limit in self._limits())),

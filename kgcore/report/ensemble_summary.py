@@ -1,10 +1,12 @@
-"""The summary of an ensemble's run, and its JSON in summary.json."""
+"""The summary of an ensemble's run: its JSON in summary.json, and its tables."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from kgcore.ensembles.disagreement import Disputed
+from kgcore.report.columns import first_table
+from kgcore.report.result import Result, ResultTable
 from kgcore.report.results import Results
 
 
@@ -71,6 +73,44 @@ class EnsembleSummary:
         """Return the ensemble that a pool makes from members calibrated with these negatives."""
         return self.ensembles[f"{negatives}.{pool}"]
 
+    def result(self) -> Result:
+        """Return what the terminal, Prefect and MLflow show: for each kind of negatives, members and ensembles.
+
+        A star marks the best value of each column. Sentences relate the disagreement of members to their error.
+        """
+        members = ", ".join(f"{member.name} `{member.calibrate}`" for member in self.members)
+        return Result(
+            title=f"Ensembles on {self.dataset}",
+            tables=[self._table(negatives) for negatives in self.results.negatives],
+            sentences=[*self.notes, f"Members: {members}"],
+            run=self.run,
+            linked=True,
+            facts=self.to_json(),
+        )
+
+    def _table(self, negatives: str) -> ResultTable:
+        """Return the metrics of members and ensembles, and the weight of each member in each pool."""
+        results, pools = self.results.only(negatives), [(pool, self.pooled(negatives, pool)) for pool in self.pools]
+        best, rows, notes = results.best(), [], []
+        for row in results.rows:
+            name = row.calibrator
+            cells = {"model": f"ensemble, {_words(name)}" if name in self.pools else name}
+            for metric, text in zip(first_table(), row.texts(first_table()), strict=True):
+                star = "*" if metric in row.metrics and row.metrics[metric] == best.get(metric) else " "
+                cells[_words(metric)] = f"{text}{star}"
+            for pool, own in pools:
+                cells[f"{_words(pool)}\nweight"] = f"{own.weights[name]:.3f}" if name in own.weights else ""
+            rows.append(cells)
+        for pool, own in pools:
+            disputed = own.disputed
+            notes.append(
+                f"{_words(pool)}: members disagree by {disputed.disagreement:.4f} nats; Brier score "
+                f"{disputed.brier_agreed:.4f} on the half of the triples with the least disagreement, "
+                f"{disputed.brier_disputed:.4f} on the other half"
+            )
+        heading = f"{self.dataset}: {len(self.members)} models, {_words(negatives)} negatives"
+        return ResultTable(heading, rows, ("model",), notes)
+
     def to_json(self) -> dict[str, Any]:
         """Return the keys dataset, members, pools, ensembles, notes, metrics, intervals, run, and miscalibrated."""
         return {
@@ -102,3 +142,8 @@ class EnsembleSummary:
 def _pooled(data: Mapping[str, Any]) -> PooledSummary:
     weights, disputed = data["weights"], {name: value for name, value in data.items() if name != "weights"}
     return PooledSummary(weights, Disputed(**disputed))
+
+
+def _words(name: str) -> str:
+    """Replace the underscores of a name by spaces. `log_odds` becomes `log-odds`."""
+    return name.replace("log_odds", "log-odds").replace("_", " ")

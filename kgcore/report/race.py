@@ -1,4 +1,4 @@
-"""The table of a race, with a row for each contender, and its text for MLflow and the model card."""
+"""The table of a race, with a row for each contender, and what the terminal, MLflow and the model card show of it."""
 
 import math
 from dataclasses import fields
@@ -7,6 +7,7 @@ import pandas as pd
 
 from kgcore.config import TrainConfig
 from kgcore.config.base import default_of, value_text
+from kgcore.report.result import ResultTable, table_of
 from kgcore.tuning.race_result import Race, Row
 
 # figures that are shown beside the metric of a race -> their headings
@@ -73,8 +74,10 @@ def race_cells(race: Race) -> list[tuple[str, ...]]:
     ]
 
 
-def race_markdown(race: Race) -> str:
-    """Return in Markdown what was chosen, by how much it is better, and what was tried. The settings are left out."""
-    head, rows = race_head(race)[:-1], [] if race.no_race else [cells[:-1] for cells in race_cells(race)]
-    lines = [f"| {' | '.join(cells)} |" for cells in ([head, ["---"] * len(head), *rows] if rows else [])]
-    return "\n\n".join([*race.sentences(), *(["\n".join(lines)] if lines else [])])
+def contenders_table(race: Race) -> ResultTable:
+    """Return what was tried, without the settings, and what was chosen, by how much it is better."""
+    if race.no_race:
+        return ResultTable(notes=race.sentences())
+    rows = table_of(race_head(race)[:-1], (cells[:-1] for cells in race_cells(race)))
+    chosen = f"{race.winner.name}: {settings_text(race.winner) or 'the defaults'}"
+    return ResultTable("", rows, ("configuration", "result"), [*race.sentences(), chosen], drops=("seconds",))

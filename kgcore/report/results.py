@@ -1,10 +1,12 @@
 """The measured metrics as a table with one row per calibrator, from which reports and JSON are made."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kgcore.metrics.catalogue import highest_best, metric_names, ranked
+from kgcore.report.columns import first_table, headline, leading, title
+from kgcore.report.result import ResultTable
 
 if TYPE_CHECKING:
     from kgcore.evaluation.evaluate import Measured
@@ -94,6 +96,30 @@ class Results:
     def best_fitted(self) -> Row | None:
         """Return the row of the fitted calibrator with the lowest Brier score, or None if no calibrator is fitted."""
         return min(self.fitted, key=lambda row: (row.metrics["brier"], row.label), default=None)
+
+    def table(self, heading: str = "", notes: Sequence[str] = ()) -> ResultTable:
+        """Return the first table of a report, with a row for each calibrator. The best headline metrics are marked."""
+        metrics, words = first_table(self.confidences), ("negatives", "calibrator")
+        rows, best, values = [], set(), self.best()
+        for number, row in enumerate(self.rows):
+            names = (row.negatives.replace("_", " ") or "none", row.calibrator.replace("_", " "))
+            cells = zip((name.replace("_", " ") for name in metrics), row.texts(metrics), strict=True)
+            rows.append(dict(zip(words, names, strict=True)) | dict(cells))
+            marked = (name for name in headline() if row.negatives and name in row.metrics)
+            best |= {(number, name.replace("_", " ")) for name in marked if row.metrics[name] == values[name]}
+        return ResultTable(heading, rows, words, notes, best)
+
+    def best_text(self) -> list[str]:
+        """Return a line with the main metrics of `best_fitted` and their intervals; none without a fit."""
+        row = self.best_fitted()
+        if row is None:
+            return []
+        texts = []
+        for name in (name for name in leading() if name in row.metrics):
+            ends = row.intervals.get(name)
+            interval = f" [{ends[0]:.4f}, {ends[1]:.4f}]" if ends else ""
+            texts.append(f"{title(name)} {row.metrics[name]:.4f}{interval}")
+        return [f"best: {row.negatives} {row.calibrator}, ".replace("_", " ") + ", ".join(texts)]
 
     def to_json(self) -> dict[str, Any]:
         """Return the keys metrics and intervals.

@@ -9,6 +9,8 @@ from kgcore.evaluation.by_knowledge import KnowledgeGroup
 from kgcore.evaluation.by_relation import RelationFit, RelationReliability
 from kgcore.evaluation.decisions import RelationDecisions
 from kgcore.report.ensemble_summary import EnsembleSummary
+from kgcore.report.race import contenders_table
+from kgcore.report.result import Result
 from kgcore.report.results import Results
 from kgcore.tuning.race_result import Race
 
@@ -156,6 +158,36 @@ class PipelineSummary(Summary):
     ensemble: EnsembleSummary | None = None
     report: str = ""
     pipeline: str = ""
+
+    def result(self) -> Result:
+        """Return what the terminal and Prefect show: the race, the results, the ranks, the report, and the ensemble."""
+        relation, ranks = self.accuracy_per_relation, self.ranks
+        again = [stage for stage in self.runs if stage not in self.reused]
+        notes = [*self.results.best_text(), *([f"base rate: {self.base_rate_text}"] if self.base_rate_limits else [])]
+        notes += self.notes
+        if relation:
+            learned, median = relation["learned"], relation["median"]
+            notes.append(
+                f"accuracy with per-relation thresholds on the score: learned on validation {learned:.4f}, median "
+                f"validation score {median:.4f}"
+            )
+        if ranks:
+            hits = "  ".join(f"Hits@{n} {ranks[f'hits_at_{n}']:.3f}" for n in (1, 3, 10))
+            notes.append(f"filtered ranks by the raw score: MR {ranks['mr']:.0f}  MRR {ranks['mrr']:.3f}  {hits}")
+        notes.append(f"stages run: {', '.join(again) or 'none'}; re-used: {', '.join(self.reused) or 'none'}")
+        title, pooled = f"{self.model} on {self.dataset}", self.ensemble.result() if self.ensemble else None
+        race = [contenders_table(self.race)] if self.race else []
+        return Result(
+            title=title,
+            warning=self.warning,
+            tables=[*race, self.results.table(title, notes), *(pooled.tables if pooled else ())],
+            sentences=pooled.sentences if pooled else (),
+            files={"report": self.report},
+            run=self.pipeline,
+            runs=self.runs,
+            linked=True,
+            facts=self.to_json(),
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return the keys of `Summary.to_json`, all other fields, and race, ensemble, report and pipeline if known."""

@@ -10,10 +10,10 @@ members.py        checks that models can form an ensemble
 trials.py         logs the trials of a search
 calibration_sample.py  finds the sample that a calibrator was fitted on
 tuning_result.py  the result of a search
-base_rate_result.py  the base rate of candidates
 fitted_scores.py  fits calibrators to scores, measures and logs them, and applies one
 watch_scores.py   checks a calibrator of scores on newly labelled rows, and fits again after drift
 command.py        writes settings as a command
 
-Single stages are in stages/, the order of stages in flows/, tables for the terminal in flows/cli/tables/.
+A job returns facts whose method `result` says what users see: see kgcore/report/result.py. flows/cli/printer.py prints
+it, and flows/deployment/publish.py shows it in Prefect. Single stages are in stages/, the order of stages in flows/.
 """

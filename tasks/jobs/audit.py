@@ -21,10 +21,12 @@ from kgcore.config import AuditConfig, PipelineConfigs
 from kgcore.datasets.base import find_dataset
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
+from kgcore.metrics.reliability import wilson
 from kgcore.prediction.candidates import check_readable
 from kgcore.prediction.sink import check_ending, sink
-from tasks.jobs.audit_result import ESTIMATED, LABELLED, STATED, AuditResult, audit_result
+from kgcore.report.result import Result, ResultTable, table_of
 from tasks.jobs.pipeline import all_settings
+from tasks.jobs.request import MOST_EXAMPLES, probability_texts, triple_text
 from tasks.stages.reference import StageRef
 from tasks.stages.task import as_task
 from tasks.stages.train import check_training
@@ -36,6 +38,105 @@ from tasks.workspace.resources import find_device
 
 if TYPE_CHECKING:
     from kgcore.models.trained import TrainedModel
+
+ESTIMATED, LABELLED, STATED = "estimated", "labelled", "stated"  # where a share of wrong facts comes from
+FIRST = tuple(digit * 10**power for power in range(1, 8) for digit in (1, 3))  # lengths of the first part of the list
+
+
+@dataclass(frozen=True)
+class AuditResult:
+    """The result of an audit.
+
+    dataset     name of the data set
+    facts       number of its training facts
+    share       share of wrong facts that the probabilities assume, with its 95 % interval
+    origin      where it comes from: ESTIMATED from the planted errors, LABELLED or STATED
+    labels      number of labels that it comes from
+    simple      width of the interval from as many labels of a simple random sample, for the same share (Wilson, 1927)
+    expected    N -> expected number of wrong facts among the first N of the list
+    examples    the first facts of the list, one dictionary per row: column -> value
+    sampled     number of facts that were drawn to be labelled
+    output      the file that was written; '': none
+    run         id of the MLflow run
+    """
+
+    dataset: str
+    facts: int
+    share: Share
+    origin: str
+    labels: int
+    simple: float
+    expected: Mapping[int, float]
+    examples: Sequence[Mapping[str, object]]
+    sampled: int = 0
+    output: str = ""
+    run: str = ""
+
+    def sentences(self) -> list[str]:
+        """Return what the audit found, one sentence each."""
+        share, percent = self.share, f"{100 * self.share.value:.2f} %"
+        interval = f"95 % interval {100 * share.low:.2f} to {100 * share.high:.2f} %"
+        if self.origin == STATED:
+            found = [f"{percent} of the facts are stated to be wrong."]
+        elif self.origin == ESTIMATED:
+            found = [
+                f"About {percent} of the facts look like errors, and at most {100 * share.high:.2f} % (with 95 % "
+                "confidence), if errors look like the planted ones. Labels show how many are wrong (--sample, then "
+                "--labels)."
+            ]
+        else:
+            width = 100 * (share.high - share.low)
+            found = [
+                f"By {self.labels} labels, {percent} of the {self.facts:,} facts are wrong ({interval}; the width is "
+                f"{width:.2f}, and {100 * self.simple:.2f} for a simple random sample)."
+            ]
+        found += [
+            f"Of the first {first:,} facts, {wrong:,.1f} are expected to be wrong."
+            for first, wrong in self.expected.items()
+        ]
+        return found
+
+    def result(self) -> Result:
+        """Return the facts that are most probably wrong, how many errors to expect, and the file."""
+        columns = ("fact", "probability", "95 % interval", "expected wrong so far")
+        cells = [(triple_text(row), *probability_texts(row), f"{row['expected_wrong']:.1f}") for row in self.examples]
+        listed = ResultTable(rows=table_of(columns, cells), words=("fact",))
+        name = f"{self.sampled:,} facts to label, 1 for true and -1 for wrong" if self.sampled else "facts"
+        return Result(
+            title=f"Audit of {self.dataset}",
+            tables=[listed] if self.examples and not self.sampled else [],
+            sentences=self.sentences(),
+            files={name: self.output},
+            run=self.run,
+            rows=self.examples,
+            facts=asdict(self),
+        )
+
+    def metrics(self) -> dict[str, float]:
+        """Return the numbers that MLflow logs."""
+        found = {"facts": self.facts, "labels": self.labels, "sampled": self.sampled}
+        share = {"error_rate": self.share.value, "error_rate.low": self.share.low, "error_rate.high": self.share.high}
+        expected = {f"expected_wrong.first_{first}": wrong for first, wrong in self.expected.items()}
+        return {name: float(value) for name, value in (found | share | expected).items()}
+
+
+def _result(dataset: str, facts: int, share: Share, origin: str, labels: int, listed: pa.Table | None) -> AuditResult:
+    """Return the result of an audit, with the counts of its list.
+
+    listed  the table of `AuditedFacts.table`; None: only labels were evaluated
+
+    The other parameters are the fields of `AuditResult`.
+    """
+    simple = 0.0
+    if labels:
+        low, high = wilson(np.array([share.value]), np.array([float(labels)]))
+        simple = float(high[0] - low[0])
+    if listed is None:
+        return AuditResult(dataset, facts, share, origin, labels, simple, {}, ())
+    wrong = listed["expected_wrong"].to_numpy()
+    expected = {first: float(wrong[first - 1]) for first in FIRST if first <= facts}
+    examples = listed.slice(0, MOST_EXAMPLES).to_pylist()
+    return AuditResult(dataset, facts, share, origin, labels, simple, expected, examples)
 
 
 @dataclass(frozen=True)
@@ -127,7 +228,7 @@ def audit_facts(
     share, origin = _share(facts, labelled, request)
     labels = labelled[1] if labelled else 0
     listed = facts.table(share.value) if facts else None
-    result = audit_result(graph.name, len(graph.train.positives), share, origin, labels, listed)
+    result = _result(graph.name, len(graph.train.positives), share, origin, labels, listed)
     result = replace(result, sampled=request.config.sample, output=request.output, run=run_id)
     if facts is not None and request.output:
         with sink(Path(request.output)) as write:

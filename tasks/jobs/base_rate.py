@@ -1,9 +1,11 @@
 """Estimates the base rate of candidates from their scores, from labels of a random sample, or from both."""
 
-from dataclasses import asdict, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from kgcore.arrays import Ints
 from kgcore.config import BaseRateConfig
@@ -11,7 +13,7 @@ from kgcore.ensembles.pooled import PooledModel
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.mixture.fit import MixtureOptions, fit_mixture
-from kgcore.mixture.labels import Rate, labelled_rate, labelled_rates
+from kgcore.mixture.labels import MOST_ODDS, Rate, labelled_rate, labelled_rates, labels_needed
 from kgcore.mixture.relations import FEWEST, fit_relations
 from kgcore.mixture.result import FOREIGN, MixtureFit
 from kgcore.mixture.samples import MixtureData
@@ -19,11 +21,184 @@ from kgcore.models.scorer import Scorer
 from kgcore.prediction.candidates import check_readable
 from kgcore.prediction.judged import Judged, read_judged
 from kgcore.prediction.score_candidates import check_enough, mixture_data
-from tasks.jobs.base_rate_file import check_output, write_estimates
-from tasks.jobs.base_rate_result import BaseRateResult, RelationRow
+from kgcore.prediction.sink import ENDINGS, sink
+from kgcore.report.result import Result, ResultTable, table_of
+from kgcore.storage.json_file import write_json
 from tasks.jobs.request import Request, answering
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
+
+JSON = ".json"
+COLUMNS = pa.schema(
+    [
+        ("relation", pa.string()),
+        ("base_rate", pa.float64()),
+        ("low", pa.float64()),
+        ("high", pa.float64()),
+        ("candidates", pa.int64()),
+        ("labels", pa.int64()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class RelationRow:
+    """The base rate of the candidates of one relation.
+
+    base_rate   moved towards those of other relations if it was estimated from scores
+    low, high   the 95 % interval of this relation alone
+    candidates  number of candidates, with and without labels
+    labels      number of candidates with a label
+    """
+
+    relation: str
+    base_rate: float
+    low: float
+    high: float
+    candidates: int
+    labels: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaseRateResult:
+    """The base rate of candidates.
+
+    dataset    name of the data set of the model
+    model      URI of the calibrated model whose scores were used
+    mixture    what the scores say, and the labels with them; None if all candidates have labels
+    labelled   what the labels alone say: the exact binomial interval; None without labels
+    labels     number of candidates with a label
+    width      a 95 % interval that is wider than this does not determine the base rate: see `Rate.is_narrow`
+    relations  the relations with an estimate, in the order of the number of their candidates
+    others     number of further relations of the candidates
+    notes      which rows are left out, and why, in sentences
+    run        id of the MLflow run
+    """
+
+    dataset: str
+    model: str
+    mixture: MixtureFit | None
+    labelled: Rate | None
+    labels: int
+    width: float
+    relations: Sequence[RelationRow]
+    others: int
+    notes: Sequence[str]
+    run: str = ""
+
+    @property
+    def foreign(self) -> bool:
+        """Return whether the test of fit found mistakes that no strategy resembles. Scores then say little."""
+        return self.mixture is not None and self.mixture.fit.p_value <= FOREIGN
+
+    @property
+    def rate(self) -> Rate:
+        """Return the best estimate: from scores and labels; from labels alone if scores cannot be trusted."""
+        if self.mixture is None or (self.foreign and self.labelled is not None):
+            assert self.labelled is not None
+            return self.labelled
+        return self.mixture.estimated
+
+    @property
+    def determined(self) -> bool:
+        """Return whether the interval is narrow enough, and comes from scores that fit or from labels."""
+        return self.rate.is_narrow(self.width) and (not self.foreign or self.labelled is not None)
+
+    @property
+    def command(self) -> str:
+        """Return the command that calibrates to this base rate; '' if it is not determined, or is 0 or 1."""
+        value = f"{self.rate.value:.3g}"
+        if not self.determined or not 0 < float(value) < 1:
+            return ""
+        return f"kgcal recalibrate {self.model} --base-rate {value}"
+
+    def rows(self) -> list[tuple[str, Rate]]:
+        """Return every overall estimate, with the name of what it comes from."""
+        found = []
+        if self.mixture is not None:
+            found.append(("scores and labels" if self.labelled else "scores", self.mixture.estimated))
+        if self.labelled is not None:
+            found.append(("labels alone", self.labelled))
+        return found
+
+    def sentences(self) -> list[str]:
+        """Return the estimate, and what a user should know about it, in sentences."""
+        rate = self.rate
+        said = [f"The base rate is {rate.value:.3g}; its 95 % interval is {rate.low:.3g} to {rate.high:.3g}."]
+        said += [_sentence(finding) for finding in self._findings()]
+        said += [_sentence(note) for note in self.notes]
+        said += [f"Next: `{self.command}`"] if self.command else []
+        return said
+
+    def _findings(self) -> list[str]:
+        needed = labels_needed(self.rate, self.width)
+        factor = f"its ends differ by more than a factor of {MOST_ODDS:g} in odds"
+        why = f"the interval is wider than {self.width:g}" if self.rate.width > self.width else factor
+        wide = (
+            f"{why}, so the base rate is not determined: about {needed:,} labels of candidates drawn at random make "
+            "the interval narrow enough"
+        )
+        if self.mixture is None:
+            return [] if self.determined else [wide]
+        found = self.mixture.findings()
+        if self.foreign and self.labelled is None:
+            found.append("so their scores cannot show the base rate: state it, or label candidates drawn at random")
+        elif self.labelled is not None and not self.labelled.low <= self.rate.value <= self.labelled.high:
+            limits = f"{self.labelled.low:.3g} to {self.labelled.high:.3g}"
+            found.append(f"the labels alone say {limits}: check that the labelled candidates were drawn at random")
+        elif self.foreign:
+            found.append("so only the labels count here")
+            found += [] if self.determined else [wide]
+        return found
+
+    def result(self) -> Result:
+        """Return the overall estimates, the shares of the mistakes, the base rates by relation, and the sentences."""
+        rates = ("base rate", "95 % interval")
+        shares = self.mixture.shares if self.mixture is not None else {}
+        relations = [
+            (row.relation, *_texts(row.base_rate, row.low, row.high), f"{row.candidates:,}", f"{row.labels:,}")
+            for row in self.relations
+        ]
+        others = [f"{self.others:,} other relations have too few triples for an estimate"] if self.others else []
+        overall = [(name, *_texts(rate.value, rate.low, rate.high)) for name, rate in self.rows()]
+        mistakes = [(name, *_texts(share.value, share.low, share.high)) for name, share in shares.items()]
+        tables = [
+            ResultTable("", table_of(("from", *rates), overall), ("from",)),
+            ResultTable("mistakes", table_of(("resemble", "share", "95 % interval"), mistakes), ("resemble",)),
+            ResultTable(
+                "relations", table_of(("relation", *rates, "candidates", "labels"), relations), ("relation",), others
+            ),
+        ]
+        return Result(
+            title=f"Base rate of candidates of {self.dataset}",
+            tables=[table for table in tables if table.rows or table.notes],
+            sentences=self.sentences(),
+            run=self.run,
+            rows=[asdict(row) for row in self.relations],
+            facts=self.to_json(),
+        )
+
+    def to_json(self) -> dict[str, object]:
+        """Return all fields, and the keys sentences and command."""
+        return asdict(self) | {"sentences": self.sentences(), "command": self.command}
+
+    def metrics(self) -> dict[str, float]:
+        """Return the overall estimate as MLflow metrics."""
+        rate, fit = self.rate, self.mixture
+        found = {"base_rate": rate.value, "low": rate.low, "high": rate.high, "determined": float(self.determined)}
+        found |= {"labels": float(self.labels)}
+        if fit is not None:
+            found |= {"unlabelled": float(fit.candidates), "fit_p": fit.fit.p_value}
+            found |= {f"share.{name}": share.value for name, share in fit.shares.items()}
+        return found
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _texts(value: float, low: float, high: float) -> tuple[str, str]:
+    return f"{value:.3g}", f"{low:.3g} to {high:.3g}"
 
 
 def estimate_base_rate(candidates: str, request: Request, config: BaseRateConfig) -> BaseRateResult:
@@ -38,7 +213,7 @@ def estimate_base_rate(candidates: str, request: Request, config: BaseRateConfig
     """
     path = Path(candidates)
     check_readable(path)
-    check_output(request.output)
+    _check_output(request.output)
     by, store = answering(request), open_store()
     found, scorer, graph = by.found, by.model.trained, by.model.graph
     if isinstance(scorer, PooledModel):
@@ -53,11 +228,9 @@ def estimate_base_rate(candidates: str, request: Request, config: BaseRateConfig
         result = _result(judged, unlabelled >= FEWEST, scorer, graph, config)
         result = replace(result, model=found.uri, run=run_id)
         store.log_metrics(run_id, result.metrics(), model_id=found.model_id)
-        said = result.sentences()
-        made = {**asdict(result), "sentences": said, "command": result.command}
-        store.log_json(run_id, made, "base_rate.json")
-        write_estimates(request.output, result, made)
-        store.log_tags(run_id, RunTags(note="\n\n".join(said)))
+        store.log_json(run_id, result.to_json(), "base_rate.json")
+        _write(request.output, result)
+        store.log_tags(run_id, RunTags(note="\n\n".join(result.sentences())))
     return result
 
 
@@ -101,3 +274,38 @@ def _rates(data: MixtureData, mixture: MixtureFit, rng: np.random.Generator) -> 
 def _row(graph: KnowledgeGraph, number: int, rate: Rate, used: Ints, labelled: Ints) -> RelationRow:
     counts = int((used == number).sum()), int((labelled == number).sum())
     return RelationRow(graph.predicates[number], rate.value, rate.low, rate.high, *counts)
+
+
+def _check_output(output: str) -> None:
+    """Raise InputError if the name of the output file has an unknown ending. '' means no file."""
+    if output and Path(output).suffix.lower() not in (*ENDINGS, JSON):
+        raise InputError(f"{output} is of an unknown kind: its name must end in {', '.join((*ENDINGS, JSON))}")
+
+
+def _write(output: str, found: BaseRateResult) -> None:
+    """Write the base rates to a file. '' means no file.
+
+    .json                   the whole result
+    .parquet, .csv or .tsv  a row for all candidates, without a relation, then a row for each relation
+
+    Raises InputError if the file cannot be written.
+    """
+    if not output:
+        return
+    path = Path(output)
+    if path.suffix.lower() == JSON:
+        try:
+            write_json(path, found.to_json())
+        except OSError as error:
+            raise InputError(f"{path} cannot be written: {error.strerror}") from error
+        return
+    rows = [asdict(row) for row in (_overall(found), *found.relations)]
+    rows[0]["relation"] = None
+    with sink(path) as write:
+        write(pa.Table.from_pylist(rows, COLUMNS))
+
+
+def _overall(found: BaseRateResult) -> RelationRow:
+    rate = found.rate
+    unlabelled = found.mixture.candidates if found.mixture is not None else 0
+    return RelationRow("", rate.value, rate.low, rate.high, unlabelled + found.labels, found.labels)

@@ -10,9 +10,12 @@ from kgcore.config import ASSUMED_BASE_RATE
 from kgcore.errors import InputError
 from kgcore.metrics.catalogue import highest_best, metric_names, ranked
 from kgcore.registries import DATASETS
+from kgcore.report.columns import title
+from kgcore.report.result import Result, ResultTable, table_of
 from tasks.tracking.labels import ENSEMBLE_NAME, shares_text
 from tasks.tracking.record import RunRecord, RunTags
 from tasks.tracking.store import open_store
+from tasks.tracking.views import best_runs_page
 
 HEADLINE_METRICS = metric_names("headline")
 FURTHER_METRICS = tuple(name for name in ranked() if name not in HEADLINE_METRICS)
@@ -33,20 +36,34 @@ _NOT_SHOWN |= {"calibrate.calibrators", "ensemble.pools", "match.match_base_rate
 _NOT_SHOWN |= {f"calibrate.base_rate_{name}" for name in ("low", "high", "from")}
 _NOT_SHOWN |= {f"evaluate.bootstrap_{name}" for name in ("replicates", "level", "seed")}
 _NAMED = {"members": "ensemble.members", "other_models": "evidence.other_models"}  # parameter -> column
+LABELS = ["model", "loss", "k", "training_strategy", "calibration_strategy", "negatives", "calibrator", "base_rate"]
 COLUMNS = [
-    *(
-        *TEST_SAMPLE,
-        "model",
-        "loss",
-        "k",
-        "training_strategy",
-        "calibration_strategy",
-        "negatives",
-        "calibrator",
-        "base_rate",
-    ),
+    *(*TEST_SAMPLE, *LABELS),
     *(*HEADLINE_METRICS, *FURTHER_METRICS, *UNRANKED_METRICS, *_RANKS, "when", "run", "evaluate"),
 ]
+HEADERS = {  # in the order of the columns of a table
+    "model": "model",
+    "loss": "loss",
+    "k": "k",
+    "training_strategy": "training\nstrategy",
+    "calibration_strategy": "calibration\nstrategy",
+    "negatives": "negatives",
+    "calibrator": "calibrator",
+    "base_rate": "base\nrate",
+    "brier": "Brier",
+    "log_loss": "log loss",
+    "ece": "ECE",
+    "accuracy": "accuracy",
+    # a table shows one of these columns only if its rows are sorted by this metric
+    **{name: title(name).replace(" (", "\n(").replace(", ", "\n") for name in FURTHER_METRICS},
+    "mrr": "MRR",
+    "differs": "differs in",
+    "when": "when",
+    "run": "run",
+}
+# the columns that a narrow terminal does not show: see `ResultTable`. The metric that sorts the rows always stays
+DROPPED_IF_EQUAL = ("training_strategy", "calibration_strategy", "base_rate", "k", "loss", "negatives")
+DROPPED = ("when", "mrr", "run", "accuracy", "log_loss", "ece", "brier", *DROPPED_IF_EQUAL, "differs")
 
 
 def comparison(
@@ -105,6 +122,102 @@ def comparison(
     if negatives is not None:
         frame = _matching(frame, "negatives", negatives, "with negatives")
     return _best_first(_newest_of_equals(frame), metric)
+
+
+def shown_comparison(frame: pd.DataFrame, metric: str, top: int) -> Result:
+    """Return a table for each set of test triples in a `comparison`.
+
+    top  number of rows in each table, the best ones; 0 = all
+    """
+    samples = frame.groupby(TEST_SAMPLE, sort=False)
+    pages = {f"{name} in MLflow": best_runs_page(name) for name in dict.fromkeys(frame["dataset"])}
+    no_page = ["for a link to this table in MLflow, start a server: `kgcal up`"]
+    return Result(
+        title="Comparison of calibrators",
+        tables=[_table(_heading(frame, sample), sample, metric, top) for _, sample in samples],
+        sentences=[] if any(pages.values()) else no_page,
+        files={name: page or "" for name, page in pages.items()},
+    )
+
+
+def _table(heading: str, sample: pd.DataFrame, metric: str, top: int) -> ResultTable:
+    """Return the table of a test sample, the best value without calibration, and the run of the first row."""
+    fitted, title = sample[sample["negatives"] != "none"], _title(metric)
+    shown = fitted.head(top) if top else fitted
+    cells, notes = _cells(shown, fitted), list[str]()
+    names = [name for name in HEADERS if any(cells[name]) and (name == metric or name not in FURTHER_METRICS)]
+    rows = table_of((HEADERS[name] for name in names), zip(*(cells[name] for name in names), strict=True))
+    uncalibrated = sample[sample["calibrator"] == "uncalibrated"][metric].dropna()
+    if len(uncalibrated) and metric != "mrr":
+        notes.append(f"best {title} without calibration: {_best(uncalibrated, metric):.4f}")
+    if fitted[metric].notna().any():
+        notes.append(f"the first row's run: {fitted['run'].iloc[0]}")
+    if 0 < top < len(fitted):
+        notes.append(f"{top} of {len(fitted)} rows: --top 0 shows all, --csv writes them to a file")
+    return ResultTable(
+        f"{heading}: {len(fitted)} calibrator{'' if len(fitted) == 1 else 's'}, best {title} first",
+        rows,
+        [HEADERS[name] for name in names if name not in (*SORTABLE_METRICS, "k", "base_rate")],
+        notes,
+        equal=[HEADERS[name] for name in DROPPED_IF_EQUAL],
+        drops=[HEADERS[name] for name in DROPPED if name != metric],
+        ids="run",
+    )
+
+
+def _heading(frame: pd.DataFrame, sample: pd.DataFrame) -> str:
+    """Return the heading of a test sample.
+
+    It names the data set. If the data set has several graphs, the size, the seed and the digest follow. If the test
+    negatives are corruptions, their strategy follows.
+    """
+    first = sample.iloc[0]
+    graphs, parts = frame[frame["dataset"] == first["dataset"]], [first["dataset"]]
+    if graphs["digest"].nunique() > 1:
+        settings = [name for name in ("prepare.size", "prepare.graph_seed") if name in frame]
+        varied = [name for name in settings if graphs[name].nunique() > 1]
+        parts += [f"{name.partition('.')[2].replace('_', ' ')} {first[name]}" for name in varied]
+        parts += [f"digest {first['digest']}"]
+    return ", ".join(parts + ([] if first["test"] == LABELLED else [f"tested on {first['test']}"]))
+
+
+def _title(metric: str) -> str:
+    return "MRR" if metric == "mrr" else title(metric)
+
+
+def _cells(shown: pd.DataFrame, fitted: pd.DataFrame) -> dict[str, list[str]]:
+    """Return column -> a text for each row of `shown`. A star marks the best value of all rows in `fitted`."""
+    cells = {name: shown[name].astype(object).fillna("").astype(str).tolist() for name in (*LABELS, "run")}
+    for name in ("negatives", "calibrator"):
+        cells[name] = [text.replace("_", " ") for text in cells[name]]
+    cells["base_rate"] = [f"{rate:.3g}" for rate in shown["base_rate"]]
+    for name in SORTABLE_METRICS:
+        best = _best(fitted[name], name)
+        cells[name] = ["-" if pd.isna(v) else f"{v:.4f}{'*' if v == best else ' '}" for v in shown[name]]
+    cells["when"] = [when.to_pydatetime().astimezone().strftime("%Y-%m-%d %H:%M") for when in shown["when"]]
+    cells["differs"] = _differences(fitted).loc[shown.index].tolist()
+    return cells
+
+
+def _best(values: "pd.Series[float]", metric: str) -> float:
+    """Return the best value of a metric: the highest or the lowest; NaN if there is no value."""
+    return float(values.max() if metric in HIGHEST_FIRST else values.min())
+
+
+def _differences(fitted: pd.DataFrame) -> "pd.Series[str]":
+    """Return the settings in which a row differs from rows with the same labels; "" if it differs in none."""
+    settings = [name for name in setting_columns(fitted) if not name.startswith("prepare.")]
+    texts = pd.Series("", index=fitted.index)
+    for _, alike in fitted.groupby(LABELS, dropna=False):
+        varied = [name for name in settings if alike[name].nunique() > 1] if len(alike) > 1 else []
+        if varied:
+            texts[alike.index] = alike[varied].apply(_settings_text, axis=1)
+    return texts
+
+
+def _settings_text(row: "pd.Series[str]") -> str:
+    """Return the settings of a row as NAME=VALUE, without the stage in front of each name."""
+    return " ".join(f"{str(name).partition('.')[2]}={value}" for name, value in row.astype(object).dropna().items())
 
 
 def _best_first(frame: pd.DataFrame, metric: str) -> pd.DataFrame:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kgcore.config import DiscoverConfig
 from kgcore.config.survey import SurveyConfig
@@ -13,9 +13,18 @@ from kgcore.prediction.domains import Domains
 from kgcore.prediction.flyers import frequent_flyers
 from kgcore.prediction.question import Question
 from kgcore.prediction.sink import sink
+from kgcore.report.result import Result, ResultTable
 from tasks.jobs.lists import Listed, list_of
 from tasks.jobs.population import Stated, asked_of, calibrate_to
-from tasks.jobs.request import MOST_EXAMPLES, AnsweredTable, Answering, Request, answering
+from tasks.jobs.request import (
+    MOST_EXAMPLES,
+    AnsweredTable,
+    Answering,
+    Request,
+    answering,
+    probability_texts,
+    triple_text,
+)
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
 from tasks.workspace.cluster import THREADS
@@ -55,10 +64,50 @@ class Discovered(AnsweredTable):
     notes: Sequence[str]
     flyers: Sequence[Mapping[str, object]]
 
-    @property
-    def has_facts(self) -> bool:
-        """Return whether the rows are missing facts."""
-        return not self.examples or "rank" in self.examples[0]
+    def result(self) -> Result:
+        """Return the first rows, sentences about the list, the frequent flyers, and the model."""
+        has_facts = not self.examples or "rank" in self.examples[0]
+        listed = f"the first {len(self.examples)} are shown" if len(self.examples) < self.rows else ""
+        parts = [f"the answer sets of {self.rows:,} kinds of queries {self.asked}", listed]
+        if has_facts:
+            parts[0] = f"{self.rows:,} missing {'fact' if self.rows == 1 else 'facts'} {self.asked}"
+            parts.append(self.expected_text)
+        flyers = [
+            f"frequent flyer: {flyer['entity']} is the {flyer['part']} of {flyer['answers']} answers, "
+            f"{flyer['expected']} expected"
+            for flyer in self.flyers
+        ]
+        rows = [_fact(row) if has_facts else _answer_set(row) for row in self.examples]
+        if not any(row.get("flag") for row in rows):
+            rows = [{name: text for name, text in row.items() if name != "flag"} for row in rows]
+        return Result(
+            title=f"Missing facts of {self.dataset}",
+            tables=[ResultTable(rows=rows, words=("missing fact", "queries", "measure"))],
+            sentences=[", ".join(filter(None, parts)), *self.notes, *flyers, self.model_text],
+            files={"the list": self.output},
+            run=self.run,
+            rows=self.examples,
+            facts=asdict(self),
+        )
+
+
+def _fact(row: Mapping[str, Any]) -> dict[str, str]:
+    cells = (str(row["rank"]), triple_text(row), *probability_texts(row))
+    shown = dict(zip(("rank", "missing fact", "probability", "95 % interval"), cells, strict=True))
+    p_value = {"p-value": f"{row['p_value']:.4f}"} if "p_value" in row else {}
+    return shown | p_value | {"flag": str(row["flag"] or "")}
+
+
+def _answer_set(row: Mapping[str, Any]) -> dict[str, str]:
+    tested = bool(row["test_queries"])
+    return {
+        "queries": f"(?, {row['predicate']}, o)" if row["asked"] == "subject" else f"(s, {row['predicate']}, ?)",
+        "calibrated on": f"{row['calibration_queries']:,}{' pooled' if row['pooled'] else ''}",
+        "measure": str(row["measure"]),
+        "test queries": f"{row['test_queries']:,}",
+        "test coverage": f"{row['test_coverage']:.3f}" if tested else "",
+        "mean size": f"{row['mean_size']:,.1f}" if tested else "",
+    }
 
 
 def discover_facts(

@@ -9,7 +9,6 @@ import numpy as np
 from kgcore.config import ClassifyConfig, CorruptConfig, EnsembleConfig, EvaluateConfig
 from kgcore.registries import CALIBRATORS, METRICS, POOLS
 from kgcore.report.ensemble_summary import EnsembleSummary, MemberSummary, PooledSummary
-from kgcore.report.ensembles import ensemble_markdown
 from kgcore.report.results import Results
 from tasks.jobs.members import Member, check_members, member_names
 from tasks.stages.calibrator_model import corruption_params
@@ -123,7 +122,7 @@ def _write(run: StageRun, judged: "Judged", measured: "dict[str, Measured]", sum
     run.save(ENSEMBLE_SUMMARY, summary)
     for name, figure in reliability_figures(measured).items():
         run.log_figure(name, figure)
-    run.tag(RunTags(note=ensemble_markdown(summary)))
+    run.tag(RunTags(note=summary.result().markdown()))
 
 
 def _log_models(

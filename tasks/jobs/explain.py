@@ -11,6 +11,7 @@ from kgcore.prediction.explanation import Explainer, Explanation
 from kgcore.prediction.near_names import positions_of
 from kgcore.prediction.unseen_explanation import UnseenExplanation
 from kgcore.report.explanation import explanation_figure, page_of
+from kgcore.report.result import Result, ResultTable, table_of
 from kgcore.storage.json_file import write_json
 from tasks.jobs.calibration_sample import counted_sample
 from tasks.jobs.population import Stated, asked_of, calibrate_to_missing
@@ -19,6 +20,8 @@ from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
 
 ENDINGS = (".html", ".json")
+ANSWER = ("probability", "95 % interval")  # columns of tables
+LEAST_SHOWN = 0.05  # log-odds of a feature
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,10 +30,58 @@ class Explained(Answered):
 
     explanation: Explanation | UnseenExplanation
 
-    @property
-    def of_known(self) -> Explanation | None:
-        """Return the explanation if training has seen both entities; otherwise None."""
-        return self.explanation if isinstance(self.explanation, Explanation) else None
+    def result(self) -> Result:
+        """Return the sentences of the explanation, its tables, and the model."""
+        made = self.explanation
+        asked = f"{made.subject} {made.predicate} {made.object}"
+        full = _tables(made) if isinstance(made, Explanation) else []
+        return Result(
+            title=asked,
+            tables=[ResultTable(asked, notes=[f"* {sentence}" for sentence in made.sentences]), *_common(made), *full],
+            sentences=[self.model_text],
+            files={"explanation": self.output},
+            run=self.run,
+            rows=[asdict(row) for row in made.at_base_rates],
+            facts=made.to_json(),
+        )
+
+
+def _common(made: Explanation | UnseenExplanation) -> list[ResultTable]:
+    """Return the tables that both kinds of explanation have."""
+    tables = []
+    if made.contributions:
+        shown = [row for row in made.contributions if abs(row.log_odds) >= LEAST_SHOWN]
+        total = sum(row.log_odds for row in made.contributions)
+        left = sum(row.log_odds for row in made.contributions if abs(row.log_odds) < LEAST_SHOWN)
+        values = ("" if row.value is None else f"{row.value:.4g}" for row in shown)
+        cells = [(row.feature, value, f"{row.log_odds:+.3f}") for row, value in zip(shown, values, strict=True)]
+        cells += [("others", "", f"{left:+.3f}"), ("sum: log-odds of the probability", "", f"{total:+.3f}")]
+        rows = table_of(("evidence", "value", "adds"), cells)
+        tables.append(ResultTable("what adds to the log-odds", rows, ("evidence",)))
+    if made.at_base_rates:
+        cells = [(f"{row.base_rate:.4g}", row.text, row.interval_text) for row in made.at_base_rates]
+        tables.append(ResultTable("other base rates", table_of(("base rate", *ANSWER), cells)))
+    return tables
+
+
+def _tables(made: Explanation) -> list[ResultTable]:
+    """Return each further table that is not empty."""
+    tables = []
+    for side, query, others in (
+        ("object", f"{made.subject} {made.predicate} ?", made.objects),
+        ("subject", f"? {made.predicate} {made.object}", made.subjects),
+    ):
+        cells = [(row.name, f"{row.score:.4g}", row.text, row.interval_text) for row in others.best]
+        rows = table_of((side, "score", *ANSWER), cells)
+        tables.append(ResultTable(f"best alternatives: {query}", rows, (side,)))
+    names = ("subject", "object", "split")
+    groups = (made.support.same_subject, made.support.same_object, made.support.others)
+    facts = [
+        (fact.subject, fact.object, fact.split, f"{fact.similarity:.2f}") for group in groups for fact in group.nearest
+    ]
+    rows = table_of((*names, "similarity"), facts)
+    tables.append(ResultTable(f"nearest known facts of {made.predicate}", rows, names))
+    return [table for table in tables if table.rows]
 
 
 def explain_triple(triple: Sequence[str], request: Request, config: ExplainConfig) -> Explained:

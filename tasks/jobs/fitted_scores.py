@@ -20,8 +20,8 @@ from kgcore.external.read import ScoreFile
 from kgcore.external.rows import stored_rows
 from kgcore.external.tables import check_table
 from kgcore.prediction.sink import check_ending, sink
-from kgcore.report.markdown import markdown
 from kgcore.report.plots import reliability_figures
+from kgcore.report.result import Result, runs_text
 from kgcore.report.results import Results
 from kgcore.report.scores import RowCounts, ScoresSummary, scores_page
 from kgcore.score_table import ScoreTable
@@ -104,6 +104,23 @@ class ScoresResult(AnsweredTable):
     summary: ScoresSummary | None = None
     report: str = ""
     promotion: str = ""
+
+    def result(self) -> Result:
+        """Return the results of the calibrators, the counts of the answers, and the places."""
+        tables, answers, summary = [], "", self.summary
+        if summary is not None:
+            tables = [summary.results.table(notes=[*summary.results.best_text(), *summary.notes])]
+        if self.expected is not None:
+            answers = f"{self.rows:,} rows, {self.expected:,.1f} expected to be true: {self.output}"
+        return Result(
+            title=f"Scores of {self.dataset}",
+            tables=tables,
+            sentences=[line for line in (answers, self.promotion, self.model_text) if line],
+            files={"report": self.report},
+            run=self.run,
+            rows=() if tables else self.examples,
+            facts=summary.to_json() if summary else {},
+        )
 
 
 def result_of(found: FoundScores, run_id: str) -> ScoresResult:
@@ -266,6 +283,6 @@ def _log_report(store: Store, run_id: str, fitted: FittedScores, settings: dict[
         store.log_files(run_id, folder)
         place = ensure_home() / "reports" / run_id
         shutil.copytree(folder, place, dirs_exist_ok=True)
-    note = "\n\n".join([*summary.notes, markdown(summary.results, {CALIBRATE_SCORES: run_id})])
-    store.log_tags(run_id, RunTags(note=note))
+    note = summary.results.table(notes=[*summary.notes, runs_text({CALIBRATE_SCORES: run_id})])
+    store.log_tags(run_id, RunTags(note=note.markdown()))
     return str(place / REPORT.path)

@@ -2,7 +2,6 @@
 
 import logging
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,17 +18,6 @@ if TYPE_CHECKING:
     from kgcore.imports.embeddings import Foreign
 
 log = logging.getLogger("kgcal")
-
-
-@dataclass(frozen=True)
-class ImportResult:
-    """The train run of an imported model, and how many rows of its tables the graph has no name for."""
-
-    run: StageRef
-    model: str
-    dataset: str
-    unused_entities: int
-    unused_relations: int
 
 
 def read_embeddings(
@@ -90,8 +78,8 @@ def _checked(foreign: "Foreign") -> "Foreign":
     return foreign
 
 
-def import_model(foreign: "Foreign", data: StageRef, source: str, context: Context = Context()) -> ImportResult:
-    """Make the train run of an imported model, or find a finished one with the same numbers.
+def import_model(foreign: "Foreign", data: StageRef, source: str, context: Context = Context()) -> StageRef:
+    """Make the train run of an imported model, or find a finished one with the same numbers. Return the run.
 
     data    the prepare run of the graph
     source  what the model comes from, for its description: names of files, without their folders
@@ -116,4 +104,4 @@ def import_model(foreign: "Foreign", data: StageRef, source: str, context: Conte
     for count, word in ((imported.unused_entities, "entities"), (imported.unused_relations, "relations")):
         if count:
             log.info("import    left out %d %s that the graph does not have", count, word)
-    return ImportResult(ref, model.name, graph.name, imported.unused_entities, imported.unused_relations)
+    return ref

@@ -13,7 +13,7 @@ from kgcore.config.presets import AUTO
 from kgcore.datasets.base import find_dataset
 from kgcore.errors import InputError
 from kgcore.report.columns import overview
-from kgcore.report.markdown import markdown
+from kgcore.report.result import runs_text
 from kgcore.report.summary import PipelineSummary
 from kgcore.storage.json_file import FORMAT
 from tasks.stages.calibrate import CALIBRATE
@@ -149,7 +149,8 @@ def finish_pipeline(run_id: str, refs: Mapping[str, StageRef]) -> PipelineSummar
         shutil.copytree(folder, place, dirs_exist_ok=True)
     _log_headlines(store, run_id, runs, summary)
     base_rate = config_of(CalibrateConfig, runs["calibrate"]).base_rate_text
-    store.log_tags(run_id, RunTags(base_rate=base_rate, note=markdown(summary.results, summary.runs)))
+    note = summary.results.table(notes=[runs_text(summary.runs)]).markdown()
+    store.log_tags(run_id, RunTags(base_rate=base_rate, note=note))
     return replace(summary, report=str(place / REPORT.path), pipeline=run_id)
 
 

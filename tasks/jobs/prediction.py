@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,16 @@ from kgcore.config import PredictConfig
 from kgcore.prediction.answers import UNKNOWN_ENTITIES, Answers
 from kgcore.prediction.few_false import P_VALUE, SELECTED
 from kgcore.prediction.sink import sink
-from tasks.jobs.request import MOST_EXAMPLES, AnsweredTable, Answering, Request, answering
+from kgcore.report.result import Result, ResultTable
+from tasks.jobs.request import (
+    MOST_EXAMPLES,
+    AnsweredTable,
+    Answering,
+    Request,
+    answering,
+    probability_texts,
+    triple_text,
+)
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
 
@@ -55,6 +64,64 @@ class Prediction(AnsweredTable):
     lacks: str
     about: str
     notes: Sequence[str]
+
+    def result(self) -> Result:
+        """Return the answer for a single triple, a table of a few answers without a file, or counts; then the model."""
+        several, lines, rows = self.rows > 1, list[str](), list[dict[str, str]]()
+        if self.rows == 1:
+            lines = [triple_text(self.examples[0]), *self._answer(self.examples[0])]
+        elif not self.output and len(self.examples) == self.rows:
+            rows = [self._cells(rank, row) for rank, row in enumerate(self.examples, 1)]
+        else:
+            lines = [
+                f"{self.rows:,} triples: {self.answered:,} answered, {self.accepted:,} with a probability above "
+                f"{self.threshold:g}, {', '.join(filter(None, [f'{self.known:,} known facts', self.expected_text]))}"
+            ]
+        lines += [*([self.about] if self.about else []), *self.notes]
+        if self.unseen and several:
+            lines.append(f"from names: {self.unseen:,} of the answers are about entities that training has not seen")
+        if self.fdr:
+            lines.append(
+                f"selected: {self.selected:,} of {self.tested:,} candidates that are no known facts; at most "
+                f"{100 * self.fdr:g} % of the selected ones are false, in expectation"
+            )
+        if several and self.base_rate is not None:
+            lines += [f"no answer: {reason} ({number:,} triples)" for reason, number in self.reasons.items()]
+        lines += [*([self.lacks] if self.lacks else []), self.model_text]
+        return Result(
+            title=f"Prediction by {self.model}",
+            tables=[ResultTable(rows=rows, words=("triple", f"above {self.threshold:g}", "known"))] if rows else [],
+            sentences=lines,
+            files={"answers": self.output},
+            run=self.run,
+            rows=self.examples,
+            facts=asdict(self),
+        )
+
+    def _answer(self, row: Mapping[str, Any]) -> list[str]:
+        """Return the lines of the only answer."""
+        if row["reason"]:
+            return [f"no answer: {row['reason']}"]
+        probability, ends = probability_texts(row)
+        interval = f" (95 % interval: {ends})" if ends else ""
+        accepted = f"{'above' if row['decision'] else 'not above'} the threshold {self.threshold:g}"
+        answer = f"probability {probability}{interval}, {accepted}{'; a known fact' if row['known'] else ''}"
+        names = [f"training has not seen the {row['unseen']}: the answer rests on names"] if row["unseen"] else []
+        return [answer, *names]
+
+    def _cells(self, rank: int, row: Mapping[str, Any]) -> dict[str, str]:
+        known = "yes" if row["known"] else "no"
+        if self.base_rate is None:  # an order without probabilities
+            return {"rank": str(rank), "triple": triple_text(row), "known": known}
+        known = f"{row['unseen']} unseen: from names" if row["unseen"] else known
+        probability, interval = probability_texts(row)
+        return {
+            "triple": triple_text(row),
+            "probability": probability,
+            "95 % interval": interval,
+            f"above {self.threshold:g}": "" if row["reason"] else "yes" if row["decision"] else "no",
+            "known": str(row["reason"] or known),
+        }
 
 
 @dataclass(frozen=True)

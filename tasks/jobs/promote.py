@@ -22,6 +22,7 @@ from kgcore.external.rows import renumbered
 from kgcore.monitoring.exam import TEST, Exam
 from kgcore.monitoring.gate import Verdict, gate
 from kgcore.monitoring.paired import Rows
+from kgcore.report.result import Result
 from tasks.jobs.calibrated_model import FoundScores, registered_scores
 from tasks.jobs.candidates import choose, measured_candidates, why_not
 from tasks.jobs.card import model_card
@@ -71,6 +72,20 @@ class Decision:
     explanation: str
     run: str | None
     waiting: bool = False
+
+
+class Decisions(list[Decision]):
+    """The decisions about the data sets that were asked for."""
+
+    def result(self) -> Result:
+        """Return why each challenger passed or failed the gate."""
+        shown = ("dataset", "challenger", "champion", "passed")
+        return Result(
+            title="Challengers compared with champions",
+            sentences=[decision.explanation for decision in self],
+            run=next((decision.run for decision in self if decision.run), ""),
+            rows=[{name: getattr(decision, name) for name in shown} for decision in self],
+        )
 
 
 def promote_best(dataset: str, base_rate: float | None, config: GateConfig) -> Decision:

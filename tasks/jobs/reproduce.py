@@ -1,5 +1,6 @@
 """The reproduction of the paper: its MLflow run, with the cells' runs nested under it, and the page of results."""
 
+import json
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -8,12 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pandas as pd
+
 from kgcore.evaluation.evaluate import Measured
 from kgcore.evaluation.predictions import UNCALIBRATED_RAW
 from kgcore.report.cells import cell_result
 from kgcore.report.comparison import comparison_page
 from kgcore.report.comparison_figures import sweep_figures
 from kgcore.report.plots import reliability_figure
+from kgcore.report.result import Result
 from kgcore.report.results import Results
 from kgcore.report.summary import PipelineSummary
 from kgcore.reproduction.compare import side_by_side
@@ -31,6 +35,7 @@ from tasks.workspace.settings import ensure_home
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+NAMED_BY = ("dataset", "model", "loss", "negatives", "calibrator")  # what names a value of the paper
 PAGE, TABLE = "reproduction.html", "reproduction.csv"
 
 
@@ -52,6 +57,23 @@ class Reproduction:
     succeeded: int
     failures: Mapping[str, str]
     run_id: str
+
+    def result(self) -> Result:
+        """Return the findings, and which runs failed. The rows compare our values with those of the paper."""
+        frame = pd.read_csv(self.csv, keep_default_na=False, na_values={"paper": [""], "ours": [""]})
+        both = frame.dropna(subset=["paper", "ours"]).assign(difference=lambda f: f["ours"] - f["paper"])
+        names = ["table", *NAMED_BY, "metric", "ours", "paper", "difference"]
+        failed = f"{len(self.failures)} of {self.succeeded + len(self.failures)} runs failed"
+        said = [f"* {finding}" for finding in self.findings]
+        said += [f"* {cell} failed: {reason}" for cell, reason in self.failures.items()]
+        return Result(
+            title="The paper and kgcal, side by side",
+            sentences=[*said, f"{len(both)} values are compared with the paper's."],
+            files={"page": str(self.page), "table": str(self.csv)},
+            run=self.run_id,
+            rows=json.loads(both[names].round(4).to_json(orient="records")),
+            failure=failed if self.failures else "",
+        )
 
 
 def check_cells(cells: Iterable[Cell], device: str) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from kgcore.calibrated import CalibratedModel
 from kgcore.prediction.sink import check_ending
@@ -110,6 +110,11 @@ class Answered:
     output: str
     run: str
 
+    @property
+    def model_text(self) -> str:
+        """Return the model and the base rate as a line."""
+        return f"model: {self.model} ({self.calibrator}), base rate {self.base_rate_text}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class AnsweredTable(Answered):
@@ -134,3 +139,14 @@ class AnsweredTable(Answered):
         low, high = self.interval or (None, None)
         interval = "" if low is None else f" (95 % interval: {low:,.0f} to {high:,.0f})"
         return f"{self.expected:,.1f} expected to be true{interval}"
+
+
+def triple_text(row: Mapping[str, Any]) -> str:
+    """Return the triple of a row as text."""
+    return f"{row['subject']} {row['predicate']} {row['object']}"
+
+
+def probability_texts(row: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the probability of a row and its interval as texts; '' for what it does not have."""
+    interval = "" if row["low"] is None else f"{row['low']:.4f} to {row['high']:.4f}"
+    return "" if row["probability"] is None else f"{row['probability']:.4f}", interval

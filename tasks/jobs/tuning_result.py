@@ -1,10 +1,33 @@
-"""The result of a search for training settings, with a ranking of its trials and a summary as text."""
+"""The result of a search for training settings: the ranking of its trials, and what a user sees of it."""
 
-from dataclasses import dataclass
+import signal
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 
 from kgcore.config import TrainConfig
 from kgcore.config.choices import OBJECTIVES
+from kgcore.report.result import Result, ResultTable
+from tasks.tracking.labels import shares_text
 
+MOST_ROWS = 10  # trials that the terminal and the Prefect UI show
+# searched setting -> its columns: header -> function that returns the text of a cell
+COLUMNS: Mapping[str, Mapping[str, Callable[[TrainConfig], str]]] = {
+    "learning_rate": {"learning\nrate": lambda config: f"{config.learning_rate:g}"},
+    "regulariser": {
+        "LP\nweight": lambda config: f"{config.lp_weight:g}" if config.lp_weight else "-",
+        "LP\npower": lambda config: f"{config.lp_power:g}" if config.lp_weight else "-",
+    },
+    "dropout": {"dropout": lambda config: f"{config.dropout:g}"},
+    "initial_scale": {"initial\nscale": lambda config: f"{config.initial_scale:g}"},
+    "training_strategy": {"training\nstrategy": lambda config: shares_text(config.training_strategy)},
+    "training_sides": {"training\nsides": lambda config: config.training_sides},
+    "inverse_relations": {"inverse\nrelations": lambda config: "yes" if config.inverse_relations else "-"},
+    "cohort_weight": {"cohort\nweight": lambda config: f"{config.cohort_weight:g}"},
+    "k": {"k": lambda config: str(config.k)},
+    "training_eta": {"eta": lambda config: str(config.training_eta)},
+}
+TEXTS = ("training\nstrategy", "training\nsides")  # all other columns hold numbers
+LEGEND = {"k": "k: embedding size", "eta": "eta: corruptions per positive in training"}
 OBJECTIVE_TITLES = {"brier": "Brier", "log_loss": "log loss", "accuracy": "accuracy", "mrr": "MRR"}
 
 
@@ -54,6 +77,38 @@ class TuningResult:
     trials: tuple[Trial, ...]
     interrupted: bool
     run: str
+
+    def result(self) -> Result:
+        """Return the best trials, the number of trials in each state, and the command with the best settings."""
+        columns = {name: cell for searched in self.searched for name, cell in COLUMNS.get(searched, {}).items()}
+        metric, ranked = OBJECTIVE_TITLES[self.metric], self.ranked()[:MOST_ROWS]
+        rows = [
+            {
+                "trial": f"{trial.number}",
+                metric: f"{trial.value:.4f}",
+                "epochs": f"{trial.config.epochs}",
+                "seconds": f"{trial.seconds or 0:.0f}",
+                **{name: cell(trial.config) for name, cell in columns.items()},
+            }
+            for trial in ranked
+            if trial.config is not None
+        ]
+        legend = "; ".join(text for name, text in LEGEND.items() if name in columns)
+        heading = f"{self.dataset}, {self.settings.model} {self.settings.loss}: best {metric} on validation first"
+        return Result(
+            title=f"{self.settings.model} {self.settings.loss} on {self.dataset}: settings",
+            tables=[ResultTable(heading, rows, TEXTS, [legend] if legend else [])],
+            sentences=[self.outcome(), "train with the best settings:", self.command],
+            run=self.run,
+            linked=True,
+            rows=[
+                {"trial": trial.number, "value": trial.value, "epochs": trial.epochs_done, "seconds": trial.seconds}
+                | (asdict(trial.config) if trial.config else {})
+                for trial in ranked
+            ],
+            facts=asdict(self),
+            exit_code=128 + signal.SIGINT if self.interrupted else 0,
+        )
 
     def ranked(self) -> list[Trial]:
         """Return the complete trials, best first."""

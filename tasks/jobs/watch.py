@@ -20,6 +20,8 @@ from kgcore.errors import InputError
 from kgcore.evaluation.predictions import Predictions
 from kgcore.monitoring.drift import Check, Origin, check, find_evidence
 from kgcore.monitoring.two_samples import NewTriples
+from kgcore.report.columns import headline
+from kgcore.report.result import Result
 from kgcore.storage.json_file import read_json
 from tasks.jobs.calibration_sample import calibration_sample
 from tasks.jobs.compare import dataset_name
@@ -61,6 +63,32 @@ class WatchResult:
     number: int
     run: str
     recalibrated: str = ""
+
+    def result(self) -> Result:
+        """Return the metrics and the findings."""
+        figures, lines = self.metrics, list[str]()
+        for name in (name for name in headline() if name in figures):
+            low, high = figures.get(f"{name}_low"), figures.get(f"{name}_high")
+            ends = "" if low is None or high is None else f"  [{low:.4f}, {high:.4f}]"
+            lines.append(f"{name.replace('_', ' '):<10} {figures[name]:.4f}{ends}")
+        for title, name, p in (("base rate", "shift", "shift_p"), ("map", "misfit", "map_p")):
+            ends = f"[{figures[f'{name}_low']:.2f}, {figures[f'{name}_high']:.2f}]"
+            lines.append(f"{title:<10} moved by {figures[name]:.2f} {ends} in log-odds, p = {figures[p]:.2g}")
+        lines.append(f"{'scores':<10} stability index {figures['psi']:.3f}, p = {figures['psi_p']:.2g}")
+        said = [f"* {line}" for line in (*(self.findings or ("no drift found",)), *self.notes)]
+        said += [f"recalibrated: run {self.recalibrated}"] if self.recalibrated else []
+        said += [f"to do: {self.command}"] if self.command and not self.recalibrated else []
+        return Result(
+            title=f"Check {self.number} of {self.dataset}",
+            sentences=[
+                f"check {self.number} of {self.model}: {figures['triples']:,.0f} newly labelled triples",
+                *lines,
+                *said,
+            ],
+            run=self.run,
+            rows=[{"figure": name, "value": round(value, 6)} for name, value in figures.items()],
+            facts=asdict(self),
+        )
 
     @property
     def new_base_rate(self) -> float:

@@ -17,7 +17,7 @@ from kgcore.config.portfolio import contenders
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.registries import LOSSES, MODELS, OPTIMISERS, STRATEGIES
-from kgcore.report.race import race_markdown, race_table
+from kgcore.report.race import contenders_table, race_table
 from kgcore.tuning.race_result import CHOSEN as IS_CHOSEN
 from kgcore.tuning.race_result import Race, Row
 from tasks.stages.base import Stage
@@ -62,7 +62,7 @@ def _body(run: StageRun, config: ChooseConfig) -> None:
     run.save(RACE, result)
     run.save(RACE_TABLE, race_table(result))
     run.save(CHOSEN, asdict(winner))
-    run.tag(RunTags(note=race_markdown(result)))
+    run.tag(RunTags(note=contenders_table(result).markdown()))
     for row in result.rows:
         _log_contender(run, row, config.race_metric)
     if result.winner.value is not None:

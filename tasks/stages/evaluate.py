@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from kgcore.config import CalibrateConfig, ClassifyConfig, EvaluateConfig, PrepareConfig, TrainConfig
 from kgcore.registries import METRICS
-from kgcore.report.markdown import markdown
+from kgcore.report.result import runs_text
 from kgcore.report.results import Results
 from kgcore.report.summary import Summary, summarise_relations
 from tasks.stages.base import Stage
@@ -46,7 +46,7 @@ _CODE = (
     "kgcore.calibration.answering",
     "kgcore.report.summary",
     "kgcore.report.data",
-    "kgcore.report.markdown",
+    "kgcore.report.results",
 )
 
 
@@ -94,7 +94,8 @@ def _body(run: StageRun, config: EvaluateConfig) -> None:
     )
     run.save(SUMMARY, summary)
     upstream = {name: run.inputs[name] for name in EVALUATE.lineage() if name in run.inputs}
-    run.tag(RunTags(base_rate=calibrate.base_rate_text, note=markdown(summary.results, upstream)))
+    note = summary.results.table(notes=[runs_text(upstream)]).markdown()
+    run.tag(RunTags(base_rate=calibrate.base_rate_text, note=note))
     _log_by_calibrator(run, measured)
     for one in everything.values():
         run.log_metrics(one.figures())

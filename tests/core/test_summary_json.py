@@ -10,8 +10,7 @@ from kgcore.evaluation.by_relation import reliability_by_relation
 from kgcore.evaluation.decisions import RelationDecisions, ThresholdResult
 from kgcore.evaluation.evaluate import evaluate
 from kgcore.report.ensemble_summary import EnsembleSummary, MemberSummary, PooledSummary
-from kgcore.report.ensembles import ensemble_markdown
-from kgcore.report.markdown import markdown
+from kgcore.report.result import runs_text
 from kgcore.report.results import Results, Row
 from kgcore.report.summary import PipelineSummary, Summary, summarise_relations
 from tests.core.judged import FAST, predictions
@@ -77,11 +76,11 @@ def test_summaries_are_read_back_as_they_were_written(summary: PipelineSummary) 
 
 
 def test_markdown_has_a_row_for_each_calibrator_and_the_runs(summary: PipelineSummary) -> None:
-    lines = markdown(summary.results, summary.runs).splitlines()
-    assert lines[0] == "| negatives | calibrator | brier | log_loss | ece | sharpness | accuracy |"
+    lines = summary.results.table(notes=[runs_text(summary.runs)]).markdown().splitlines()
+    assert lines[0] == "| negatives | calibrator | brier | log loss | ece | sharpness | accuracy |"
     assert len(lines) == 2 + len(LABELS) + 2
     platt = summary.results.row("ground_truth", "platt").metrics
-    assert lines[3].startswith(f"| ground_truth | platt | {platt['brier']:.4f} | {platt['log_loss']:.4f} |")
+    assert lines[3].startswith(f"| ground truth | platt | {platt['brier']:.4f} | {platt['log_loss']:.4f} |")
     assert lines[-1] == "Stages: train `a`, evaluate `b`"
 
 
@@ -99,8 +98,10 @@ def test_an_ensembles_summary_has_these_keys_and_is_read_back() -> None:
     expected = {"weights": {"transe": 1.0}, "disagreement": 0.01, "brier_agreed": 0.1, "brier_disputed": 0.3}
     assert data["ensembles"] == {"synthetic.log_odds": expected}
     assert EnsembleSummary.from_json(plain(data)) == summary
-    text = ensemble_markdown(summary)
-    assert "| synthetic | transe | 0.2000 | 0.5000 | 0.1000 | - | 0.7500 | 1.000 |" in text
-    assert "| synthetic | ensemble, log-odds | 0.2000 | 0.5000 | 0.1000 | - | 0.7500 |  |" in text
-    assert "* synthetic, log-odds: members disagree by 0.0100 nats; Brier score 0.1000" in text
+    text = summary.result().markdown()
+    assert "**family: 1 models, synthetic negatives**" in text
+    assert "| model | brier | log loss | ece | sharpness | accuracy | log-odds weight |" in text
+    assert "| transe | 0.2000* | 0.5000* | 0.1000* | - | 0.7500* | 1.000 |" in text
+    assert "| ensemble, log-odds | 0.2000* | 0.5000* | 0.1000* | - | 0.7500* |  |" in text
+    assert "log-odds: members disagree by 0.0100 nats; Brier score 0.1000" in text
     assert text.endswith("Members: transe `run of calibrate`")

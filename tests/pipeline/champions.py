@@ -11,9 +11,9 @@ import pytest
 from mlflow import MlflowClient
 from scipy.special import expit, logit
 
+from flows.jobs.promote import promote
+from flows.jobs.watch import watch
 from flows.pipeline import pipeline
-from flows.promote import promote
-from flows.watch import watch
 from kgcore.config import CalibrateGiven, CorruptGiven, PrepareGiven, TrainGiven, WatchConfig
 from kgcore.report.summary import PipelineSummary
 from tasks.jobs.calibrated_model import load

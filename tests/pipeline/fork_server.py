@@ -30,7 +30,8 @@ from flows.cli.index import TOPICS
 from tests.pipeline.migrations import read_migrations_once
 
 LOADED = (
-    *(f"flows.cli.commands.{topic}" for topic in TOPICS),
+    *TOPICS,
+    "flows.cli.flow_command",
     *(module.name for package in (kgcore, tasks) for module in walk_packages(package.__path__, f"{package.__name__}.")),
     "matplotlib.backends.backend_agg",
     "matplotlib.backends.backend_svg",

@@ -14,8 +14,8 @@ from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.flow_runs import resume_flow_run
 
 from flows.deployment import approval
+from flows.jobs.promote import promote
 from flows.pipeline import pipeline
-from flows.promote import promote
 from kgcore.config import GateConfig, PrepareGiven, TrainGiven
 from kgcore.errors import InputError
 from tasks.jobs.promote import Decision, approve, promote_best

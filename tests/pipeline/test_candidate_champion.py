@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from flows.jobs.promote import promote
 from flows.pipeline import pipeline
-from flows.promote import promote
 from kgcore.calibration.matched import candidate_sample
 from kgcore.config import CalibrateGiven, GateConfig, MatchGiven, PrepareGiven, TrainGiven
 from tasks.jobs.calibrated_model import Ask, find_calibrated_model

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from flows.ensemble import ensemble
+from flows.jobs.ensemble import ensemble
+from flows.jobs.promote import promote
 from flows.pipeline import pipeline
-from flows.promote import promote
 from kgcore.config import (
     CalibrateConfig,
     CalibrateGiven,

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flows.watch import watch
+from flows.jobs.watch import watch
 from kgcore.config import EvidenceConfig
 from kgcore.monitoring.drift import Check, Origin, check
 from kgcore.monitoring.two_samples import NewTriples

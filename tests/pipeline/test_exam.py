@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.promote import promote
-from flows.recalibrate import recalibrate
+from flows.jobs.promote import promote
+from flows.jobs.recalibrate import recalibrate
 from kgcore.config import GateConfig, WatchConfig
 from kgcore.datasets.label_halves import for_exam
 from kgcore.datasets.labels import read_labels

@@ -14,10 +14,10 @@ from prefect import Flow
 from prefect.utilities.callables import parameter_schema
 from prefect.utilities.schema_tools.validation import is_valid
 
-from flows.cli.mlproject import OTHERS
-from flows.ensemble import ensemble
+from flows.job import all_jobs
+from flows.jobs.ensemble import ensemble
+from flows.jobs.reproduce import reproduce
 from flows.pipeline import pipeline
-from flows.reproduce import reproduce
 from flows.stages import STAGE_FLOWS
 from kgcore.config import LIMITS, Config, Given
 from kgcore.config.choices import ETA_SPELLING, OBJECTIVES, SEARCHABLE, SIDES, SIDES_SPELLING
@@ -27,7 +27,7 @@ from kgcore.errors import InputError
 from kgcore.registries import ALL_CALIBRATORS, BASELINES, CALIBRATORS, LOSSES, MODELS, POOLS, STRATEGIES
 from kgcore.registry import Registry
 
-FLOWS = [pipeline, *OTHERS, reproduce]
+FLOWS = [job.flow for job in all_jobs()]
 RECORDED = {ImportedModel, SurveyConfig}  # settings that a run records and nobody gives
 KINDS = [*(kind for kind in Config.__subclasses__() if kind not in RECORDED), *Given.__subclasses__()]
 SETTINGS = [(kind, item) for kind in KINDS for item in fields(kind)]

@@ -10,7 +10,7 @@ from packaging.requirements import Requirement
 from typer.testing import CliRunner
 
 from flows.cli.index import whole_app
-from flows.cli.mlproject import OTHERS, project_text, translated
+from flows.cli.mlproject import JOBS, project_text, translated
 from flows.stages import STAGE_FLOWS
 from kgcore import config
 from kgcore.config.base import default_of
@@ -40,7 +40,7 @@ OWN = {  # settings of jobs whose names other jobs have too
     "choose": config.ChooseConfig,
     "main": config.ChooseConfig,
 }
-JOBS = [flow.name for flow in OTHERS if flow not in STAGE_FLOWS]
+OTHERS = [name for name, job in JOBS.items() if name != "main" and job.flow not in STAGE_FLOWS]
 UPSTREAM = {"data", "corruptions", "scores", "predictions", "ranks", "evaluation"}
 # parameters that have the name of a setting but are not settings
 UPSTREAM_OF = {name: {"model"} for name in ("match", "corrupt", "score", "evidence", "rank", "recalibrate")}
@@ -57,6 +57,7 @@ WITHOUT_DEFAULT = {
     "watch": {"dataset"},
     "recalibrate": {"base_rate"},
     "ensemble": {"runs"},
+    "reproduce": {"tables", "datasets", "csv"},
     "calibrate-scores": {"file", "apply", "output", "model", "calibrator"},
 }
 PLAIN = {
@@ -90,7 +91,7 @@ def test_the_file_is_what_the_options_make_it() -> None:
 
 
 def test_every_declared_parameter_has_its_type_and_default() -> None:
-    assert list(POINTS) == ["main", *(function.name for function in STAGE_FLOWS), *JOBS]
+    assert list(POINTS) == ["main", *(function.name for function in STAGE_FLOWS), *OTHERS]
     for entry, parameters in POINTS.items():
         if entry.startswith("import-"):
             continue  # tests/pipeline/test_mlproject_imports.py
@@ -160,6 +161,11 @@ def test_comments_list_what_a_preset_may_decide() -> None:
         ("calibrate", ["--scores", ""], ["calibrate"]),
         ("ensemble", ["--runs", "abc,latest", "--pools", "linear"], ["ensemble", "abc", "latest", "--pools=linear"]),
         ("ensemble", ["--runs", ""], ["ensemble"]),
+        (
+            "reproduce",
+            ["--tables", "losses,ranks", "--datasets", "wn11,fb13"],
+            ["reproduce", "losses", "ranks", "--dataset=wn11", "--dataset=fb13"],
+        ),
     ],
 )
 def test_a_given_value_is_its_option_in_one_word(entry: str, values: list[str], arguments: list[str]) -> None:

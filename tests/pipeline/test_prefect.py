@@ -28,13 +28,14 @@ from prefect.utilities.importtools import import_object
 from prefect_dask.task_runners import DaskTaskRunner
 
 from flows import flow as runs
-from flows import reproduce, stages
+from flows import stages
 from flows.deployment.publish import publish
 from flows.flow import LaterFlow
+from flows.jobs import reproduce
+from flows.jobs.tune import tune
 from flows.local.prefect_setup import SILENT_SECONDS
 from flows.pipeline import pipeline
 from flows.prefect_flow import HeartbeatFlow
-from flows.tune import tune
 from kgcore.config import (
     CalibrateConfig,
     CalibrateGiven,

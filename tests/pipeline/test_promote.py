@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from mlflow import MlflowClient
 
+from flows.jobs.promote import promote
 from flows.pipeline import pipeline
-from flows.promote import promote
 from kgcore.config import CalibrateGiven, GateConfig, PrepareGiven, TrainGiven
 from kgcore.errors import InputError
 from kgcore.evaluation.tolerance import TOLERANCE

@@ -10,11 +10,11 @@ import pandas as pd
 import pytest
 from fastapi.testclient import TestClient
 
-from flows.discover import discover
-from flows.explain import explain
+from flows.jobs.discover import discover
+from flows.jobs.explain import explain
+from flows.jobs.predict import predict
+from flows.jobs.promote import promote
 from flows.pipeline import pipeline
-from flows.predict import predict
-from flows.promote import promote
 from kgcore.config import CalibrateGiven, DiscoverConfig, ExplainConfig, PairsConfig, PrepareGiven, TrainGiven
 from tasks.jobs.calibrated_model import Ask
 from tasks.serving import api, follow

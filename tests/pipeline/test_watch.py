@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.watch import watch
+from flows.jobs.watch import watch
 from kgcore.calibrated import CalibratedModel
 from kgcore.config import WatchConfig
 from kgcore.datasets.labels import read_labels

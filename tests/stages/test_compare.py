@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from flows.cli.tables.comparison import show_comparison
-from flows.cli.tables.layout import Column, fitted_table, full_width, least_width
+from flows.cli.printer import show, show_table
 from kgcore.errors import InputError
-from tasks.jobs.compare import COLUMNS, comparison
+from kgcore.report.result import ResultTable, table_of
+from tasks.jobs.compare import COLUMNS, comparison, shown_comparison
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
 from tests.stages.logged import log_evaluation
@@ -43,7 +43,8 @@ def runs(module_home: Path) -> dict[str, str]:
 def printed(metric: str, width: int, top: int = 0, **wanted: Any) -> str:
     """Return the output in a terminal of that width."""
     file = io.StringIO()
-    show_comparison(Console(file=file, width=width, highlight=False), comparison(metric, **wanted), metric, top)
+    shown = shown_comparison(comparison(metric, **wanted), metric, top)
+    show(Console(file=file, width=width, highlight=False), shown)
     return file.getvalue()
 
 
@@ -141,13 +142,12 @@ def test_a_single_row_names_what_it_shares_below_the_table_and_keeps_its_metrics
 
 
 def test_a_cell_wraps_at_spaces_only() -> None:
-    columns = {"name": Column("long\nheader"), "value": Column("value", numbers=True)}
-    cells = {"name": ["typed=0.9 uniform=0.1", "uniform"], "value": ["0.1234*", "0.5000 "]}
-    assert full_width(columns, cells) == 21 + 2 + 7
-    assert least_width(columns, cells) == 11 + 1 + 7
-    for width in (*range(19, 32), 5):
+    cells = (("typed=0.9 uniform=0.1", "0.1234*"), ("uniform", "0.5000 "))
+    table = ResultTable(rows=table_of(("long\nheader", "value"), cells), words=["long\nheader"])
+    for width in range(11 + 1 + 7, 21 + 2 + 7 + 2):  # from the longest word and a number on, to all words in a line
         file = io.StringIO()
-        Console(file=file, width=max(width, 19), highlight=False).print(fitted_table(columns, cells, width))
+        show_table(Console(file=file, width=width, highlight=False), table)
+        assert max(map(len, file.getvalue().splitlines())) <= width
         words = file.getvalue().split()
         assert {"long", "header", "value", "typed=0.9", "uniform=0.1", "uniform", "0.1234*", "0.5000"} <= set(words)
 

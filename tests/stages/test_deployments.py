@@ -10,9 +10,10 @@ import pytest
 import yaml
 from prefect.flows import load_flow_from_entrypoint
 
-from flows.deployment.deployments import DEPLOYMENTS, Deployment, prefect_yaml
+from flows.deployment.deployments import prefect_yaml
 from flows.deployment.parameters import Device, RunId
 from flows.flow import LaterFlow, described
+from flows.job import Job, all_jobs
 from flows.stages import STAGE_FLOWS
 from tasks.stages.base import Stage
 from tasks.stages.evidence import EVIDENCE_STAGE
@@ -62,9 +63,9 @@ def test_the_form_of_a_stage_describes_every_parameter(stage: Stage) -> None:
     assert all(described.values())
 
 
-@pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=lambda deployment: deployment.name)
-def test_commands_and_forms_describe_the_parameters_of_a_flow_with_the_same_words(deployment: Deployment) -> None:
-    flow = load_flow_from_entrypoint(str(CHECKOUT / deployment.entrypoint))
+@pytest.mark.parametrize("job", all_jobs(), ids=lambda job: job.flow.name)
+def test_commands_and_forms_describe_the_parameters_of_a_flow_with_the_same_words(job: Job) -> None:
+    flow = load_flow_from_entrypoint(str(CHECKOUT / job.entrypoint))
     assert described(flow.fn) == {name: shown["description"] for name, shown in flow.parameters.properties.items()}
 
 
@@ -91,7 +92,7 @@ def test_the_repository_has_the_deployments_as_they_are_made() -> None:
 
 def test_prefect_yaml_deploys_each_stage_and_schedules_none() -> None:
     made = {entry["name"]: entry for entry in yaml.safe_load(prefect_yaml())["deployments"]}
-    assert list(made) == [deployment.name for deployment in DEPLOYMENTS]
+    assert list(made) == [deployment.name for job in all_jobs() for deployment in job.deployments]
     for stage in STAGES:
         entry = made[f"stage-{stage.name}"]
         assert entry["entrypoint"] == f"flows/stages.py:{stage.name}"

@@ -7,13 +7,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flows.calibrate_scores import calibrate_scores
-from flows.discover import discover
-from flows.ensemble import ensemble
+from flows.jobs.calibrate_scores import calibrate_scores
+from flows.jobs.discover import discover
+from flows.jobs.ensemble import ensemble
+from flows.jobs.predict import predict
+from flows.jobs.promote import promote
+from flows.jobs.tune import tune
 from flows.pipeline import pipeline
-from flows.predict import predict
-from flows.promote import promote
-from flows.tune import tune
 from kgcore.config import (
     CalibrateConfig,
     CalibrateGiven,

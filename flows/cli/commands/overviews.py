@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.tables.comparison import show_comparison
+from flows.cli.printer import show
 from flows.cli.terminal import check_target, console, guarded
 from kgcore.errors import InputError
-from tasks.jobs.compare import NEGATIVES, SORTABLE_METRICS, comparison, write_csv
+from tasks.jobs.compare import NEGATIVES, SORTABLE_METRICS, comparison, shown_comparison, write_csv
 from tasks.workspace.catalogue import catalogue
 
 
@@ -33,7 +33,7 @@ def compare(
     frame = comparison(metric, dataset, negatives, base_rate)
     if csv is not None:
         write_csv(frame, csv)
-    show_comparison(console, frame, metric, top)
+    show(console, shown_comparison(frame, metric, top))
 
 
 @guarded

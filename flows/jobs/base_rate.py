@@ -1,15 +1,16 @@
 """The Prefect flow that estimates the base rate of candidates."""
 
 from flows.deployment.parameters import Device
-from flows.deployment.publish import publish_base_rate
+from flows.deployment.publish import publish
 from flows.flow import flow
+from flows.job import Argument, job
 from kgcore.config import BaseRateConfig
-from tasks.jobs.base_rate import estimate_base_rate
-from tasks.jobs.base_rate_result import BaseRateResult
+from tasks.jobs.base_rate import BaseRateResult, estimate_base_rate
 from tasks.jobs.calibrated_model import Ask
 from tasks.jobs.request import Request
 
 
+@job(shown={"candidates": Argument("FILE")})
 @flow(name="base-rate", flow_run_name="base rate of {candidates}")
 def base_rate(
     candidates: str,
@@ -39,5 +40,4 @@ def base_rate(
         config: what the candidates are compared with
     """
     found = estimate_base_rate(candidates, Request(Ask(model, dataset, calibrator), output, device=device), config)
-    publish_base_rate(found)
-    return found
+    return publish(found)

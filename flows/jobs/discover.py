@@ -1,8 +1,9 @@
 """The Prefect flow that discovers missing facts with a calibrated model."""
 
 from flows.deployment.parameters import THREADS, Device, Runner
-from flows.deployment.publish import publish_discovery
+from flows.deployment.publish import publish
 from flows.flow import flow
+from flows.job import job
 from kgcore.config import DiscoverConfig
 from tasks.jobs.calibrated_model import Ask
 from tasks.jobs.discover import Discovered, Wanted, discover_facts
@@ -10,6 +11,7 @@ from tasks.jobs.population import Stated
 from tasks.jobs.request import Request
 
 
+@job(question=True)
 @flow(name="discover", flow_run_name="discover {subject} {predicate} {object}")
 def discover(
     subject: str = "",
@@ -48,5 +50,4 @@ def discover(
     ask, wanted = Ask(model, dataset, calibrator), Wanted(subject, predicate, object)
     stated = Stated(config.completeness, base_rate)
     found = discover_facts(wanted, stated, Request(ask, output, device=device), config, runner)
-    publish_discovery(found)
-    return found
+    return publish(found)

@@ -5,8 +5,9 @@ from typing import Annotated
 from pydantic import Field
 
 from flows.deployment.parameters import RunId
-from flows.deployment.publish import publish_ensemble
+from flows.deployment.publish import publish
 from flows.flow import flow
+from flows.job import Argument, job
 from kgcore.config import EnsembleConfig
 from kgcore.report.ensemble_summary import EnsembleSummary
 from tasks.jobs.ensemble import ensemble_models, ensemble_summary
@@ -14,6 +15,7 @@ from tasks.jobs.manifest import resolve
 from tasks.stages.reference import Context
 
 
+@job(shown={"runs": Argument("RUN")})
 @flow(name="ensemble", flow_run_name="ensemble by {config.member_calibrator}")
 def ensemble(
     runs: Annotated[list[RunId], Field(json_schema_extra={"minItems": 2, "uniqueItems": True})],
@@ -29,5 +31,4 @@ def ensemble(
     """
     members = tuple(resolve("calibrate", run) for run in runs)
     summary = ensemble_summary(ensemble_models(members, config, Context(force=force)))
-    publish_ensemble(summary)
-    return summary
+    return publish(summary)

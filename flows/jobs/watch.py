@@ -2,14 +2,16 @@
 
 from pathlib import Path
 
-from flows.deployment.publish import publish_check
+from flows.deployment.publish import publish
 from flows.flow import flow
-from flows.recalibrate import recalibrate
+from flows.job import job
+from flows.jobs.recalibrate import recalibrate
 from kgcore.config import WatchConfig
 from tasks.jobs.watch import WatchResult, enough_to_replace, mark_recalibrated, watch_champion
 from tasks.workspace.flow_run import current_flow_run
 
 
+@job()
 @flow(name="watch", flow_run_name="watch {dataset}")
 def watch(dataset: str, labels: str, config: WatchConfig = WatchConfig()) -> WatchResult:
     """Check a champion on newly labelled triples; warn of drift, or recalibrate.
@@ -30,5 +32,4 @@ def watch(dataset: str, labels: str, config: WatchConfig = WatchConfig()) -> Wat
                 again(model=seen.model, labels=labels, exam_share=share, instead=True)
             made = again(model=seen.model, labels=labels, exam_share=share)
         seen = mark_recalibrated(seen, made.pipeline)
-    publish_check(seen)
-    return seen
+    return publish(seen)

@@ -1,14 +1,16 @@
 """The Prefect flow that explains the probability of a triple."""
 
 from flows.deployment.parameters import Device
-from flows.deployment.publish import publish_explanation
+from flows.deployment.publish import publish
 from flows.flow import flow
+from flows.job import Argument, job
 from kgcore.config import ExplainConfig
 from tasks.jobs.calibrated_model import Ask
 from tasks.jobs.explain import Explained, explain_triple
 from tasks.jobs.request import Request
 
 
+@job(shown={"triple": Argument("SUBJECT PREDICATE OBJECT")}, question=True)
 @flow(name="explain", flow_run_name="explain {triple}")
 def explain(
     triple: list[str],
@@ -37,5 +39,4 @@ def explain(
         config: how much the explanation shows
     """
     made = explain_triple(triple, Request(Ask(model, dataset, calibrator), output, base_rate, device), config)
-    publish_explanation(made)
-    return made
+    return publish(made)

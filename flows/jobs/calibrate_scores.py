@@ -1,13 +1,15 @@
 """The Prefect flow that calibrates the scores of any scorer."""
 
-from flows.deployment.publish import publish_check, publish_scores
+from flows.deployment.publish import publish
 from flows.flow import flow
+from flows.job import Argument, job
 from kgcore.config import EvaluateConfig, ScoresConfig
 from tasks.jobs.calibrate_scores import calibrate_scores as run_calibration
 from tasks.jobs.fitted_scores import ScoresRequest, ScoresResult
 from tasks.jobs.watch import WatchResult
 
 
+@job(shown={"file": Argument("[FILE]")})
 @flow(name="calibrate-scores")
 def calibrate_scores(
     file: str = "",
@@ -41,9 +43,4 @@ def calibrate_scores(
         evaluate: how the probabilities are measured
     """
     request = ScoresRequest(file, apply, output, model, calibrator, promote, watch, recalibrate)
-    found = run_calibration(request, config, evaluate)
-    if isinstance(found, WatchResult):
-        publish_check(found)
-    else:
-        publish_scores(found)
-    return found
+    return publish(run_calibration(request, config, evaluate))

@@ -12,9 +12,10 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from flows.deployment.parameters import THREADS, Device, PaperDataset, Preset, Runner, Table
-from flows.deployment.publish import publish_reproduction
+from flows.deployment.publish import publish
 from flows.deployment.runners import task_runner, worker_count
 from flows.flow import flow
+from flows.job import Argument, Option, job
 from flows.pipeline import run_pipeline
 from kgcore.errors import InputError, KgcalError, first_line
 from kgcore.report.summary import PipelineSummary
@@ -28,6 +29,7 @@ log = logging.getLogger("kgcal")
 Outcome: TypeAlias = PipelineSummary | Exception
 
 
+@job(shown={"tables": Argument("TABLES", required=True), "datasets": Option(name="--dataset")})
 @flow(name="reproduce")
 def reproduce(
     tables: list[Table] = ["all"],  # noqa: B006 (Prefect copies parameters)
@@ -41,8 +43,8 @@ def reproduce(
     """Compare our results with the paper's tables; run the pipelines that are missing.
 
     Args:
-        tables: tables and figures of the paper; all = every one
-        datasets: data sets of the paper; if empty, every data set of the chosen tables
+        tables: all, or some of results, losses, classification, base-rate, sensitivity, ranks, thresholds, reliability
+        datasets: data set of the paper, repeated for several; if empty, every data set of the chosen tables
         preset: preset for training: default, best, or paper (the paper's protocol)
         runner: Prefect task runner for the pipelines: threads, threads:N, dask or dask://HOST:PORT
         force: run every pipeline even if a finished run could be re-used
@@ -51,6 +53,7 @@ def reproduce(
     """
     if csv and not Path(csv).absolute().parent.is_dir():
         raise InputError(f"csv {csv}: there is no folder {Path(csv).absolute().parent}")
+    task_runner(runner)  # checks the name
     cells = grid(tuple(tables), tuple(datasets), preset)
     distinct = list(dict.fromkeys(cell for group in cells.values() for cell in group))
     check_cells(distinct, device)
@@ -60,8 +63,7 @@ def reproduce(
         made = finish_reproduction(run_id, cells, results, failures, preset, Path(csv) if csv else None)
         if not results:
             raise InputError(f"every run failed: {'; '.join(dict.fromkeys(made.failures.values()))}")
-        publish_reproduction(made)
-        return made
+        return publish(made)
 
 
 def run_cells(cells: list[Cell], runner: str, context: Context) -> tuple[dict[Cell, PipelineSummary], dict[Cell, str]]:

@@ -1,8 +1,9 @@
 """The Prefect flow that predicts candidate triples with a calibrated model."""
 
 from flows.deployment.parameters import THREADS, Device, Runner
-from flows.deployment.publish import publish_prediction
+from flows.deployment.publish import publish
 from flows.flow import flow
+from flows.job import Argument, job
 from kgcore.config import PairsConfig, PredictConfig
 from kgcore.errors import InputError
 from tasks.jobs.calibrated_model import Ask
@@ -12,6 +13,7 @@ from tasks.jobs.prediction import Prediction
 from tasks.jobs.request import Request
 
 
+@job(shown={"candidates": Argument("[FILE | SUBJECT PREDICATE OBJECT]")}, question=True)
 @flow(name="predict")
 def predict(
     candidates: list[str] = [],  # noqa: B006 (never changed; Prefect shows it in the form)
@@ -60,5 +62,4 @@ def predict(
         raise InputError("subjects, objects, top, per, above and known_facts are for pairs: give --predicate, too")
     else:
         prediction = predict_candidates(candidates, request, config, pairs.completeness)
-    publish_prediction(prediction)
-    return prediction
+    return publish(prediction)

@@ -2,8 +2,9 @@
 
 from flows.deployment.names import resolved_name
 from flows.deployment.parameters import Device, PresetWithoutRace
-from flows.deployment.publish import publish_audit
+from flows.deployment.publish import publish
 from flows.flow import flow
+from flows.job import job
 from kgcore.config import (
     AuditConfig,
     PipelineGiven,
@@ -11,13 +12,13 @@ from kgcore.config import (
     TrainGiven,
     presets,
 )
-from tasks.jobs.audit import AuditRequest, audit_facts, audit_run, labelled_share
-from tasks.jobs.audit_result import AuditResult
+from tasks.jobs.audit import AuditRequest, AuditResult, audit_facts, audit_run, labelled_share
 from tasks.stages.prepare import PREPARE, leave_out
 from tasks.stages.reference import Context
 from tasks.stages.train import TRAIN
 
 
+@job()
 @flow(name="audit", flow_run_name=resolved_name("audit"))
 def audit(
     output: str = "",
@@ -59,5 +60,4 @@ def audit(
             for number in range(request.folds)
         ]
         found = audit_facts(data, folds, labelled, request, run_id)
-    publish_audit(found)
-    return found
+    return publish(found)

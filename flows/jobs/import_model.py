@@ -2,20 +2,16 @@
 
 from pathlib import Path
 
-from flows.deployment.publish import publish_stage
 from flows.flow import flow
+from flows.job import Argument, job
+from flows.stages import published_stage
 from kgcore.config import ImportConfig, PrepareConfig
-from tasks.jobs.import_model import (
-    ImportResult,
-    import_model,
-    read_checkpoint,
-    read_embeddings,
-    read_libkge_checkpoint,
-)
+from tasks.jobs.import_model import import_model, read_checkpoint, read_embeddings, read_libkge_checkpoint
 from tasks.stages.prepare import PREPARE
 from tasks.stages.reference import Context
 
 
+@job(("import", "embeddings"), shown={"entity_table": Argument("ENTITIES"), "relation_table": Argument("RELATIONS")})
 @flow(name="import-embeddings")
 def import_embeddings(
     entity_table: str = "",
@@ -25,7 +21,7 @@ def import_embeddings(
     config: ImportConfig = ImportConfig(),
     prepare: PrepareConfig = PrepareConfig(),
     force: bool = False,
-) -> ImportResult:
+) -> str:
     """Import a model from a table of entities and a table of relations.
 
     The result is a train run, like that of `kgcal train`. `kgcal recalibrate RUN` then calibrates the model.
@@ -44,11 +40,10 @@ def import_embeddings(
     context = Context(force=force)
     data = PREPARE(config=prepare, context=context)
     source = f"{Path(entity_table).name} and {Path(relation_table).name}"
-    imported = import_model(foreign, data, source, context)
-    publish_stage(imported.run)
-    return imported
+    return published_stage(import_model(foreign, data, source, context))
 
 
+@job(("import", "pykeen"), shown={"folder": Argument("DIR")})
 @flow(name="import-pykeen")
 def import_pykeen(
     folder: str,
@@ -56,7 +51,7 @@ def import_pykeen(
     python: str = "",
     prepare: PrepareConfig = PrepareConfig(),
     force: bool = False,
-) -> ImportResult:
+) -> str:
     """Import a model that PyKEEN's pipeline has saved with `save_to_directory`.
 
     PyKEEN saves models as pickles. To load a pickle runs the code that is in it. Therefore --trust is needed, and a
@@ -73,11 +68,10 @@ def import_pykeen(
     foreign = read_checkpoint(folder, python, trust)
     context = Context(force=force)
     data = PREPARE(config=prepare, context=context)
-    imported = import_model(foreign, data, f"the PyKEEN folder {Path(folder).resolve().name}", context)
-    publish_stage(imported.run)
-    return imported
+    return published_stage(import_model(foreign, data, f"the PyKEEN folder {Path(folder).resolve().name}", context))
 
 
+@job(("import", "libkge"), shown={"checkpoint": Argument("FILE")})
 @flow(name="import-libkge")
 def import_libkge(
     checkpoint: str,
@@ -87,7 +81,7 @@ def import_libkge(
     python: str = "",
     prepare: PrepareConfig = PrepareConfig(),
     force: bool = False,
-) -> ImportResult:
+) -> str:
     """Import a checkpoint of LibKGE: TransE, DistMult, ComplEx or RotatE.
 
     A checkpoint is a pickle. Tensors and settings are read without running code. A checkpoint that has other objects
@@ -107,6 +101,4 @@ def import_libkge(
     foreign = read_libkge_checkpoint(checkpoint, entities, relations, python, trust)
     context = Context(force=force)
     data = PREPARE(config=prepare, context=context)
-    imported = import_model(foreign, data, f"the LibKGE checkpoint {Path(checkpoint).name}", context)
-    publish_stage(imported.run)
-    return imported
+    return published_stage(import_model(foreign, data, f"the LibKGE checkpoint {Path(checkpoint).name}", context))

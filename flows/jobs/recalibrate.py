@@ -5,6 +5,7 @@ from pathlib import Path
 from flows.deployment.parameters import Device, RunId
 from flows.deployment.publish import publish
 from flows.flow import flow
+from flows.job import Deployment, Instead, job
 from flows.pipeline import after_training
 from kgcore.config import EXAM_SHARE
 from kgcore.config.calibrate import read_base_rate
@@ -25,7 +26,10 @@ from tasks.stages.reference import Context
 from tasks.stages.train import adopt_model
 from tasks.workspace.flow_run import current_flow_run
 
+RUN = Instead("run", "RUN", "model", "run to recalibrate, instead of --model", "the run to recalibrate")
 
+
+@job(deployments=(Deployment("recalibrate", cron="43 4 * * 1"),), instead=RUN)
 @flow(name="recalibrate", flow_run_name="recalibrate {model}")
 def recalibrate(
     model: RunId = LATEST,
@@ -75,5 +79,4 @@ def recalibrate(
         model_ref, others = adopt_model(trained, data, context), other_models_of(model)
         stages = after_training(data, model_ref, configs, context, fitted, others=others)
         summary = finish_pipeline(run_id, stages)
-    publish(summary)
-    return summary
+    return publish(summary)

@@ -1,15 +1,17 @@
 """The Prefect flow that decides whether the best calibrated model of a data set replaces the champion."""
 
 from flows.deployment.approval import ask, check_approval
-from flows.deployment.publish import publish_decisions
+from flows.deployment.publish import publish
 from flows.flow import flow
+from flows.job import Deployment, job
 from kgcore.config import GateConfig
 from kgcore.errors import InputError, KgcalError
-from tasks.jobs.promote import Decision, approve, datasets_with_results, promote_best
+from tasks.jobs.promote import Decision, Decisions, approve, datasets_with_results, promote_best
 
 
+@job(deployments=(Deployment("promote", cron="7 5 * * *"),))
 @flow(name="promote", flow_run_name="promote {dataset}")
-def promote(dataset: str = "", base_rate: float | None = None, config: GateConfig = GateConfig()) -> list[Decision]:
+def promote(dataset: str = "", base_rate: float | None = None, config: GateConfig = GateConfig()) -> Decisions:
     """Compare the best calibrated models of a data set on its exam, and make the best the champion if it passes.
 
     The exam is the same for all candidates. Each candidate is compared with the champion. If there is no champion, it
@@ -25,17 +27,17 @@ def promote(dataset: str = "", base_rate: float | None = None, config: GateConfi
     """
     if config.approve:
         check_approval()
-    decisions: list[Decision] = []
+    decisions = Decisions()
     mistakes: list[str] = []
     for name in [dataset] if dataset else datasets_with_results():
         try:
             decisions.append(promote_best(name, base_rate, config))
         except KgcalError as error:  # continue with the other data sets
             mistakes.append(str(error))
-    publish_decisions(decisions)
+    publish(decisions)
     if any(decision.waiting for decision in decisions):
-        decisions = [_answered(decision, mistakes) if decision.waiting else decision for decision in decisions]
-        publish_decisions(decisions)
+        decisions = Decisions(_answered(decision, mistakes) if decision.waiting else decision for decision in decisions)
+        publish(decisions)
     if mistakes:
         done = [decision.explanation for decision in decisions]
         raise InputError("; ".join([*mistakes, *done]))

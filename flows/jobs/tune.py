@@ -4,8 +4,9 @@ from dataclasses import replace
 
 from flows.deployment.names import resolved_name
 from flows.deployment.parameters import Device, PresetWithoutRace
-from flows.deployment.publish import publish_tuning
+from flows.deployment.publish import publish
 from flows.flow import flow
+from flows.job import job
 from kgcore.config import (
     CalibrateConfig,
     CalibrateGiven,
@@ -22,6 +23,7 @@ from tasks.stages.prepare import PREPARE
 from tasks.stages.reference import Context
 
 
+@job()
 @flow(name="tune", flow_run_name=resolved_name("tune"))
 def tune(
     prepare: PrepareGiven = PrepareGiven(),
@@ -57,5 +59,4 @@ def tune(
         context = Context(parent=run_id, device=device)
         data = PREPARE(config=configs.prepare, context=context)
         best = search_settings(data, configs, config, replace(context, force=force))
-    publish_tuning(best)
-    return best
+    return publish(best)
