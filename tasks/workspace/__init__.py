@@ -2,7 +2,6 @@
 
 settings.py      the settings that the user makes with environment variables
 catalogue.py     the registered data sets, and which of them are on this machine
-components.py    the names of all components
 resources.py     cores and devices
 progress.py      progress bars
 flow_run.py      the Prefect flow run of the calling code

@@ -26,11 +26,11 @@ import numba
 
 import kgcore
 import tasks
-from flows.cli.index import TOPICS
+from flows.cli.index import SUMMARIES
 from tests.pipeline.migrations import read_migrations_once
 
 LOADED = (
-    *TOPICS,
+    *SUMMARIES,
     "flows.cli.flow_command",
     *(module.name for package in (kgcore, tasks) for module in walk_packages(package.__path__, f"{package.__name__}.")),
     "matplotlib.backends.backend_agg",

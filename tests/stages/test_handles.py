@@ -169,8 +169,8 @@ def saved(module_home: Path) -> Saved:
         scores = calibrate_scores.fn(
             str(table), config=ScoresConfig(score="f", label="y", calibrators=("beta",), folds=2)
         )
-        discover.fn(config=DiscoverConfig(top=5, completeness="0.9"))
-        predict.fn(candidates=[pairs(module_home)], calibrator="synthetic.per_relation", model=made.runs["calibrate"])
+        discover(config=DiscoverConfig(top=5, completeness="0.9"))
+        predict(candidates=[pairs(module_home)], calibrator="synthetic.per_relation", model=made.runs["calibrate"])
     [exam] = open_store().find(RunTags(stage="exam"))
     [survey] = open_store().find(RunTags(stage="survey"))
     [comparison] = open_store().find(RunTags(stage="comparison"))
