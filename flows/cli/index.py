@@ -40,9 +40,6 @@ SUMMARIES: dict[str, dict[str, str]] = {
             "Turn the scores of any scorer, such as a rule miner or a language model, into probabilities."
         ),
     },
-    "flows.cli.commands.serving": {
-        "serve": "Serve a calibrated model: a JSON API, its OpenAPI page at /docs, and a page for people at /.",
-    },
     "flows.stages": {
         "prepare": "Fetch a data set, check its files and triples, and number its entities and predicates.",
         "choose": "Choose the model and its training settings for the graph of a prepare run, by a race on validation.",
@@ -80,8 +77,9 @@ SUMMARIES: dict[str, dict[str, str]] = {
         "ui": "Serve the MLflow UI with all runs until Ctrl-C.",
         "up": "Start MLflow, Prefect and a worker on this machine, and create the deployments; keep running services.",
         "down": "Cancel the flow runs of the worker, and stop the services that `kgcal up` has started.",
+        "status": "Show the services of `kgcal up`, and the active flow runs of the worker.",
+        "serve": "Serve a calibrated model: a JSON API, its OpenAPI page at /docs, and a page for people at /.",
     },
-    "flows.cli.commands.status": {"status": "Show the services of `kgcal up`, and the active flow runs of the worker."},
     "flows.cli.commands.entry_point": {"project": ""},
     "flows.jobs.import_model": {"import": "Import a model of another library."},
 }

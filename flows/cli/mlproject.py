@@ -23,7 +23,6 @@ JOBS = {"main" if job.command == ("run",) else job.name: job for job in all_jobs
 JOBS = dict(sorted(JOBS.items(), key=lambda item: (item[0] != "main", item[1].module != "flows.stages")))
 # entry point -> words of the command of kgcal: `import-pykeen` is `kgcal import pykeen`
 COMMANDS = {name: job.command for name, job in JOBS.items()}
-SAME_AS_OPTION = {job.instead.name for job in JOBS.values() if job.instead}
 WITH_PRESET = [name for name, job in JOBS.items() if "preset" in inspect.signature(job.fn).parameters]
 UNDECLARED = BY_PRESET | {"preset"}
 HEAD = """\
@@ -107,11 +106,12 @@ def parameters(app: typer.Typer, entry: str) -> list[Parameter]:
     annotations = {name: get_args(item.annotation) for name, item in inspect.signature(callback).parameters.items()}
     annotations = {name: arguments for name, arguments in annotations.items() if arguments}
     files = {name for name, arguments in annotations.items() if Path in (arguments[0], *get_args(arguments[0]))}
-    named = [(item, str(item.name)) for item in items]
+    named, instead = [(item, str(item.name)) for item in items], JOBS[entry].instead
+    same_as_option = {instead.name} if instead else set()
     return [
         _parameter(item, _setting(annotations[name]), entry in WITH_PRESET)
         for item, name in named
-        if name in annotations.keys() - files - SAME_AS_OPTION
+        if name in annotations.keys() - files - same_as_option
     ]
 
 
@@ -171,3 +171,9 @@ def _entry_text(entry: str, known: Sequence[Parameter]) -> str:
     words = f"python -m flows.cli project {entry} " + " ".join(f"--{p.name}\0{{{p.name}}}" for p in declared)
     lines = textwrap.wrap(words, 110, break_long_words=False, break_on_hyphens=False)
     return text + "    command: >-\n" + "".join(f"      {line}\n" for line in lines).replace("\0", " ")
+
+
+if __name__ == "__main__":
+    from flows.cli.index import whole_app
+
+    print(project_text(whole_app()), end="")

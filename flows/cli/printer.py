@@ -37,13 +37,14 @@ def show_table(console: Console, shown: ResultTable) -> None:
     """Print a heading, a table with the columns that fit, and the sentences below it."""
     if shown.title:
         console.print(shown.title, style="bold", markup=False, soft_wrap=True)
+    _say(console, shown.above, soft_wrap=not console.is_terminal)
     if shown.rows:
         cells = {name: [row[name] for row in shown.rows] for name in shown.rows[0]}
         numbers = set(cells) - set(shown.words)
         dropped = _drop(shown, cells, numbers, console.width)
         console.print(_fitted(shown, cells, numbers, console.width))
         _say(console, dropped)
-    _say(console, shown.notes, soft_wrap=not console.is_terminal)  # a terminal would break words
+    _say(console, shown.notes, soft_wrap=not console.is_terminal)
 
 
 def _say(console: Console, lines: Sequence[str], soft_wrap: bool = True) -> None:

@@ -3,8 +3,6 @@
 deployments.py  makes prefect.yaml
 parameters.py   the types of the form fields
 names.py        names of flow runs
-runners.py      Prefect task runners by name
-approval.py     the question whether a challenger becomes the champion
 publish.py      the results that a flow run shows in the Prefect UI
 
 flows/local/deploy.py sends the deployments to the server of `kgcal up`.

@@ -49,8 +49,7 @@ def predict(
         pairs: the selection among pairs
     """
     from tasks.jobs.calibrated_model import Ask
-    from tasks.jobs.predict import predict_candidates
-    from tasks.jobs.predict_pairs import Pairs, predict_pairs
+    from tasks.jobs.predict import Pairs, predict_candidates, predict_pairs
     from tasks.jobs.request import Request
 
     request = Request(Ask(model, dataset, calibrator), output, base_rate, device)

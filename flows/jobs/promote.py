@@ -1,12 +1,26 @@
 """The Prefect flow that decides whether the best calibrated model of a data set replaces the champion."""
 
-from flows.deployment.approval import ask, check_approval
+from prefect.exceptions import FlowPauseTimeout
+from prefect.flow_runs import pause_flow_run
+from prefect.input import RunInput
+
 from flows.deployment.publish import publish
 from flows.flow import flow
 from flows.job import Deployment, job
 from kgcore.config import GateConfig
 from kgcore.errors import InputError, KgcalError
 from tasks.jobs.promote import Decision, Decisions, approve, datasets_with_results, promote_best
+from tasks.workspace.flow_run import current_flow_run
+from tasks.workspace.prefect_api import permanent_api
+
+DAY = 86_400
+OFTEN = 5  # seconds between two requests for the answer
+
+
+class Approval(RunInput):
+    """The form: whether the challenger becomes the champion."""
+
+    approve: bool = False
 
 
 @job(deployments=(Deployment("promote", cron="7 5 * * *"),))
@@ -51,3 +65,25 @@ def _answered(decision: Decision, mistakes: list[str]) -> Decision:
     except KgcalError as error:
         mistakes.append(str(error))
         return decision
+
+
+def check_approval() -> None:
+    """Raise InputError if nobody could approve: outside a flow run, or without a permanent Prefect server."""
+    if current_flow_run() is None or not permanent_api():
+        raise InputError(
+            "--approve needs a Prefect server, in whose UI a person answers: start it with `kgcal up`, then type the "
+            "command again"
+        )
+
+
+def ask(question: str, seconds: int = DAY) -> bool | None:
+    """Pause the flow run until a person resumes it in the Prefect UI. Return the answer; None if there is none.
+
+    question  Markdown that the form shows
+    seconds   longest pause
+    """
+    form = Approval.with_initial_data(description=question, approve=False)
+    try:
+        return bool(pause_flow_run(wait_for_input=form, timeout=seconds, poll_interval=OFTEN).approve)
+    except FlowPauseTimeout:
+        return None

@@ -4,16 +4,17 @@ A cell is one combination of settings in the paper's tables. One pipeline comput
 """
 
 import logging
+import re
 import time
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
+from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
-from flows.deployment.parameters import THREADS, Device, PaperDataset, Preset, Runner, Table
+from flows.deployment.parameters import RUNNERS, THREADS, Device, PaperDataset, Preset, Runner, Table
 from flows.deployment.publish import publish
-from flows.deployment.runners import task_runner, worker_count
 from flows.flow import flow
 from flows.job import Argument, Option, job
 from flows.pipeline import run_pipeline
@@ -24,6 +25,7 @@ from tasks.jobs.pipeline import finished_pipeline
 from tasks.jobs.reproduce import Reproduction, check_cells, finish_reproduction, reproduction_run, share_cores
 from tasks.stages.reference import Context
 from tasks.workspace.flow_run import current_flow_run
+from tasks.workspace.resources import cores
 
 log = logging.getLogger("kgcal")
 Outcome: TypeAlias = PipelineSummary | Exception
@@ -127,3 +129,35 @@ def run_cell(cell: Cell, context: Context, workers: int | None = None) -> Pipeli
     if workers is not None:
         share_cores(workers)
     return finished_pipeline(cell.configs, context) or run_pipeline(cell.configs, context)
+
+
+def worker_count(text: str) -> int | None:
+    """Return how many tasks a runner runs in parallel on this machine; None for a remote Dask cluster.
+
+    If the name has no N, the number is half the number of cores, at least 1. Raises InputError if `text` does not name
+    a runner.
+    """
+    found = re.fullmatch(RUNNERS, text)
+    if found is None:
+        raise InputError(f"--runner is {text!r}: it must be threads, threads:N, dask or dask://HOST:PORT")
+    if text.startswith("dask:"):
+        return None
+    return int(found[1]) if found[1] else max(1, cores() // 2)
+
+
+def task_runner(text: str) -> "TaskRunner[Any]":
+    """Return the Prefect task runner with the name `text`.
+
+    Raises InputError if `text` does not name a runner, or if it names Dask and the extra `dask` is not installed.
+    """
+    workers = worker_count(text)
+    if text.startswith(THREADS):
+        return ThreadPoolTaskRunner(max_workers=workers or 1)
+    try:
+        from prefect_dask.task_runners import DaskTaskRunner
+    except ImportError:
+        raise InputError("--runner dask needs the extra: pip install 'kgcal[dask]'") from None
+    local = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None, "host": "127.0.0.1"}
+    options = {"cluster_kwargs": local} if workers else {"address": f"tcp:{text.removeprefix('dask:')}"}
+    made: TaskRunner[Any] = DaskTaskRunner(**options)
+    return made

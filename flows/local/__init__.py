@@ -15,5 +15,5 @@ flow_runs.py         cancel and end these runs
 processes.py         start a program in the background, wait for it, keep it, stop it
 
 Shared Prefect servers are never modified. tasks/workspace/services.py records the started services. Other packages read
-this record. The commands are in flows/cli/commands/services.py and status.py.
+this record. The commands are in flows/cli/commands/services.py.
 """

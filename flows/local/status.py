@@ -8,6 +8,7 @@ from tasks.workspace.services import MLFLOW, PREFECT, RECORDER, WORKER, Service,
 from tasks.workspace.settings import masked, mlflow_server
 
 log = logging.getLogger("kgcal")
+MLFLOW_PORT, PREFECT_PORT = 5000, 4200  # of 127.0.0.1, if the user names no other
 
 
 @dataclass(frozen=True)

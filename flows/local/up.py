@@ -13,12 +13,12 @@ from flows.local.prefect_database import create_prefect_database
 from flows.local.prefect_server import client_of, start_prefect
 from flows.local.prefect_setup import set_up_server
 from flows.local.processes import stop
+from flows.local.status import MLFLOW_PORT, PREFECT_PORT
 from flows.local.worker import start_worker
 from kgcore.errors import InputError
 from tasks.workspace.services import MLFLOW, PREFECT, recorded_services
 from tasks.workspace.settings import ensure_home, masked
 
-MLFLOW_PORT, PREFECT_PORT = 5000, 4200
 START_SECONDS = 10.0  # longest time in which a process starts, without the wait for its answer
 
 

@@ -79,5 +79,6 @@ def contenders_table(race: Race) -> ResultTable:
     if race.no_race:
         return ResultTable(notes=race.sentences())
     rows = table_of(race_head(race)[:-1], (cells[:-1] for cells in race_cells(race)))
-    chosen = f"{race.winner.name}: {settings_text(race.winner) or 'the defaults'}"
-    return ResultTable("", rows, ("configuration", "result"), [*race.sentences(), chosen], drops=("seconds",))
+    chosen = [f"{race.winner.name}: {settings_text(race.winner) or 'the defaults'}"]
+    words, above = ("configuration", "result"), race.sentences()
+    return ResultTable("", rows, words, chosen, drops=("seconds",), above=above)

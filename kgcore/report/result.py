@@ -18,6 +18,7 @@ class ResultTable:
     equal   columns that leave a narrow terminal first, if all rows have the same text
     drops   columns that leave it later, in this order; the first one leaves even before those of `equal`
     ids     column whose cells are cut in a narrow terminal; '': none
+    above   sentences between the heading and the table
     """
 
     title: str = ""
@@ -28,6 +29,7 @@ class ResultTable:
     equal: Sequence[str] = ()
     drops: Sequence[str] = ()
     ids: str = ""
+    above: Sequence[str] = ()
 
     def markdown(self) -> str:
         """Return heading, table and sentences in Markdown."""
@@ -36,7 +38,7 @@ class ResultTable:
             heads = [" ".join(column.split()) for column in self.rows[0]]
             cells = [heads, ["---"] * len(heads), *([_cell(text) for text in row.values()] for row in self.rows)]
             lines = ["\n".join(f"| {' | '.join(row)} |" for row in cells)]
-        return "\n\n".join([*([f"**{self.title}**"] if self.title else []), *lines, *self.notes])
+        return "\n\n".join([*([f"**{self.title}**"] if self.title else []), *self.above, *lines, *self.notes])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,12 +6,9 @@ exam.py           makes the exam of a data set, and adds field labels to it
 candidates.py     finds the calibrators and ensembles that are judged on the exam
 sitting.py        compares them with the champion on the exam
 manifest.py       finds the run of a stage from a run id, a model's URI or `latest`
-members.py        checks that models can form an ensemble
-trials.py         logs the trials of a search
 calibration_sample.py  finds the sample that a calibrator was fitted on
 tuning_result.py  the result of a search
 fitted_scores.py  fits calibrators to scores, measures and logs them, and applies one
-watch_scores.py   checks a calibrator of scores on newly labelled rows, and fits again after drift
 command.py        writes settings as a command
 
 A job returns facts whose method `result` says what users see: see kgcore/report/result.py. flows/cli/printer.py prints

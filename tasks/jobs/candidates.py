@@ -9,9 +9,10 @@ import pandas as pd
 from kgcore.config import EXAM_SHARE, CalibrateConfig, GateConfig
 from kgcore.errors import InputError
 from tasks.jobs.compare import comparison
-from tasks.jobs.measured import measured_models
 from tasks.stages.prepare import original_data
 from tasks.stages.running import config_of
+from tasks.tracking.artifacts import ENSEMBLE_SUMMARY, SUMMARY
+from tasks.tracking.labels import ENSEMBLE_NAME
 from tasks.tracking.registry import content_of
 from tasks.tracking.store import Store
 
@@ -142,3 +143,21 @@ def _words(row: "pd.Series[Any]", label: str) -> str:
     members = row.get("ensemble.members")
     made = f"{row['model']} of {members}" if isinstance(members, str) else f"{row['model']} {row['loss']}"
     return f"{made}, {label.replace('_', ' ')}"
+
+
+def measured_models(store: Store, run_id: str) -> tuple[str, ...]:
+    """Return the ids of the LoggedModels that a run measured: calibrators, or ensembles."""
+    run = store.known(run_id)
+    return run.model_ids if run.tags.stage == ENSEMBLE_NAME else store.known(run.tags.inputs["calibrate"]).model_ids
+
+
+def miscalibration(store: Store, run_id: str, label: str) -> str:
+    """Return a sentence if a run measured a calibration error above the tolerance; '' if it did not.
+
+    label  of the calibrator or the ensemble
+
+    Raises InputError if the summary of the run is missing.
+    """
+    ensemble = store.known(run_id).tags.stage == ENSEMBLE_NAME
+    summary = store.load(run_id, ENSEMBLE_SUMMARY) if ensemble else store.load(run_id, SUMMARY)
+    return summary.miscalibrated.get(label, "")

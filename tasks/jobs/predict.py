@@ -1,26 +1,81 @@
 """Predicts candidate triples: those of a file, one triple, or all pairs of subjects and objects."""
 
+import difflib
+import logging
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from hashlib import sha256
+from math import ceil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
-from kgcore.config import PredictConfig
+from kgcore.arrays import Ints, Triples
+from kgcore.calibration.fit import GROUND_TRUTH, SYNTHETIC
+from kgcore.config import Config, EvidenceConfig, PairsConfig, PredictConfig
+from kgcore.config.survey import SurveyConfig
 from kgcore.datasets.formats.base import COLUMNS
 from kgcore.errors import InputError
+from kgcore.graph import KnowledgeGraph
+from kgcore.population.population import TOO_FEW, PairBlock, Population
 from kgcore.prediction.answers import Answers, table_of, without_probabilities
 from kgcore.prediction.candidates import BLOCK_ROWS, Block, check_readable, read_candidates
+from kgcore.prediction.domains import Domains
 from kgcore.prediction.few_false import Negatives, Selection, mark
+from kgcore.prediction.names import read_names
+from kgcore.prediction.pairs import ALL, PairSearch, best_pairs, search_pairs
 from kgcore.prediction.sink import sink
+from kgcore.registries import EVIDENCE, STRATEGIES
 from tasks.jobs.calibration_sample import counted_sample
-from tasks.jobs.file_population import for_file
-from tasks.jobs.population import Stated, asked_of, calibrate_to_missing
-from tasks.jobs.prediction import Prediction, predictor, run_prediction
-from tasks.jobs.request import Request
+from tasks.jobs.population import (
+    Stated,
+    asked_of,
+    calibrate_to,
+    calibrate_to_missing,
+    lost_figures,
+    lost_notes,
+    survey_of,
+)
+from tasks.jobs.prediction import Prediction, Predictor, predictor, run_prediction
+from tasks.jobs.request import Answering, Request
+from tasks.stages.reference import Context, StageRef
+from tasks.stages.running import StageRun, run_stage
+from tasks.tracking.artifacts import DIFFERENCE
+from tasks.tracking.keys import digest
+from tasks.tracking.registry import sources_of
+from tasks.tracking.store import open_store
+from tasks.workspace.cluster import THREADS, each_part
 from tasks.workspace.progress import progress_bar
+
+if TYPE_CHECKING:
+    from kgcore.population.calibration import Calibration
+    from kgcore.population.likeness import SampleDifference
+
+PART = 2**25  # pairs per part of a search
+ROWS = 2**18  # answers per table
+log = logging.getLogger("kgcal")
+UNLIKE = (
+    "fdr is {fdr:g}: it needs a file like the calibration triples, and this one differs from them at every share of "
+    "true ones ({found}). Label some of its triples (kgcal recalibrate --labels FILE)"
+)
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """All pairs of subjects and objects.
+
+    subjects, objects  files with one name per line; '': all entities
+    predicate          name of the predicate
+    """
+
+    subjects: str
+    predicate: str
+    objects: str
 
 
 def predict_candidates(
@@ -93,3 +148,201 @@ def _selected(selection: Selection, tables: Iterator[pa.Table], level: float, fo
     with pa.parquet.ParquetFile(answers) as file:
         for batch in file.iter_batches(BLOCK_ROWS):
             yield mark(pa.table(batch), limit)
+
+
+def predict_pairs(
+    pairs: Pairs, request: Request, decisions: PredictConfig, config: PairsConfig, runner: str = THREADS
+) -> Prediction:
+    """Answer the pairs of subjects and objects that the settings select.
+
+    runner  `threads`, `dask` or `dask://HOST:PORT`: where the pairs are scored. The answers are the same to the bit
+
+    The probabilities are calibrated to the unknown pairs, and to the number of true ones among them that the user
+    states. If nothing is stated, the pairs have an order, and no probabilities.
+
+    Raises InputError if `fdr` is set, if a file cannot be read or has no known name, if the predicate is unknown, if
+    what is stated is out of range, and as `predictor` and `run_prediction` do.
+    """
+    if decisions.fdr:
+        raise InputError("fdr selects among the candidates of a file: leave out --fdr, or list the pairs in a file")
+    by = predictor(replace(request, base_rate=None), decisions)
+    stated = Stated(config.completeness, request.base_rate).or_that_of(by.by.found)
+    stated.check(config.above)
+    graph, domains = by.answers.model.graph, Domains(by.answers.model.graph)
+    search = PairSearch(
+        subjects=_entities(graph, pairs.subjects, "subjects"),
+        objects=_entities(graph, pairs.objects, "objects"),
+        predicate=_predicate(graph, pairs.predicate),
+        top=config.top,
+        per=config.per,
+        leave_out=graph.all_known if config.known_facts == "leave_out" else None,
+    )
+    search = replace(search, reflexive=_is_reflexive(graph, search.predicate))
+    block = PairBlock(search.predicate, np.unique(search.subjects), np.unique(search.objects))
+    population = Population.asked(domains, search.predicate, decisions.at_least, block)
+    survey = SurveyConfig().for_list(config.top)
+    calibration = calibrate_to(by.by, population, stated, block.predicate, survey, runner)
+    by = _calibrated(by, calibration)
+    if config.above:
+        search = replace(search, lowest=by.answers.model.calibrator.lowest_score(config.above, search.predicate))
+    asked: dict[str, object] = {
+        "subjects": Path(pairs.subjects).name or "all",
+        "predicate": pairs.predicate,
+        "objects": Path(pairs.objects).name or "all",
+        "pairs": len(search.subjects) * len(search.objects),
+    }
+    if calibration is not None and config.top and config.per == ALL and search.leave_out is not None:
+        triples, lost = calibration.ranked(block, config.top, config.above, partial(each_part, runner))
+        by = replace(by, notes=lost_notes(lost), figures=lost_figures(lost))
+        tables = _tables(by.answers, triples)
+    elif config.top or config.above:
+        tables = _chosen(by.answers, search, runner)
+    else:
+        tables = _all(by.answers, search)
+    if not by.counts:
+        tables = map(without_probabilities, tables)
+    return run_prediction(by, asdict(config) | asked, tables)
+
+
+def _calibrated(by: Predictor, calibration: "Calibration | None") -> Predictor:
+    """Return the predictor whose model is calibrated to the pairs; the same one without probabilities, if none is."""
+    answering, about = asked_of(by.by, calibration), TOO_FEW if calibration is None else calibration.about
+    return replace(by, by=answering, counts=answering.stated, about=about, unknown_only=True)
+
+
+def _tables(answers: Answers, triples: Triples) -> Iterator[pa.Table]:
+    """Answer triples (n, 3), block by block."""
+    for start in range(0, max(1, len(triples)), ROWS):
+        yield answers.table(answers.named(triples[start : start + ROWS]))
+
+
+def _chosen(answers: Answers, search: PairSearch, runner: str) -> Iterator[pa.Table]:
+    """Search the pairs part by part, and answer the best ones."""
+    trained = answers.model.trained
+    parts = np.array_split(search.subjects, ceil(len(search.subjects) * len(search.objects) / PART))
+    found: list[Ints] = []
+    with progress_bar("predict", len(parts)) as move:
+        for _, pairs in each_part(runner, search_pairs, (trained, search), parts):
+            found.append(pairs)
+            move(len(found), "parts of the pairs")
+    yield from _tables(answers, best_pairs(trained, search, np.concatenate(found)))
+
+
+def _all(answers: Answers, search: PairSearch) -> Iterator[pa.Table]:
+    """Answer every pair, block by block of subjects."""
+    at_once = max(1, ROWS // len(search.objects))
+    with progress_bar("predict", len(search.subjects)) as move:
+        for start in range(0, len(search.subjects), at_once):
+            subjects = search.subjects[start : start + at_once]
+            pairs = np.stack(np.meshgrid(subjects, search.objects, indexing="ij"), axis=-1).reshape(-1, 2)
+            triples = search.triples(pairs if search.reflexive else pairs[pairs[:, 0] != pairs[:, 1]])
+            if search.leave_out is not None:
+                triples = triples[~search.leave_out.contains(triples)]
+            yield answers.table(answers.named(triples))
+            move(start + len(subjects), "subjects")
+
+
+def _is_reflexive(graph: KnowledgeGraph, predicate: int) -> bool:
+    """Return whether a training fact of the predicate has the same subject and object."""
+    own = graph.train.positives[graph.train.positives[:, 1] == predicate]
+    return bool((own[:, 0] == own[:, 2]).any())
+
+
+def _entities(graph: KnowledgeGraph, file: str, what: str) -> Ints:
+    """Return the known entities of a file of names; all entities if the file is ''. Log how many names are unknown."""
+    if not file:
+        return np.arange(len(graph.entities))
+    numbers = {name: number for number, name in enumerate(graph.entities)}
+    names = read_names(Path(file))
+    known = [numbers[name] for name in names if name in numbers]
+    unknown = [name for name in names if name not in numbers]
+    if not known:
+        raise InputError(f"{file} has no known entity: the model knows none of its {len(names):,} names")
+    if unknown:
+        examples = ", ".join(map(repr, unknown[:3]))
+        log.warning("%d of %d %s are unknown and left out: %s", len(unknown), len(names), what, examples)
+    return np.array(known, dtype=np.int64)
+
+
+def _predicate(graph: KnowledgeGraph, name: str) -> int:
+    """Return the number of a predicate. Raises InputError if it is unknown."""
+    if name not in graph.predicates:
+        near = difflib.get_close_matches(name, graph.predicates, 3, 0.5) or graph.predicates[:5]
+        raise InputError(f"there is no predicate {name!r}: it could be {', '.join(near)}")
+    return list(graph.predicates).index(name)
+
+
+def for_file(by: Predictor, blocks: Iterator[Block], stated: Stated) -> Predictor:
+    """Return the predictor whose probabilities are about the triples of a file, or that has none.
+
+    by      the stored model at the stated base rate
+    blocks  the triples of the file
+
+    Raises InputError if `fdr` is set and the triples are unlike the calibration triples, whose negatives the scores are
+    compared with. Raises InputError and FitError as `answer_of_file` does.
+    """
+    from kgcore.population.files import answer_of_file
+
+    triples, model = _triples(by, blocks), by.by.model
+    if by.config.fdr and _compared(by, triples):
+        return replace(by, counts=False, about=model.about)
+    difference = partial(_difference, by.by, base_rate=model.calibrator.base_rate)
+    survey = partial(survey_of, by.by, config=SurveyConfig())
+    says = stated.completeness, stated.base_rate
+    answer = answer_of_file(model, triples, *says, by.config.at_least, difference, survey)
+    return replace(
+        by,
+        by=replace(by.by, model=answer.model, stated=answer.stated),
+        counts=answer.counts,
+        about=answer.about,
+        unknown_only=answer.calibration is not None,
+        calibration=answer.calibration,
+    )
+
+
+def _compared(by: Predictor, triples: Triples) -> bool:
+    """Compare the triples of a file with the calibration triples, for `fdr`. Return False if they cannot be compared.
+
+    Raises InputError if they are unlike these for every share of true ones.
+    """
+    from kgcore.population.files import comparable
+    from kgcore.population.population import FEWEST_ROWS
+
+    rows = comparable(by.by.model.graph, triples)
+    if by.by.model.calibrator.negatives not in (GROUND_TRUTH, SYNTHETIC) or len(rows) < FEWEST_ROWS:
+        return False
+    found = _difference(by.by, rows, None)
+    if not found.alike:
+        raise InputError(UNLIKE.format(fdr=by.config.fdr, found=found))
+    return True
+
+
+def _difference(by: Answering, rows: Triples, base_rate: float | None) -> "SampleDifference":
+    """Compare triples (n, 3) with the calibration triples at a base rate, or read the comparison of a finished run."""
+    from kgcore.population.likeness import CalibrationTriples, SampleDifference
+
+    store, bound = open_store(), by.model.calibrator
+    made_by = sources_of(store, by.found.model_id).run
+    groups = bound.combined.groups if bound.combined else EvidenceConfig().evidence
+    strategies = bound.corruptions.strategy if bound.corruptions else {}
+    modules = [EVIDENCE.module(name) for name in groups] + [STRATEGIES.module(name) for name in strategies]
+    identity = digest([sha256(rows.tobytes()).hexdigest(), by.found.label, base_rate])
+
+    def body(run: StageRun) -> None:
+        found = CalibrationTriples(by.model).difference(rows, base_rate)
+        run.save(DIFFERENCE, asdict(found))
+        run.log_metrics(asdict(found))
+
+    upstream = [StageRef(made_by.tags.stage or "", made_by.run_id)]
+    code = ("kgcore.population.likeness", *modules)
+    ref = run_stage("comparison", Config(), upstream, code, body, Context(device=by.device), identity)
+    return SampleDifference(**store.load(ref.run_id, DIFFERENCE))
+
+
+def _triples(by: Predictor, blocks: Iterator[Block]) -> Triples:
+    """Return the distinct triples (n, 3) of the blocks whose three names are known."""
+    parts = [np.zeros((0, 3), dtype=np.int64)]
+    for block in blocks:
+        triples, known = by.answers.numbers(block.names)
+        parts.append(triples[known])
+    return by.answers.model.graph.index(*parts).triples

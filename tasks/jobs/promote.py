@@ -15,6 +15,7 @@ from kgcore.calibrated import CalibratedModel
 from kgcore.calibration.fit import CANDIDATES
 from kgcore.calibration.shift import check_base_rate
 from kgcore.config import STATED, CalibrateConfig, GateConfig
+from kgcore.ensembles.ensemble import Ensemble
 from kgcore.errors import InputError
 from kgcore.evaluation.predictions import Predictions
 from kgcore.external.calibrator import ScoreCalibrator
@@ -22,14 +23,17 @@ from kgcore.external.rows import renumbered
 from kgcore.monitoring.exam import TEST, Exam
 from kgcore.monitoring.gate import Verdict, gate
 from kgcore.monitoring.paired import Rows
+from kgcore.report.card import ModelCard
+from kgcore.report.ensemble_summary import EnsembleSummary
 from kgcore.report.result import Result
+from kgcore.report.summary import Summary
 from tasks.jobs.calibrated_model import FoundScores, registered_scores
 from tasks.jobs.candidates import choose, measured_candidates, why_not
-from tasks.jobs.card import model_card
 from tasks.jobs.compare import comparison, dataset_name
 from tasks.jobs.exam import begin_era, exam_of
 from tasks.jobs.sitting import Judged, Sheet, sheet_of, sit
-from tasks.tracking.artifacts import SCORE_CALIBRATOR
+from tasks.stages.choose import race_of
+from tasks.tracking.artifacts import COUNTS, ENSEMBLE_SUMMARY, PREDICATES, SCORE_CALIBRATOR, SUMMARY
 from tasks.tracking.keys import digest
 from tasks.tracking.mlmodel import complete_model
 from tasks.tracking.record import DatasetId, RunTags
@@ -40,9 +44,11 @@ from tasks.tracking.registry import (
     aliased,
     content_of,
     describe,
+    load_bound,
     load_calibrated,
     register,
     set_alias,
+    sources_of,
 )
 from tasks.tracking.store import Store, open_store
 
@@ -331,3 +337,34 @@ def _metrics(verdict: Verdict, passed: bool) -> dict[str, float]:
     metrics |= {f"{name}_low": estimate.low for name, estimate in figures.items()}
     metrics |= {f"{name}_high": estimate.high for name, estimate in figures.items()}
     return metrics | {"passed": float(passed)}
+
+
+def model_card(store: Store, version: Version, measured: str) -> ModelCard:
+    """Return the model card of a version.
+
+    measured  id of the run that measured it: an evaluate run, or the run of an ensemble
+
+    Raises InputError if a run or an artifact is missing.
+    """
+    run, sources = store.known(measured), sources_of(store, version.model_id)
+    runs = {stage: run_id for stage, run_id in run.lineage.items() if "." not in stage}
+    records = {stage: store.known(run_id) for stage, run_id in runs.items()}
+    prepared, bound = records["prepare"], load_bound(store, version.model_id)
+    trained = [store.known(store.model(base).run_id or "") for base in sources.models]
+    counts, predicates = store.load(prepared.run_id, COUNTS), store.load(prepared.run_id, PREDICATES)
+    summary: Summary | EnsembleSummary
+    summary = store.load(measured, ENSEMBLE_SUMMARY) if sources.is_ensemble else store.load(measured, SUMMARY)
+    return ModelCard(
+        uri=version.uri,
+        dataset=prepared.dataset.name,
+        digest=prepared.dataset.digest,
+        counts=counts,
+        predicates=predicates,
+        settings={stage: dict(record.tags.config or {}) for stage, record in records.items() if stage != "train"},
+        trainings=[dict(record.tags.config or {}) for record in trained],
+        label=bound.label,
+        calibrator=bound.recalibrated if isinstance(bound, Ensemble) else bound,
+        summary=summary,
+        runs=runs,
+        race=race_of(store, trained[0]) if not sources.is_ensemble else None,
+    )

@@ -13,8 +13,7 @@ from kgcore.graph import KnowledgeGraph
 from kgcore.monitoring.exam import TEST, Exam, Paper
 from kgcore.monitoring.gate import Verdict, gate
 from kgcore.monitoring.spending import level_of
-from tasks.jobs.candidates import Candidate, Choice
-from tasks.jobs.measured import miscalibration
+from tasks.jobs.candidates import Candidate, Choice, miscalibration
 from tasks.tracking.keys import digest
 from tasks.tracking.record import RunTags
 from tasks.tracking.registry import load_calibrated

@@ -4,22 +4,22 @@ import logging
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from filelock import FileLock
 
-from kgcore.config import PipelineConfigs, TuneConfig
+from kgcore.config import PipelineConfigs, TrainConfig, TuneConfig
 from kgcore.datasets.base import find_dataset
-from kgcore.errors import InputError
+from kgcore.errors import FitError, InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.registries import LOSSES, MODELS, STRATEGIES
+from kgcore.tuning.record import Record
 from kgcore.tuning.space import Space
 from tasks.jobs.command import run_command
 from tasks.jobs.pipeline import all_settings
-from tasks.jobs.trials import TrialRecords
 from tasks.jobs.tuning_result import Trial, TuningResult
 from tasks.stages.corrupt import by_model
 from tasks.stages.reference import Context, StageRef
@@ -27,7 +27,8 @@ from tasks.stages.task import as_task
 from tasks.stages.train import check_training
 from tasks.tracking.artifacts import BEST_SETTINGS, GRAPH_WITHOUT_TEST, TRIALS, save
 from tasks.tracking.keys import code_fingerprint, digest
-from tasks.tracking.record import RUNNING, RunTags
+from tasks.tracking.record import RUNNING, DatasetId, RunTags
+from tasks.tracking.series import SeriesLog
 from tasks.tracking.store import Store, open_store
 from tasks.workspace.progress import progress_bar
 from tasks.workspace.resources import find_device, gpu_slot
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from optuna import Study
     from optuna.trial import FrozenTrial
 
+log = logging.getLogger("kgcal")
 log = logging.getLogger("kgcal")
 
 
@@ -199,3 +201,73 @@ def _log(store: Store, study: "Study", result: TuningResult) -> None:
     run_id = trial.user_attrs["run"]
     note = f"Trial {result.trial}, run `{run_id}`, is the best by {result.metric}:\n\n    {result.command}"
     store.log_tags(result.run, RunTags(counts=counts, best=run_id, note=note))
+
+
+@dataclass(frozen=True)
+class TrialRecords:
+    """A factory that opens the MLflow run of each trial of a search.
+
+    parent    id of the MLflow run of the search
+    metric    the objective of the search
+    dataset   the data set that trials are measured on
+    on_epoch  function that is called after every epoch with the number of the trial and a short text on its progress
+    """
+
+    store: Store
+    parent: str
+    metric: str
+    dataset: DatasetId
+    on_epoch: Callable[[int, str], None]
+
+    @contextmanager
+    def __call__(self, number: int, config: TrainConfig) -> Iterator["TrialRecord"]:
+        """Open the run of a trial, and yield its record. The run ends as FINISHED if the trial is complete or pruned.
+
+        It ends as FAILED, with the reason as its note, if the block raises FitError; as KILLED if it is interrupted.
+        """
+        with self.store.open_run(f"trial {number}", RunTags(stage="trial", parent=self.parent)) as run_id:
+            self.store.log_params(run_id, asdict(config) | {"trial": number})
+            self.store.log_dataset(run_id, self.dataset, self.dataset.name, {})
+            record = TrialRecord(self, run_id, number, config.epochs)
+            try:
+                yield record
+            except FitError as error:
+                self.store.log_tags(run_id, RunTags(state="failed", note=str(error)))
+                log.info("trial %-3d failed: %s", number, error)
+                raise
+            finally:
+                record.flush()
+
+
+class TrialRecord(Record):
+    """The record of a trial. It logs losses and metrics to MLflow, and reports the progress of the trial."""
+
+    FLUSH_SECONDS = 5.0
+
+    def __init__(self, search: TrialRecords, run_id: str, number: int, epochs: int) -> None:
+        self._search, self._run_id, self._number, self._epochs = search, run_id, number, epochs
+        self._losses = SeriesLog(search.store, run_id, "loss", search.dataset, self.FLUSH_SECONDS)
+        self._figures, self._epoch = dict[str, float](), 0
+        self.attributes = {"run": run_id}
+
+    def epoch(self, epoch: int, loss: float) -> None:
+        self._epoch = epoch
+        self._search.on_epoch(self._number, f"epoch {epoch} of {self._epochs}")
+        self._losses.add(epoch, loss)
+
+    def measured(self, epoch: int, figures: Mapping[str, float]) -> None:
+        self._figures = dict(figures)
+        self._search.store.log_metrics(self._run_id, figures, epoch, dataset=self._search.dataset)
+
+    def ended(self, state: str) -> None:
+        search, value = self._search, self._figures[self._search.metric]
+        search.store.log_tags(self._run_id, RunTags(state=state))
+        if state == "complete":
+            metrics = {f"trial.{search.metric}": value}
+            search.store.log_metrics(search.parent, metrics, self._number, dataset=search.dataset)
+        word = "" if state == "complete" else f", {state}"
+        log.info("trial %-3d %s %.4f after %d epochs%s", self._number, search.metric, value, self._epoch, word)
+
+    def flush(self) -> None:
+        """Write the losses to MLflow that are not written yet."""
+        self._losses.flush()

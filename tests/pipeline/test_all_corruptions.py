@@ -11,7 +11,7 @@ import pytest
 from flows.pipeline import pipeline
 from kgcore.config import CalibrateGiven, CorruptGiven, EvaluateGiven, PrepareGiven, TrainGiven
 from kgcore.config import stages as bounds
-from tasks.jobs.members import Member
+from tasks.jobs.ensemble import Member
 from tasks.stages.reference import StageRef
 from tasks.tracking.artifacts import CALIBRATION_AUDIT, CALIBRATOR, CORRUPTION_AUDIT, CORRUPTIONS, SCORES
 from tasks.tracking.store import open_store

@@ -13,7 +13,7 @@ from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterState, Fl
 from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.flow_runs import resume_flow_run
 
-from flows.deployment import approval
+from flows.jobs import promote as promotion
 from flows.jobs.promote import promote
 from flows.pipeline import pipeline
 from kgcore.config import GateConfig, PrepareGiven, TrainGiven
@@ -84,7 +84,7 @@ def test_an_answer_that_comes_too_late_is_refused(measured: Path) -> None:
 
 
 def test_a_paused_flow_run_waits_for_a_person(measured: Path, harness: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(approval, "OFTEN", 1)
+    monkeypatch.setattr(promotion, "OFTEN", 1)
 
     def wait() -> list[Decision]:
         return promote(dataset="family", config=APPROVE)

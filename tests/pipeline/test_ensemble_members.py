@@ -21,7 +21,7 @@ from kgcore.config import (
 from kgcore.errors import InputError, MismatchError
 from kgcore.metrics.proper import brier
 from tasks.jobs.compare import comparison
-from tasks.jobs.members import member_names
+from tasks.jobs.ensemble import member_names
 from tasks.stages.calibrate import CALIBRATE
 from tasks.stages.corrupt import CORRUPT
 from tasks.stages.prepare import PREPARE, add_labels

@@ -104,7 +104,7 @@ def test_the_stage_has_a_deployment(extended: Extended) -> None:
 
 
 def test_the_stage_has_an_entry_point_of_mlproject(extended: Extended) -> None:
-    entry = yaml.safe_load(extended.python("-m", "flows.cli.project"))["entry_points"]["histogram"]
+    entry = yaml.safe_load(extended.python("-m", "flows.cli.mlproject"))["entry_points"]["histogram"]
     assert {"predictions", "buckets", "force"} <= set(entry["parameters"])
     assert entry["command"].startswith("python -m flows.cli project histogram ")
     assert "--buckets {buckets}" in entry["command"]

@@ -143,7 +143,7 @@ def test_the_test_split_is_not_part_of_a_search(tmp_path: Path) -> None:
         options = ("--dataset", str(folder), "--epochs", "4", "--k", "8", "--search", "learning_rate,training_eta")
         done = kgcal("tune", *options, "--batch-size", "128", "--trials", "2", "--base-rate", "0.3")
         assert done.returncode == 0, done.stderr
-        printed.append([line for line in done.stdout.splitlines() if not line.startswith("MLflow run")])
+        printed.append([line for line in done.stdout.splitlines() if not line.startswith(("run:", "MLflow:"))])
     assert printed[0] == printed[1]
     assert f"--dataset {folder} " in printed[0][-1]
     assert "--base-rate 0.3" in printed[0][-1]

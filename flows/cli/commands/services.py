@@ -1,15 +1,14 @@
-"""The commands `kgcal ui`, `kgcal up` and `kgcal down`."""
+"""`kgcal ui`, `up`, `down`, `status` and `serve`. `status` loads neither Prefect nor MLflow."""
 
 from typing import Annotated
 
 import typer
 
-from flows.cli.commands.status import run_status
 from flows.cli.terminal import console, guarded, port_option
-from flows.local.down import down
-from flows.local.up import MLFLOW_PORT, PREFECT_PORT, up
-from tasks.tracking.ui import serve_ui
+from flows.local.status import MLFLOW_PORT, PREFECT_PORT, status
+from kgcore.config.calibrate import COMPLETENESS
 
+SERVE_PORT = 8080
 # The default is None, so that `up` can use the ports of its last start again.
 MlflowPort = Annotated[int | None, port_option(MLFLOW_PORT)]
 PrefectPort = Annotated[int | None, port_option(PREFECT_PORT)]
@@ -18,23 +17,67 @@ PrefectPort = Annotated[int | None, port_option(PREFECT_PORT)]
 @guarded
 def ui(port: Annotated[int, port_option(MLFLOW_PORT)] = MLFLOW_PORT) -> None:
     """Serve the MLflow UI with all runs until Ctrl-C."""
+    from tasks.tracking.ui import serve_ui
+
     serve_ui(port)
 
 
-def run_up(mlflow_port: MlflowPort = None, prefect_port: PrefectPort = None) -> None:
+@guarded
+def up(mlflow_port: MlflowPort = None, prefect_port: PrefectPort = None) -> None:
     """Start MLflow, Prefect and a worker on this machine, and create the deployments; keep running services."""
-    up(mlflow_port, prefect_port)
-    run_status()
+    from flows.local.up import up as start_services
+
+    start_services(mlflow_port, prefect_port)
+    _show_status()
 
 
-def run_down() -> None:
+@guarded
+def down() -> None:
     """Cancel the flow runs of the worker, and stop the services that `kgcal up` has started."""
-    stopped = down()
+    from flows.local.down import down as stop_services
+
+    stopped = stop_services()
     console.print(f"stopped: {', '.join(stopped)}" if stopped else "nothing was running")
 
 
+@guarded
+def show_status() -> None:
+    """Show the services of `kgcal up`, and the active flow runs of the worker."""
+    _show_status()
+
+
+def _show_status() -> None:
+    for line in status():
+        console.print(f"{line.name:<8} {line.state:<12} {line.place}", soft_wrap=True)
+
+
+@guarded
+def serve(
+    dataset: Annotated[
+        str, typer.Option(help="data set whose champion answers; if empty, that of the newest run")
+    ] = "",
+    model: Annotated[str, typer.Option(help="run id, latest, or model URI that answers instead")] = "",
+    scorer: Annotated[
+        str, typer.Option(help="scorer of `kgcal calibrate-scores` whose champion answers, in place of a data set")
+    ] = "",
+    calibrator: Annotated[str, typer.Option(help="label of one of the calibrators of a run")] = "",
+    completeness: Annotated[str, typer.Option(help=COMPLETENESS)] = "",
+    host: Annotated[str, typer.Option(help="address to listen on")] = "127.0.0.1",
+    port: Annotated[int, port_option(SERVE_PORT)] = SERVE_PORT,
+) -> None:
+    """Serve a calibrated model: a JSON API, its OpenAPI page at /docs, and a page for people at /.
+
+    The model is that of a graph or, with --scorer, a calibrator of scores, which needs no graph.
+
+    A new champion answers within ten seconds, without a lost request.
+    """
+    from tasks.jobs.calibrated_model import Ask  # only this command loads a web framework
+    from tasks.serving.server import serve as run
+
+    run(Ask(model, dataset, calibrator, scorer), host, port, completeness)
+
+
 def add(app: typer.Typer) -> None:
-    """Add `ui`, `up` and `down`."""
-    app.command("ui")(ui)
-    app.command("up")(guarded(run_up))
-    app.command("down")(guarded(run_down))
+    """Add the commands."""
+    for name, function in (("ui", ui), ("up", up), ("down", down), ("status", show_status), ("serve", serve)):
+        app.command(name)(function)
