@@ -121,6 +121,10 @@ class LazyGroup(CommandGroup):
                 for name, command in _group(app_of(module)).commands.items():
                     self.add_command(command, name)
 
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return the command. A name that SUMMARIES lacks, such as that of a new stage, is looked up among all."""
+        return super().get_command(ctx, cmd_name) or _group(whole_app()).get_command(ctx, cmd_name)
+
 
 class LaterCommand(TyperCommand):
     """A command or a group of commands whose module is imported when it is called."""
