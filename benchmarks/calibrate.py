@@ -20,11 +20,10 @@ from sklearn.isotonic import IsotonicRegression
 from kgcore.calibration.base import Calibrator
 from kgcore.calibration.isotonic import Isotonic
 from kgcore.calibration.sample import CalibrationSample
-from kgcore.metrics.bins import bin_starts, binned_ece_of
+from kgcore.metrics.base import Sample
 from kgcore.metrics.corp import decompose, recalibrated, variance_loss
-from kgcore.metrics.reliability import equal_width_bins
-from kgcore.metrics.smooth import smooth_ece_of
-from kgcore.metrics.tally import SortedRows
+from kgcore.metrics.reliability import bin_starts, binned_ece, equal_width_bins
+from kgcore.metrics.smooth import smooth_ece
 from kgcore.registries import CALIBRATORS
 
 ROUNDS, RATE = 3, 0.01
@@ -40,12 +39,12 @@ def sample_of(rows: int) -> CalibrationSample:
 
 def figures(sample: CalibrationSample, calibrator: Calibrator) -> dict[str, float]:
     """Return metrics of a calibrator on a sample."""
-    t = SortedRows(calibrator.calibrate(sample.scores), sample.labels, sample.weights).tally()
+    t = Sample(calibrator.calibrate(sample.scores), sample.labels, sample.weights).tally()
     brier = t.mean((1 - t.q) ** 2, t.q**2)
     return {
         "brier": brier,
-        "ece": binned_ece_of(t, bin_starts(equal_width_bins(t.q, 10))),
-        "smooth_ece": smooth_ece_of(t),
+        "ece": binned_ece(t, bin_starts(equal_width_bins(t.q, 10))),
+        "smooth_ece": smooth_ece(t),
         "miscalibration": decompose(brier, variance_loss, *recalibrated(t)).miscalibration,
     }
 

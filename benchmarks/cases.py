@@ -18,8 +18,7 @@ from kgcore.datasets.base import find_dataset
 from kgcore.datasets.fetch import fetch
 from kgcore.datasets.prepare import prepare
 from kgcore.graph import KnowledgeGraph
-from kgcore.models.base import Embeddings
-from kgcore.models.queries import has_queries
+from kgcore.models.base import Embeddings, QueryModel
 from kgcore.models.trained import TrainedModel
 from kgcore.registries import MODELS
 from kgcore.registry import build
@@ -38,7 +37,9 @@ def parsed(description: str, triples: int) -> argparse.Namespace:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--json", action="store_true", help="print one line of JSON a model")
     options = parser.parse_args()
-    options.model = options.model or [name for name in MODELS.names() if has_queries(build(MODELS.get(name), {}, 4))]
+    options.model = options.model or [
+        name for name in MODELS.names() if isinstance(build(MODELS.get(name), {}, 4), QueryModel)
+    ]
     return options
 
 

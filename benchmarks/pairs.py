@@ -18,7 +18,7 @@ from kgcore.combiners.base import EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.combiners.combined import Combined
 from kgcore.combiners.scorer import CombinedModel
-from kgcore.config.evidence import EvidenceConfig
+from kgcore.config.calibrate import EvidenceConfig
 from kgcore.corruptions.base import corrupt
 from kgcore.corruptions.mixture import Mixture
 from kgcore.evidence.base import Source

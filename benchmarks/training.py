@@ -17,7 +17,7 @@ import torch
 
 from kgcore.config import TrainConfig
 from kgcore.datasets.base import find_dataset
-from kgcore.datasets.genealogy import write_genealogy
+from kgcore.datasets.family import write_genealogy
 from kgcore.datasets.prepare import prepare
 from kgcore.graph import KnowledgeGraph
 from kgcore.registries import LOSSES, MODELS

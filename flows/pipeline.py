@@ -10,23 +10,21 @@ from flows.deployment.publish import publish
 from flows.flow import flow
 from flows.job import Deployment, Option, job
 from kgcore.config import (
-    CalibrateGiven,
-    ChooseGiven,
-    ClassifyGiven,
-    CorruptGiven,
+    CalibrateConfig,
+    ChooseConfig,
+    ClassifyConfig,
+    CorruptConfig,
     EnsembleConfig,
-    EvaluateGiven,
-    EvidenceGiven,
-    MatchGiven,
+    EvaluateConfig,
+    EvidenceConfig,
+    MatchConfig,
     PipelineConfigs,
-    PipelineGiven,
-    PrepareGiven,
+    PrepareConfig,
     TrainConfig,
-    TrainGiven,
     presets,
 )
 from kgcore.config.choices import MODEL_ONLY
-from kgcore.config.entries import RaceConfig
+from kgcore.config.race import RaceConfig
 from kgcore.errors import InputError
 from kgcore.report.ensemble_summary import EnsembleSummary
 from kgcore.report.summary import PipelineSummary
@@ -58,15 +56,15 @@ FEWEST = 2  # models of an ensemble
 @job(("run",), DEPLOYMENTS, shown={"ensemble": Option("N"), "other_models": Option("MODEL|RUN,...")})
 @flow(name="pipeline", flow_run_name=resolved_name())
 def pipeline(
-    prepare: PrepareGiven = PrepareGiven(),
-    train: TrainGiven = TrainGiven(),
-    corrupt: CorruptGiven = CorruptGiven(),
-    calibrate: CalibrateGiven = CalibrateGiven(),
-    classify: ClassifyGiven = ClassifyGiven(),
-    evaluate: EvaluateGiven = EvaluateGiven(),
-    match: MatchGiven = MatchGiven(),
-    choose: ChooseGiven = ChooseGiven(),
-    evidence: EvidenceGiven = EvidenceGiven(),
+    prepare: PrepareConfig = PrepareConfig(),
+    train: TrainConfig = TrainConfig(),
+    corrupt: CorruptConfig = CorruptConfig(),
+    calibrate: CalibrateConfig = CalibrateConfig(),
+    classify: ClassifyConfig = ClassifyConfig(),
+    evaluate: EvaluateConfig = EvaluateConfig(),
+    match: MatchConfig = MatchConfig(),
+    choose: ChooseConfig = ChooseConfig(),
+    evidence: EvidenceConfig = EvidenceConfig(),
     preset: PresetOrNone = None,
     other_models: str = "",
     ensemble: Members = 0,
@@ -96,7 +94,7 @@ def pipeline(
         force: run every stage even if a finished run could be re-used
         device: auto, cpu, cuda or cuda:N
     """
-    given = PipelineGiven(prepare, train, corrupt, calibrate, classify, evaluate, match, choose, evidence)
+    given = PipelineConfigs(prepare, train, corrupt, calibrate, classify, evaluate, match, choose, evidence)
     resolved = presets.resolve(preset, given)
     others = _read_other_models(other_models, resolved, given)
     context = Context(force=force, device=device)
@@ -160,7 +158,7 @@ def after_training(
     if fitted is None:
         matched = MATCH(data, model, config=configs.match, context=context) if configs.match.candidates else None
         if matched:  # the corruptions are drawn for the base rate of the candidates
-            configs = replace(configs, calibrate=settle(configs.calibrate, [matched]))
+            configs = replace(configs, calibrate=settle(configs.calibrate, [matched])).at_base_rate()
         corruptions = CORRUPT(data, model, config=configs.corrupt, context=context)
         scores = SCORE(model, corruptions, context=context)
         seen = None
@@ -181,7 +179,7 @@ def after_training(
     return {ref.stage: ref for ref in stages}
 
 
-def _read_other_models(text: str, resolved: presets.Resolved, given: PipelineGiven) -> tuple[Other, ...]:
+def _read_other_models(text: str, resolved: presets.Resolved, given: PipelineConfigs) -> tuple[Other, ...]:
     """Return the further models that a user names.
 
     text      names of models, and runs as in `resolve`, with commas; empty: none
@@ -200,10 +198,10 @@ def _read_other_models(text: str, resolved: presets.Resolved, given: PipelineGiv
             found.append(resolve("train", name))
             continue
         try:
-            own = TrainGiven(model=name, **{key: value for key, value in given.train.given().items() if key == "seed"})
+            own = TrainConfig(model=name, **{key: value for key, value in given.train.given().items() if key == "seed"})
         except InputError as error:
             raise InputError(f"other_models has {name!r}, which is no run and no model: {error}") from error
-        others = replace(given, train=own, choose=ChooseGiven())
+        others = replace(given, train=own, choose=ChooseConfig())
         settings = presets.resolve("default" if races else resolved.preset, others, races=False).configs.train
         if settings == resolved.configs.train and not races:
             raise InputError(f"other_models has {name}, which is the model itself: name another model")

@@ -6,7 +6,6 @@ run id. The settings are the parameter `config`. A stage that computes on a devi
 
 import inspect
 import json
-from dataclasses import fields
 from typing import Any
 
 from flows.deployment.parameters import Device, RunId
@@ -102,7 +101,7 @@ def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 
 def _settings(stage: Stage[Any]) -> bool:
     """Return whether the stage has settings."""
-    return bool(fields(stage.config))
+    return bool(stage.config.model_fields)
 
 
 def _docstring(stage: Stage[Any]) -> str:

@@ -9,14 +9,13 @@ import numpy as np
 import pandas as pd
 
 from kgcore.arrays import Bools, Probabilities, Scores, Triples
-from kgcore.calibration.bound import BoundCalibrator
+from kgcore.base_rate import STATED
+from kgcore.calibration.calibrated import Calibrated
 from kgcore.calibration.fit import CANDIDATES, GROUND_TRUTH
-from kgcore.calibration.unseen_answers import Answers
+from kgcore.calibration.unseen_answers import UnseenProbabilities
 from kgcore.combiners.scorer import CombinedModel
-from kgcore.config import STATED
 from kgcore.evidence.base import Source
-from kgcore.evidence.named import NamedEvidence
-from kgcore.evidence.table import Evidence
+from kgcore.evidence.table import Evidence, NamedEvidence
 from kgcore.graph import KnowledgeGraph
 from kgcore.models.scorer import Scorer
 
@@ -34,19 +33,19 @@ class CalibratedModel:
     """
 
     trained: Scorer
-    calibrator: BoundCalibrator
+    calibrator: Calibrated
     graph: KnowledgeGraph
     labelled: Triples = field(default_factory=lambda: np.empty((0, 3), dtype=np.int64), compare=False)
 
     @property
     def label(self) -> str:
         """Return its name in tables and metrics: `synthetic.isotonic`, or `synthetic.linear` for an ensemble."""
-        return f"{self.calibrator.negatives}.{self.trained.pool}" if self.trained.pool else self.calibrator.label
+        return self.calibrator.label
 
     @property
     def about(self) -> str:
         """Return what the probabilities of the stored calibrator are about."""
-        return f"the probabilities are about {self.calibrator.about}, at the base rate {self.calibrator.base_rate_text}"
+        return f"the probabilities are about {self.calibrator.about}, at the base rate {self.calibrator.rate}"
 
     @property
     def knows_base_rate(self) -> bool:
@@ -56,13 +55,13 @@ class CalibratedModel:
         """
         bound = self.calibrator
         labelled = bound.negatives == GROUND_TRUTH and self.graph.labelled_base_rate is not None
-        return labelled or bound.base_rate_is == STATED or bound.negatives == CANDIDATES
+        return labelled or bound.rate.origin == STATED or bound.negatives == CANDIDATES
 
     def at(self, base_rate: float) -> "CalibratedModel":
-        """Return the same model with its calibrator at another base rate in (0, 1): see `BoundCalibrator.at`."""
+        """Return the same model with its calibrator at another base rate in (0, 1): see `Calibrated.at`."""
         return self.under(self.calibrator.at(base_rate))
 
-    def under(self, calibrator: BoundCalibrator) -> "CalibratedModel":
+    def under(self, calibrator: Calibrated) -> "CalibratedModel":
         """Return the same model with its calibrator at another base rate. They share the tables about names."""
         other = replace(self, calibrator=calibrator)
         vars(other).update(_named=self._named)  # fills the cache
@@ -79,7 +78,7 @@ class CalibratedModel:
         if self.answers_unseen:
             return ""
         start = f"The model ({self.label}) has no answers about entities that training has not seen"
-        if self.trained.pool:
+        if self.calibrator.scorer is not None and self.calibrator.combined is None:
             return f"{start}: it is an ensemble."
         if self.calibrator.negatives != GROUND_TRUTH:
             return f"{start}: these need a calibrator that was fitted to labelled negatives."
@@ -99,14 +98,14 @@ class CalibratedModel:
         assert self._named is not None
         return self._named.shared_words
 
-    def answer_unseen(self, triples: Triples, evidence: Evidence) -> Answers:
+    def answer_unseen(self, triples: Triples, evidence: Evidence) -> UnseenProbabilities:
         """Return probabilities and intervals of the triples (n, 3) of `unseen_evidence`, at the calibrator's base rate.
 
         An interval of the base rate widens the intervals.
         """
         bound = self.calibrator
         assert bound.unseen is not None
-        return bound.unseen.answers(triples, evidence, bound.base_rate, bound.limits)
+        return bound.unseen.answers(triples, evidence, bound.base_rate, bound.rate.limits)
 
     @cached_property
     def _named(self) -> NamedEvidence | None:
@@ -146,13 +145,3 @@ class CalibratedModel:
         seen = self.graph.index(self.graph.train.triples, self.graph.valid.triples, self.labelled)
         fitted[known] = seen.contains(triples[known])
         return fitted
-
-
-def scorer_of(
-    bound: BoundCalibrator, trained: "TrainedModel", graph: KnowledgeGraph, others: "Sequence[TrainedModel]" = ()
-) -> Scorer:
-    """Return what gives the scores for a calibrator: the model or, if the calibrator sees evidence, its combiner.
-
-    others  the further models whose scores are among the evidence
-    """
-    return trained if bound.combined is None else CombinedModel(bound.combined, trained, graph, tuple(others))

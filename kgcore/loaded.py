@@ -12,12 +12,12 @@ import pyarrow as pa
 
 from kgcore.calibrated import CalibratedModel
 from kgcore.config import DiscoverConfig, PredictConfig
-from kgcore.config.survey import SurveyConfig
+from kgcore.config.jobs import SurveyConfig
 from kgcore.datasets.formats.base import COLUMNS
 from kgcore.errors import InputError
 from kgcore.prediction.answers import ANSWERS, Answers, check_free
-from kgcore.prediction.explanation import Explainer, Explanation
-from kgcore.prediction.unseen_explanation import UnseenExplanation
+from kgcore.prediction.explainer import Explainer
+from kgcore.prediction.explanation import Explanation, UnseenExplanation
 from kgcore.storage.calibrated import missing_parts, read_calibrated
 
 if TYPE_CHECKING:
@@ -60,18 +60,21 @@ class LoadedModel:
         frame: pd.DataFrame,
         *,
         base_rate: float | None = None,
-        threshold: float = PredictConfig.threshold,
-        at_least: int = PredictConfig.at_least,
+        completeness: str | float | None = None,
+        threshold: float = PredictConfig().threshold,
+        at_least: int = PredictConfig().at_least,
     ) -> pd.DataFrame:
         """Answer candidate triples. Return the frame with the columns of ANSWERS added.
 
         frame      n rows, the columns subject, predicate and object as text; it may have further columns
         base_rate  share of true ones among the triples, in (0, 1); None: that of the calibrator
+        completeness
+                   share of the true facts that the graph knows, instead of a base rate: as in `discover`
         threshold  a triple with a probability above it counts as true, in [0, 1]
         at_least   fewest calibration triples of a predicate, true and false each, for which its triples are answered
 
         50 unknown triples or more are compared with the calibration triples, which takes seconds. If they differ, the
-        probabilities are calibrated to them, or missing if no base rate is stated: see `answer_of_file`.
+        probabilities are calibrated to them, or missing if nothing is stated about them: see `answer_of_file`.
         `attrs["about"]` says what the probabilities are about.
 
         score, probability, low, high  float64, NaN if there is no value
@@ -88,7 +91,7 @@ class LoadedModel:
         settings = PredictConfig(threshold=threshold, at_least=at_least)
         answers = self._answers.under(base_rate, settings.threshold, settings.at_least)
         names = names_of(frame)
-        found = self.answer_of(answers, names, base_rate)
+        found = self.answer_of(answers, names, base_rate, "" if completeness is None else str(completeness))
         table = found.table(answers, names)
         columns = {name: table[name].to_pandas() for name in ANSWERS}
         columns |= {name: columns[name].astype("boolean") for name in _BOOLEANS}
@@ -97,18 +100,22 @@ class LoadedModel:
         answered.attrs["about"] = as_sentence(found.about)
         return answered
 
-    def answer_of(self, answers: Answers, names: pa.Table, base_rate: float | None) -> "FileAnswer":
+    def answer_of(
+        self, answers: Answers, names: pa.Table, base_rate: float | None, completeness: str = ""
+    ) -> "FileAnswer":
         """Return who answers triples of names, and what the probabilities are about.
 
-        answers    the model at the base rate, and the decisions
-        base_rate  share of true ones among the triples, in (0, 1); None: not stated
+        answers       the model at the base rate, and the decisions
+        base_rate     share of true ones among the triples, in (0, 1); None: not stated
+        completeness  share of the true facts that the graph knows, as in `read_completeness`; '': not stated
         """
         from kgcore.population.files import answer_of_file  # loads torch
 
         triples, known = answers.numbers(names)
         model, distinct = answers.model, answers.model.graph.index(triples[known]).triples
         difference = partial(self._reference.difference, base_rate=model.calibrator.base_rate)
-        return answer_of_file(model, distinct, "", base_rate, answers.at_least, difference, self._survey)
+        stated = completeness, base_rate
+        return answer_of_file(model, distinct, *stated, answers.at_least, difference, self._survey)
 
     def answers(
         self,
@@ -147,8 +154,8 @@ class LoadedModel:
         predicate: str = "",
         object: str = "",
         *,
-        top: int = DiscoverConfig.top,
-        above: float = DiscoverConfig.above,
+        top: int = DiscoverConfig().top,
+        above: float = DiscoverConfig().above,
         completeness: str | float | None = None,
         base_rate: str | float | None = None,
     ) -> pd.DataFrame:
@@ -175,7 +182,7 @@ class LoadedModel:
         if above and calibration.true is None:
             raise InputError(f"above is {above:g}, but there are no probabilities: state completeness or base_rate")
         triples, _ = calibration.most_probable(question, config.top, config.above)
-        table = listed(calibration, triples, Answers(calibration.model, PredictConfig.threshold, config.at_least))
+        table = listed(calibration, triples, Answers(calibration.model, PredictConfig().threshold, config.at_least))
         frame: pd.DataFrame = table.to_pandas()
         frame.attrs["about"] = calibration.about
         return frame
@@ -192,7 +199,7 @@ class LoadedModel:
         from kgcore.population.unknown_facts import stated_facts
         from kgcore.prediction.domains import Domains
 
-        population = Population.asked(Domains(self.calibrated.graph), predicate, DiscoverConfig.at_least)
+        population = Population.asked(Domains(self.calibrated.graph), predicate, DiscoverConfig().at_least)
         if population is None:
             raise InputError(TOO_FEW)
         text = "" if completeness is None else str(completeness)
@@ -245,21 +252,20 @@ class LoadedModel:
 
         if completeness is not None or missing:
             p = Question.of(self.calibrated.graph, "", predicate, "").predicate
-            calibration = self._calibration(p, completeness, base_rate, DiscoverConfig.top)
+            calibration = self._calibration(p, completeness, base_rate, DiscoverConfig().top)
             return explainer_of(calibration).about(subject, predicate, object)
         model = self.calibrated if base_rate is None else self.calibrated.at(float(base_rate))
         return Explainer(model).about(subject, predicate, object)
 
     @cached_property
     def _answers(self) -> Answers:
-        return Answers(self.calibrated, PredictConfig.threshold, PredictConfig.at_least)
+        return Answers(self.calibrated, PredictConfig().threshold, PredictConfig().at_least)
 
 
 def load_folder(folder: str | PathLike[str]) -> LoadedModel:
     """Load a calibrated model from the folder of a logged model.
 
-    folder  calibrator.json, model/ and graph/, or ensemble.json, model_1/, model_2/, ... and graph/, as the versions
-            of a registered model have them:
+    folder  calibrator.json, model/, perhaps model_2/, ... and graph/, as the versions of a registered model have them:
             `mlflow artifacts download --artifact-uri models:/kgcal-NAME@champion --dst-path FOLDER`
 
     Raises InputError if a file is missing or damaged, MismatchError if the files belong to different models.

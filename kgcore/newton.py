@@ -10,7 +10,9 @@ from kgcore.errors import FitError
 
 Matrix = npt.NDArray[np.float64]
 MAX_STEPS, TOLERANCE = 200, 1e-10
-ARMIJO, NEAR, RIDGE, ROUNDING, LEAST_GAIN = 1e-4, 1e-3, 1e-12, 1e-12, 1e-15
+ENOUGH = 0.25  # share of the decrease that the slope promises, which a step must reach (Armijo); a parabola reaches 0.5
+RIDGE, ROUNDING, LEAST_GAIN = 1e-13, 1e-12, 1e-15
+LONGEST = 1e3  # the first damped step has about this length at most, however flat the loss is
 MOST_STALLED = 5
 
 
@@ -29,42 +31,46 @@ def minimise(
     start        (m,) a point within the bounds, with a finite loss
     bounded      (m,) mask of the parameters that must be at least 0
 
-    Projected Newton (Bertsekas 1982): the Newton step excludes a coordinate at 0 whose gradient is positive. The step
-    is halved until the projected point has a lower loss. The iteration ends when v is within 1e-10 of the
-    projection of v - gradient: by convexity v is then a minimum. It also ends after MOST_STALLED steps in a row that
-    lower the loss by no more than 1e-15 and promise no more: large sums are rounded, and so is their gradient. Raises
-    FitError if MAX_STEPS steps do not reach either.
-
-    Sigmoid calibrators have another solver, kgcore/calibration/logistic.py. It satisfies a bound exactly, and its fit
-    has the mean of the targets.
+    The method is Newton's, with step halving and active sets (Nocedal & Wright 2006, chapter 16). A step ends at the
+    first bound that it meets. The component at that bound then stays at 0 until the free components are at their
+    minimum. Where the loss is nearly flat, a Newton step may be so long that no part of it lowers the loss. A growing
+    multiple of the identity is then added to the Hessian, until a step does (section 3.4 there). The loss is convex, so
+    the method converges from any start if a minimum exists. It ends when no free component of the gradient is above
+    1e-10 in size, and no component at its bound would lower the loss by leaving it. It also ends after MOST_STALLED
+    steps in a row that lower the loss by no more than 1e-15 and promise no more: large sums are rounded, and so is
+    their gradient. Raises FitError if MAX_STEPS steps do not reach either.
     """
-    low = np.where(bounded, 0.0, -np.inf)
-    v, current, stalled = start, loss(start), 0
+    v, damping, stalled = start.astype(np.float64), 0.0, 0
+    current, free = loss(v), ~(bounded & (v <= 0))
     for _ in range(MAX_STEPS):
-        gradient, hessian = derivatives(v)
-        residual = float(np.abs(v - np.maximum(v - gradient, low)).max())
-        if residual <= TOLERANCE:
-            return v
-        bound = bounded & (v <= min(NEAR, residual)) & (gradient > 0)
-        free = ~bound
-        direction = gradient.copy()
-        if free.any():
-            ridge = RIDGE * max(1.0, float(np.trace(hessian))) * np.eye(int(free.sum()))
-            direction[free] = np.linalg.solve(hessian[np.ix_(free, free)] + ridge, gradient[free])
-        step = 1.0
-        while True:
-            candidate = np.maximum(v - step * direction, low)
-            expected = step * gradient[free] @ direction[free] + gradient[bound] @ (v - candidate)[bound]
-            value = loss(candidate)
-            if value <= current - ARMIJO * expected + ROUNDING * abs(current) or step < 1e-12:
-                break  # ROUNDING accepts a full step near the minimum, where only rounding errors change the loss
-            step /= 2
+        gradient, curvature = derivatives(v)
+        if np.abs(gradient[free]).max(initial=0.0) <= TOLERANCE:
+            leave = int(np.argmin(np.where(free, 0.0, gradient)))
+            if free[leave] or gradient[leave] >= -TOLERANCE:
+                return v
+            free[leave] = True
+        hessian = curvature[np.ix_(free, free)]
+        hessian += (damping + RIDGE * hessian.diagonal().max() + 1e-30) * np.eye(len(hessian))
+        direction = np.zeros_like(v)
+        direction[free] = np.linalg.solve(hessian, gradient[free])
+        meets = bounded & free & (direction > 0)
+        step = min(1.0, (v[meets] / direction[meets]).min(initial=np.inf))
+        if step == 0:
+            return v  # only a rounding error suggests leaving this bound
+        slope = float(gradient @ direction)
+        while (value := loss(v - step * direction)) > current - ENOUGH * step * slope + ROUNDING and step > 1e-8:
+            step /= 2  # ROUNDING allows for rounding in the loss: near the minimum a full step is right
+        if value > current + ROUNDING:  # no part of the step lowers the loss
+            damping = max(10 * damping, np.abs(gradient[free]).max() / LONGEST)
+            continue
         least = LEAST_GAIN * max(1.0, abs(current))
-        stalled = stalled + 1 if max(current - value, float(expected)) <= least else 0
+        stalled = stalled + 1 if max(current - value, step * slope) <= least else 0
         if stalled == MOST_STALLED:
             return v
-        v, current = candidate, value
+        v, current, damping = v - step * direction, value, 0.0
+        met = meets & (v <= 1e-15)
+        v[met], free[met] = 0.0, False
     raise FitError(
-        f"{name} did not converge in {MAX_STEPS} steps: the projected gradient is {residual:.1e}, and must be at most "
-        f"{TOLERANCE:.0e}"
+        f"{name} did not converge in {MAX_STEPS} steps: the largest free component of the gradient is "
+        f"{np.abs(gradient[free]).max(initial=0.0):.1e}, and must be at most {TOLERANCE:.0e}"
     )

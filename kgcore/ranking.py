@@ -7,12 +7,9 @@ import torch
 
 from kgcore.arrays import Floats, Ints, Triples
 from kgcore.graph import TripleIndex
-from kgcore.models.pair_scores import candidate_scores
-from kgcore.models.queries import has_queries, queries_of
-from kgcore.models.tiles import TILE_QUERIES
 from kgcore.models.trained import TrainedModel
-from kgcore.tile_ranks import Side, count_tiles
 
+TILE_QUERIES = 256  # triples of a block
 BLOCKS_AT_ONCE = 4  # blocks of triples that use a tile of entities while it is in the cache
 
 
@@ -32,14 +29,13 @@ def filtered_ranks(
     known     facts that do not count as corruptions
     on_block  function that is called after each block with the number of triples ranked so far
 
-    A block has TILE_QUERIES triples, or 16 for a model without queries. Memory for a model with queries on a CPU: a few
-    tiles of scores. Otherwise the scores of a block against all entities, and at most LARGEST_BLOCK numbers to compute
-    them, because entities are scored in parts.
+    A block has TILE_QUERIES triples, or 16 for a model that needs more than a number a pair. Memory on a CPU for a
+    comparison with tiles: a few tiles of scores. Otherwise the scores of a block against all entities, and at most
+    LARGEST_BLOCK numbers to compute them, because entities are scored in parts.
     """
-    by_tiles = has_queries(trained.model) and trained.embeddings.entities.device.type == "cpu"
-    rows = TILE_QUERIES if trained.model.by_queries else 16
+    rows = TILE_QUERIES if trained.model.pair_width == 1 else 16
     ranks = np.empty((len(triples), 2))
-    step, ranks_of_block = (rows * BLOCKS_AT_ONCE, _tile_ranks) if by_tiles else (rows, _matrix_ranks)
+    step, ranks_of_block = (rows * BLOCKS_AT_ONCE, _tile_ranks) if trained.tiling else (rows, _matrix_ranks)
     start = 0
     while start < len(triples):
         full = (len(triples) - start) // rows * rows
@@ -51,16 +47,19 @@ def filtered_ranks(
 
 
 def _tile_ranks(trained: TrainedModel, triples: Triples, known: TripleIndex, rows: int) -> Floats:
-    """Return the ranks (n, 2) of triples of a model with queries, `rows` triples at a time in each tile."""
-    model, tables = trained.model, trained.embeddings
-    sides = []
+    """Return the ranks (n, 2) of triples, `rows` triples at a time in each tile of entities."""
+    from kgcore.wings.fast_cpu.ranks import Side, TiledQueries, count_tiles
+
+    tables, tiling, sides = trained.embeddings, trained.tiling, []
+    assert tiling is not None
     for start in range(0, len(triples), rows):
         block = triples[start : start + rows]
-        ids = torch.from_numpy(np.ascontiguousarray(block))
+        s, p, o = tables.rows_of(torch.from_numpy(np.ascontiguousarray(block)))
         facts = known.subjects(block[:, 1], block[:, 2]), known.objects(block[:, 0], block[:, 1])
-        queries = queries_of(model, tables.rows_of(ids), len(tables.entities))
-        for query, column, fact in zip(queries, (0, 2), facts, strict=True):
-            sides.append(Side(query, np.ascontiguousarray(block[:, column]), fact, tables))
+        queries = trained.queries(o, p, as_objects=False), trained.queries(s, p, as_objects=True)
+        for points, column, fact in zip(queries, (0, 2), facts, strict=True):
+            targets = np.ascontiguousarray(block[:, column])
+            sides.append(Side(TiledQueries(points, tiling), targets, fact, tables.entities))
     count_tiles(sides, tables.entities)
     ranks = [np.concatenate([side.ranks() for side in sides[column::2]]) for column in (0, 1)]
     return np.stack(ranks, axis=1)
@@ -68,7 +67,7 @@ def _tile_ranks(trained: TrainedModel, triples: Triples, known: TripleIndex, row
 
 def _matrix_ranks(trained: TrainedModel, triples: Triples, known: TripleIndex, rows: int) -> Floats:
     """Return the ranks (n, 2) of at most `rows` triples, from all scores of all their corruptions."""
-    as_subjects, as_objects = candidate_scores(trained.model, trained.embeddings, triples, rows)
+    as_subjects, as_objects = trained.alternatives(triples, rows)
     sides = (
         (as_subjects, triples[:, 0], known.subjects(triples[:, 1], triples[:, 2])),
         (as_objects, triples[:, 2], known.objects(triples[:, 0], triples[:, 1])),

@@ -23,15 +23,17 @@ if TYPE_CHECKING:
     from kgcore.optimisers.base import RowOptimiser
 
 DATASETS: "Registry[DatasetSpec]" = Registry(
-    "data set", "kgcore.datasets", "codex-m codex-s family fb13 fb15k-237 wn11 wn18rr yago39k"
+    "data set", "kgcore.datasets", "family fb13 fb15k-237 wn11 wn18rr yago39k", {"codex": "codex-m codex-s"}
 )
 FORMATS: "Registry[Format]" = Registry(
     "file format",
     "kgcore.datasets.formats",
     "parquet",
-    {"comma_separated": "csv", "tab_separated": "tsv", "rdf": "n_quads n_triples trig turtle"},
+    {"text": "csv tsv", "rdf": "n_quads n_triples trig turtle"},
 )
-LAYOUTS: "Registry[Layout]" = Registry("layout of files", "kgcore.datasets.formats", "openke transc triples_factory")
+LAYOUTS: "Registry[Layout]" = Registry(
+    "layout of files", "kgcore.datasets.formats", "triples_factory", {"numbered": "openke transc"}
+)
 MODELS: "Registry[type[Model]]" = Registry(
     "model",
     "kgcore.models",
@@ -62,13 +64,13 @@ STRATEGIES: "Registry[type[Strategy]]" = Registry(
 CALIBRATORS: "Registry[type[Calibrator]]" = Registry(
     "calibrator",
     "kgcore.calibration",
-    "bbq beta histogram isotonic per_relation platt smoothed_isotonic temperature venn_abers",
+    "bbq beta isotonic per_relation platt smoothed_isotonic temperature venn_abers",
 )
 BASELINES: "Registry[type[Calibrator]]" = Registry(
     "baseline",
     "kgcore.calibration.baselines",
-    "base_rate constant uncalibrated",
-    {"constant": "constant_by_relation"},
+    "constant uncalibrated",
+    {"constant": "base_rate constant_by_relation"},
 )
 EVIDENCE: "Registry[type[Feature]]" = Registry(
     "group of evidence",
@@ -83,28 +85,25 @@ POOLS: "Registry[type[Pool]]" = Registry("pool", "kgcore.ensembles", "linear log
 METRICS: "Registry[Metric]" = Registry(
     "metric",
     "kgcore.metrics",
-    "sharpness",
-    {
+    files={
         "classification": "accuracy",
-        "confidence": "mean_absolute_error mean_squared_error",
-        "corp_metrics": (
+        "corp": (
             "brier_discrimination brier_miscalibration brier_uncertainty log_loss_discrimination"
             " log_loss_miscalibration log_loss_uncertainty"
         ),
-        "discrimination": "auroc average_precision",
-        "equal_mass": "debiased_rmsce ece_equal_mass",
-        "proper": "brier log_loss",
-        "reliability": "ece",
+        "discrimination": "auroc average_precision sharpness",
+        "proper": "brier log_loss mean_absolute_error mean_squared_error",
+        "reliability": "debiased_rmsce ece ece_equal_mass",
         "smooth": "smooth_ece",
     },
 )
 """The metrics of calibrated probabilities. A new metric is one new file in kgcore/metrics:
 
     # kgcore/metrics/spread.py
-    METRICS.add("spread", Metric("spread", "calibration", "lowest", lambda draw: float(np.ptp(draw.tally.q))))
+    METRICS.add("spread", Metric("spread", "calibration", "lowest", lambda t: float(np.ptp(t.q))))
 
 `kgcore.metrics.base.Metric` documents every field. Evaluation then measures the metric with an interval. Artifacts,
 MLflow, the report, the terminal's tables and `kgcal compare` show it among the metrics of its family. If one
-computation gives several metrics, each metric registers its own name and calls `draw.once(computation)`, so that the
-computation runs once: kgcore/metrics/corp_metrics.py is an example.
+computation gives several metrics, each metric registers its own name and calls `t.once(computation)`, so that the
+computation runs once: kgcore/metrics/corp.py is an example.
 """

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from kgcore.config import CorruptGiven, EvaluateGiven
+from kgcore.config import CorruptConfig, EvaluateConfig
 from kgcore.graph import KnowledgeGraph, Split
 
 gc.set_threshold(100_000, 50, 100)  # with the libraries loaded, each collection looks at a million objects
@@ -38,8 +38,8 @@ def pytest_sessionfinish() -> None:
 
 TINY_TRAINING = ("--k", "16", "--epochs", "20", "--batch-size", "128")
 # With so few corruptions no trees are fitted to hidden facts among them; tests/stages/test_handles.py fits these trees.
-FEW_CORRUPTIONS = CorruptGiven(calibration_eta="3")
-FEW_REPLICATES = EvaluateGiven(bootstrap_replicates=50)
+FEW_CORRUPTIONS = CorruptConfig(calibration_eta="3")
+FEW_REPLICATES = EvaluateConfig(bootstrap_replicates=50)
 
 
 def tiny_options() -> list[str]:

@@ -3,7 +3,7 @@
 import pytest
 
 from kgcore.combiners.boosted_trees import BoostedTrees
-from kgcore.config.survey import SurveyConfig
+from kgcore.config.jobs import SurveyConfig
 from kgcore.population import survey
 
 
@@ -14,5 +14,6 @@ def few_trees(patch: pytest.MonkeyPatch) -> None:
     """
     _, _, *others = BoostedTrees.__init__.__defaults__
     patch.setattr(BoostedTrees.__init__, "__defaults__", (0.2, 20, *others))
-    patch.setitem(SurveyConfig.__init__.__kwdefaults__, "survey_top", 12_000)
+    usual = SurveyConfig.__init__
+    patch.setattr(SurveyConfig, "__init__", lambda self, **given: usual(self, **{"survey_top": 12_000} | given))
     patch.setattr(survey, "SAMPLE", (2_000, 6_000))

@@ -23,7 +23,7 @@ from low_base_rates import APART, GRID, population, true_probability
 from scipy.special import logit
 
 from kgcore.arrays import Floats, Scores, Triples
-from kgcore.calibration.fit import calibration_samples
+from kgcore.calibration.fit import calibration_bases
 from kgcore.calibration.sample import CalibrationSample, synthetic_sample
 from kgcore.calibration.support import Support
 from kgcore.config import CalibrateConfig, CorruptConfig
@@ -131,7 +131,7 @@ def rare_sample(alpha: float, search: bool, seed: int, positives: int = RARE_POS
     if search:
         stream = Stream(table.triples[:positives], looks, eta, rng, np.ones(1))
         table = searched_table(table, stream, Scorer())  # type: ignore[arg-type]
-    sample = calibration_samples(table, CalibrateConfig(base_rate=alpha))["synthetic"]
+    sample = calibration_bases(table, CalibrateConfig(base_rate=alpha))["synthetic"].sample
     return sample, int(table.search_figures().get("looked_at", positives * eta))
 
 

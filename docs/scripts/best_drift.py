@@ -14,7 +14,7 @@ from scipy.special import logit
 from scipy.stats import norm, t
 
 from kgcore.calibration.sample import CalibrationSample
-from kgcore.monitoring.penalised import Rows, fit
+from kgcore.monitoring.two_samples import GroupedRows, fit
 
 WIDE = 30.0  # standard deviation of the priors, which only keep the fit finite
 Z = {
@@ -42,7 +42,7 @@ def signed_root(
     columns, deviations = [np.ones_like(z), z], [WIDE, WIDE]
     if error:
         columns, deviations = [*columns, 1 - is_new], [*deviations, error]
-    rows = Rows(np.stack([*columns, is_new], axis=1), offset, np.ones_like(z), labels)
+    rows = GroupedRows(np.stack([*columns, is_new], axis=1), offset, np.ones_like(z), labels)
     precision, last = np.array([*deviations, WIDE]) ** -2.0, len(columns)
     without, moved = (fit(rows, np.arange(count), precision) for count in (last, last + 1))
     return float(np.sign(moved.values[-1]) * np.sqrt(2 * max(0.0, without.loss - moved.loss)))

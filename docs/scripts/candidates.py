@@ -15,11 +15,9 @@ from kgcore.mixture.bins import bin_edges, count, number_of_bins
 from kgcore.mixture.em import solve
 from kgcore.mixture.fit import MixtureOptions, fit_mixture
 from kgcore.mixture.goodness import fitness_of, simulated
-from kgcore.mixture.interval import base_rate_interval
-from kgcore.mixture.level import interval_level, p_values
+from kgcore.mixture.interval import base_rate_interval, flat_likelihood, interval_level, p_values
 from kgcore.mixture.relations import fit_relations
 from kgcore.mixture.samples import LabelledCandidates, MixtureData, ScoreSample
-from kgcore.mixture.strength import flat_likelihood
 
 
 @dataclass(frozen=True)

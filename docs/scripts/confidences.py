@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from kgcore.calibration.baselines.constant import ConstantByRelation
-from kgcore.calibration.fit import GROUND_TRUTH, fit_calibrators
+from kgcore.calibration.fit import GROUND_TRUTH, calibration_bases, fit_calibrators
 from kgcore.calibration.sample import soft_sample
 from kgcore.config import CalibrateConfig, ClassifyConfig, CorruptConfig, EvaluateConfig, TrainConfig
 from kgcore.corruptions.held_out import corrupt_held_out
@@ -38,8 +38,8 @@ DOT_PRODUCT = TrainConfig(epochs=10, learning_rate=0.01)
 TRAININGS = {
     ("distmult", "confidence"): DOT_PRODUCT,
     ("complex", "confidence"): DOT_PRODUCT,
-    ("complex", "confidence, without corruptions"): replace(DOT_PRODUCT, loss_options={"corruptions": 0.0}),
-    ("complex", "confidence, corruptions of weight 1"): replace(DOT_PRODUCT, loss_options={"corruptions": 1.0}),
+    ("complex", "confidence, without corruptions"): DOT_PRODUCT.replace(loss_options={"corruptions": 0.0}),
+    ("complex", "confidence, corruptions of weight 1"): DOT_PRODUCT.replace(loss_options={"corruptions": 1.0}),
     ("complex", "nll"): DOT_PRODUCT,
     ("complex", "multiclass_nll"): DOT_PRODUCT,
     ("complex", CERTAIN): DOT_PRODUCT,
@@ -60,7 +60,7 @@ def trained(graph: KnowledgeGraph, model: str, loss: str, config: TrainConfig) -
     """Train a model; if the loss is CERTAIN, as if every confidence were 1."""
     if loss == CERTAIN:
         graph = replace(graph, train=replace(graph.train, confidences=None))
-    config = replace(config, model=model, loss=loss.partition(",")[0])
+    config = config.replace(model=model, loss=loss.partition(",")[0])
     return train(graph, config, torch.device("cpu")).model
 
 
@@ -70,8 +70,9 @@ def measured(graph: KnowledgeGraph, model: TrainedModel, calibrators: tuple[str,
     strategy, rng = Mixture(graph, corrupt.calibration_strategy), np.random.default_rng(0)
     made = corrupt_held_out(graph, 1, strategy, rng, corrupt.calibration_sides, corrupt.calibration_filtered)
     table = score_table(graph, made, model)
-    fitted = [one for one in fit_calibrators(table, calibrate, corrupt) if one.negatives in ("none", GROUND_TRUTH)]
-    predictions = classify(table, fitted, len(graph.predicates), calibrate.alpha, ClassifyConfig())
+    bases = calibration_bases(table, calibrate, corrupt)
+    fitted = [one for one in fit_calibrators(table, calibrate, bases) if one.negatives in ("none", GROUND_TRUTH)]
+    predictions = classify(table, fitted, len(graph.predicates), calibrate.rate.value, ClassifyConfig())
     return evaluate(predictions, EvaluateConfig(bootstrap_replicates=100))
 
 

@@ -7,7 +7,6 @@ KGCAL_HOME and KGCAL_MIRROR say where the data sets are, as for `kgcal run`.
 """
 
 import sys
-from dataclasses import replace
 
 import torch
 
@@ -26,8 +25,8 @@ from tasks.workspace.settings import ensure_home, mirror
 COVERAGE = 0.9
 COMPLEX = TrainConfig(model="complex", loss="multiclass_nll", k=100, lp_power=3.0)
 SETTINGS = {
-    "wn18rr": replace(COMPLEX, epochs=20, learning_rate=0.02, training_eta=100, lp_weight=0.05),
-    "fb15k-237": replace(COMPLEX, epochs=10, learning_rate=0.01, training_eta=50, lp_weight=0.01),
+    "wn18rr": COMPLEX.replace(epochs=20, learning_rate=0.02, training_eta=100, lp_weight=0.05),
+    "fb15k-237": COMPLEX.replace(epochs=10, learning_rate=0.01, training_eta=50, lp_weight=0.01),
 }
 SIDES = {OBJECT: "(s, p, ?)", SUBJECT: "(?, p, o)"}
 

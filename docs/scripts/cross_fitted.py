@@ -16,8 +16,8 @@ from kgcore.calibration.sample import ground_truth_sample
 from kgcore.calibration.support import Support
 from kgcore.combiners.base import EvidenceSample
 from kgcore.combiners.cross_fit import cross_fit
-from kgcore.metrics.smooth import smooth_ece_of
-from kgcore.metrics.tally import SortedRows
+from kgcore.metrics.base import Sample
+from kgcore.metrics.smooth import smooth_ece
 from kgcore.registries import COMBINERS, MADE_OF_FITTED
 
 ROWS, NEW_ROWS, SEEDS, NEAR = (1000, 4000), 40_000, range(3), 401
@@ -47,7 +47,7 @@ def measure(
     inner = order[NEAR // 2 : -(NEAR // 2)]
     brier = float(np.mean(q * (1 - own) ** 2 + (1 - q) * own**2))
     covered = float(np.mean((low[inner] <= share) & (share <= high[inner])))
-    return [brier, smooth_ece_of(SortedRows(own, new.labels).tally()), covered, float(np.mean(high - low))]
+    return [brier, smooth_ece(Sample(own, new.labels).tally()), covered, float(np.mean(high - low))]
 
 
 def main() -> None:

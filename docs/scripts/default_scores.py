@@ -20,7 +20,6 @@ It also has the share of each strategy's corruptions that are facts of test.
 import os
 import sys
 import zipfile
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -29,10 +28,9 @@ import torch
 from kgcore.arrays import Triples
 from kgcore.config import TrainConfig
 from kgcore.config.presets import preset
-from kgcore.corruptions.base import Strategy, corrupt
+from kgcore.corruptions.base import Strategy, corrupt, subject_shares
 from kgcore.corruptions.mixture import Mixture
 from kgcore.corruptions.near_miss import NearMiss
-from kgcore.corruptions.sides import subject_shares
 from kgcore.datasets.base import find_dataset
 from kgcore.datasets.fetch import fetch
 from kgcore.datasets.prepare import prepare
@@ -79,12 +77,10 @@ def config_of(graph: KnowledgeGraph, model: str) -> TrainConfig:
     if model == "transe":
         config = preset("default", graph.name, model, "self_adversarial")
         most = {"wn18rr": 60, "fb15k-237": 20, "ppi5k": 50}.get(graph.name, 100)
-        return replace(config, epochs=min(config.epochs, most))
+        return config.replace(epochs=min(config.epochs, most))
     if graph.name in ("wn11", "fb13"):
-        return replace(preset("default", graph.name, model, "multiclass_nll"), epochs=16)
-    return replace(
-        TrainConfig(), model=model, loss="multiclass_nll", learning_rate=0.1, lp_weight=0.1, lp_power=3.0, epochs=12
-    )
+        return preset("default", graph.name, model, "multiclass_nll").replace(epochs=16)
+    return TrainConfig(model=model, loss="multiclass_nll", learning_rate=0.1, lp_weight=0.1, lp_power=3.0, epochs=12)
 
 
 def some(triples: Triples, rng: np.random.Generator) -> Triples:

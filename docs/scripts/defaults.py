@@ -27,9 +27,8 @@ from kgcore.calibration.balance import base_rate_weights
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, synthetic_sample
 from kgcore.metrics.base import Sample
 from kgcore.metrics.classification import accuracy
-from kgcore.metrics.equal_mass import debiased_rmsce_of
 from kgcore.metrics.proper import brier, log_loss
-from kgcore.metrics.tally import SortedRows
+from kgcore.metrics.reliability import debiased_rmsce
 from kgcore.registries import CALIBRATORS
 
 KINDS = ("labelled", "random", "relational", "plausible", "hard")
@@ -121,8 +120,8 @@ def measured(path: Path) -> list[dict[str, object]]:
                 q = fitted.calibrate_of(test.scores, test.predicates)
                 row = {"table": case[0], "model": case[1], "base_rate": case[2], "kind": kind, "negatives": negatives}
                 row |= {"calibrator": calibrator, "brier": brier(q, test.labels, weights)}
-                draw = Sample(SortedRows(q, test.labels, weights), 10, 0.5).draw()
-                row |= {"log_loss": log_loss(q, test.labels, weights), "error": debiased_rmsce_of(draw)}
+                tally = Sample(q, test.labels, weights).tally()
+                row |= {"log_loss": log_loss(q, test.labels, weights), "error": debiased_rmsce(tally)}
                 found.append(row | {"accuracy": accuracy(q > 0.5, test.labels, weights)})
 
     for base_rate in BASE_RATES:

@@ -17,8 +17,7 @@ from scipy.special import expit, logit, ndtr
 
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, synthetic_sample
 from kgcore.config import WatchConfig
-from kgcore.monitoring.drift import SHIFT_SHARE, Origin, corrected, find_evidence
-from kgcore.monitoring.findings import REFIT, SHIFT, report
+from kgcore.monitoring.drift import REFIT, SHIFT, SHIFT_SHARE, DriftReference, corrected, find_evidence, report
 from kgcore.monitoring.two_samples import NewTriples, standard_error
 from kgcore.registries import CALIBRATORS
 
@@ -91,7 +90,7 @@ def repetition(task: tuple[Case, int]) -> tuple[bool, str, float]:
     rate = rate if case.eta else sample.base_rate
     q = CALIBRATORS.get(case.calibrator)().fit_sample(sample).calibrate(scores)
     test = WORLDS[case.world](rng, (rng.random(1000) < case.base_rate).astype(float))
-    origin, config = Origin(sample, rate, False, test, np.ones(1000), limits), WatchConfig(alpha=ALPHA)
+    origin, config = DriftReference(sample, rate, False, test, np.ones(1000), limits), WatchConfig(alpha=ALPHA)
     found, answer, root = False, "", 0.0
     for number, n in enumerate(case.labels, start=1):
         evidence = find_evidence(q[:n], NewTriples(scores[:n], labels[:n]), origin, number)

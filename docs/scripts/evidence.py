@@ -5,26 +5,21 @@
 TransE is trained with the settings of the default preset. Gradient boosting (scikit-learn's, monotone in the score, the
 predicate as a category) is fitted on the labels of valid, or on the positives of valid and as many corruptions. Then it
 is measured on the labels of test, and on the positives of test and as many corruptions. Figures are means of three
-seeds of the classifier. Corruptions are filtered by train and valid and weighed for a base rate of 1/2. All features
-are divided into bins once, by the labelled triples of valid and all their corruptions.
+seeds of the classifier. Corruptions are filtered by train and valid and weighed for a base rate of 1/2.
 The second table says how well each group alone tells corruptions from labelled mistakes.
 """
 
 import sys
-from dataclasses import replace
 
 import numpy as np
 import torch
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
 
-from kgcore.combiners.bins import Bins
-from kgcore.config import CorruptConfig
-from kgcore.config.given import PipelineGiven, PrepareGiven
+from kgcore.config import CorruptConfig, PipelineConfigs, PrepareConfig
 from kgcore.config.presets import resolve
-from kgcore.corruptions.base import corrupt
+from kgcore.corruptions.base import corrupt, subject_shares
 from kgcore.corruptions.mixture import Mixture
-from kgcore.corruptions.sides import subject_shares
 from kgcore.datasets.base import find_dataset
 from kgcore.datasets.fetch import fetch
 from kgcore.datasets.prepare import prepare
@@ -59,14 +54,14 @@ ROWS = {
 }
 SEEDS = range(3)
 
-Rows = tuple[np.ndarray, np.ndarray, np.ndarray]  # bins of evidence (n, d), predicates (n,), labels (n,)
+Rows = tuple[np.ndarray, np.ndarray, np.ndarray]  # evidence (n, d), predicates (n,), labels (n,)
 Samples = tuple[Rows, Rows]  # of valid, of test
 
 
 def trained(graph: KnowledgeGraph, name: str) -> TrainedModel:
     """Train TransE with the settings of the default preset."""
-    config = resolve("default", PipelineGiven(prepare=PrepareGiven(dataset=name))).configs.train
-    return train(graph, replace(config, seed=0), torch.device("cpu")).model
+    config = resolve("default", PipelineConfigs(prepare=PrepareConfig(dataset=name))).configs.train
+    return train(graph, config.replace(seed=0), torch.device("cpu")).model
 
 
 def corrupted(graph: KnowledgeGraph, model: TrainedModel, split: Split, strategy: str) -> Split:
@@ -91,14 +86,7 @@ def samples(graph: KnowledgeGraph, model: TrainedModel) -> tuple[list[str], dict
     for strategy in STRATEGIES:
         valid, test = (rows(corrupted(graph, model, part, strategy)) for part in (graph.valid, graph.test))
         made[strategy] = valid, test
-    bins = Bins.of(np.concatenate([valid[0] for valid, _ in made.values()]))
-    return list(features.names), {kind: _binned(bins, *both) for kind, both in made.items()}
-
-
-def _binned(bins: Bins, *parts: Rows) -> Samples:
-    """Return the same rows with the numbers of bins in place of the features."""
-    valid, test = ((bins.codes(values), predicates, labels) for values, predicates, labels in parts)
-    return valid, test
+    return list(features.names), made
 
 
 def fitted(rows: Rows, columns: list[int], scores: list[int], seed: int) -> HistGradientBoostingClassifier:

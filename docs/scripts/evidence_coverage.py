@@ -22,17 +22,17 @@ from evidence_seeds import EVIDENCE, options
 from scipy.special import expit
 
 from kgcore.arrays import Bools, Labels, Probabilities
-from kgcore.calibration.bound import BoundCalibrator
+from kgcore.calibration.calibrated import Calibrated
 from kgcore.calibration.combine import fit_combiners, fit_to_unlabelled
-from kgcore.calibration.fit import Candidates
+from kgcore.calibration.fit import GROUND_TRUTH, MatchedCandidates, calibration_bases
 from kgcore.calibration.matched import match
-from kgcore.calibration.sample import CalibrationSample, ground_truth_sample
+from kgcore.calibration.sample import CalibrationSample
 from kgcore.combiners.base import EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.config import CalibrateConfig
 from kgcore.evidence.table import Evidence, TableEvidence
-from kgcore.metrics.smooth import smooth_ece_of
-from kgcore.metrics.tally import SortedRows
+from kgcore.metrics.base import Sample
+from kgcore.metrics.smooth import smooth_ece
 from kgcore.mixture.fit import MixtureOptions
 from kgcore.mixture.samples import MixtureData, ScoreSample
 from kgcore.score_table import LABELLED, ScoreTable
@@ -78,15 +78,13 @@ def world(dataset: str) -> World:
     return World(table, evidence, truth, mixture, store.load(runs["evidence"], CANDIDATE_EVIDENCE), triples)
 
 
-def fit_to_labels(own: World, labels: Labels) -> tuple[BoundCalibrator, CalibrationSample]:
+def fit_to_labels(own: World, labels: Labels) -> tuple[Calibrated, CalibrationSample]:
     """Return the calibrator that is fitted to the drawn labels (n,) of valid, and the sample of its log-odds."""
-    valid = own.table.rows("valid", LABELLED)
-    sample = ground_truth_sample(own.table.scores[valid], labels[valid], own.table.triples[valid, 1])
-    config = CalibrateConfig(calibrators=("boosted_trees",))
-    return fit_combiners(replace(own.table, labels=labels), own.evidence, sample, config)[0]
+    config, table = CalibrateConfig(calibrators=("boosted_trees",)), replace(own.table, labels=labels)
+    return fit_combiners(table, own.evidence, calibration_bases(table, config)[GROUND_TRUTH], config)[0]
 
 
-def fit_without(own: World, labels: Labels, chosen: Bools, rng: np.random.Generator) -> BoundCalibrator:
+def fit_without(own: World, labels: Labels, chosen: Bools, rng: np.random.Generator) -> Calibrated:
     """Return the calibrator that is fitted to positives, the drawn ones of valid, and to unlabelled candidates.
 
     chosen  mask (n,) of the rows that are candidates
@@ -112,13 +110,13 @@ def fit_without(own: World, labels: Labels, chosen: Bools, rng: np.random.Genera
     values = np.concatenate([part.values for part in parts])
     triples = np.concatenate([table.triples[positive], own.triples[corrupted], table.triples[chosen]])
     config = CalibrateConfig(calibrators=("boosted_trees",), base_rate=float(own.truth[chosen].mean()))
-    matched = match(mixture, "test", MixtureOptions(config.alpha, replicates=REPLICATES), rng)
+    matched = match(mixture, "test", MixtureOptions(config.rate.value, replicates=REPLICATES), rng)
     evidence = TableEvidence(np.arange(len(values)), Evidence(parts[0].names, values), own.evidence.groups)
-    known = Candidates(mixture, matched, REPLICATES, 0)
+    known = MatchedCandidates(mixture, matched, REPLICATES, 0)
     return fit_to_unlabelled(table, evidence, triples, known, config)[0][0]
 
 
-def measure(own: World, bound: BoundCalibrator, labels: Labels, asked: Bools) -> list[float]:
+def measure(own: World, bound: Calibrated, labels: Labels, asked: Bools) -> list[float]:
     """Return Brier score, that of the truth, smooth ECE, coverage and width on the rows of a mask (n,)."""
     assert bound.combined is not None
     predicates, truth = own.table.triples[asked, 1], own.truth[asked]
@@ -130,7 +128,7 @@ def measure(own: World, bound: BoundCalibrator, labels: Labels, asked: Bools) ->
     inner = order[NEAR // 2 : -(NEAR // 2)]
     covered = float(np.mean((low[inner] <= share) & (share <= high[inner])))
     briers = [float(np.mean(truth * (1 - p) ** 2 + (1 - truth) * p**2)) for p in (q, truth)]
-    return [*briers, smooth_ece_of(SortedRows(q, labels[asked]).tally()), covered, float(np.mean(high - low))]
+    return [*briers, smooth_ece(Sample(q, labels[asked]).tally()), covered, float(np.mean(high - low))]
 
 
 def main(datasets: list[str]) -> None:

@@ -21,8 +21,7 @@ from kgcore.arrays import Labels
 from kgcore.calibration.beta import Beta
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample
 from kgcore.config import WatchConfig
-from kgcore.monitoring.drift import Origin, find_evidence
-from kgcore.monitoring.findings import report
+from kgcore.monitoring.drift import DriftReference, find_evidence, report
 from kgcore.monitoring.two_samples import NewTriples
 from kgcore.score_table import LABELLED
 
@@ -70,7 +69,7 @@ def show(title: str, worlds: list[World]) -> None:
         labels = (rng.random(len(own.truth)) < np.nan_to_num(own.truth)).astype(np.float64)
         first = rng.random(int(test.sum())) < 0.5
         for kind, (sample, scores, q) in samples(own, labels).items():
-            origin = Origin(sample, sample.base_rate, False, scores[first], np.ones(int(first.sum())))
+            origin = DriftReference(sample, sample.base_rate, False, scores[first], np.ones(int(first.sum())))
             for size in SIZES * CHECKS:
                 drawn = rng.choice(np.flatnonzero(~first), size, replace=False)
                 # the labels are drawn anew, too: the sets of one repetition would share them otherwise

@@ -22,9 +22,9 @@ from scipy.stats import norm
 
 from kgcore.arrays import Floats, Labels, Probabilities
 from kgcore.calibration.answering import in_order, unlabelled_figures
-from kgcore.calibration.bound import BoundCalibrator
+from kgcore.calibration.calibrated import Calibrated
 from kgcore.calibration.combine import fit_to_unlabelled
-from kgcore.calibration.fit import CANDIDATES, Candidates
+from kgcore.calibration.fit import CANDIDATES, MatchedCandidates, calibrated, terms_of
 from kgcore.calibration.matched import fit_matched, match
 from kgcore.combiners.base import EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
@@ -86,7 +86,7 @@ def candidates_of(case: Case, n: int, rng: np.random.Generator) -> tuple[Floats,
 
 def fitted(
     case: Case, rng: np.random.Generator
-) -> tuple[list[BoundCalibrator], dict[str, dict[str, float]], Candidates, Floats]:
+) -> tuple[list[Calibrated], dict[str, dict[str, float]], MatchedCandidates, Floats]:
     """Fit the calibrators to candidates without labels.
 
     Return those that see the score alone and then the one that sees evidence, the figures of validation, the mixture of
@@ -101,7 +101,7 @@ def fitted(
     ]
     data = MixtureData(samples[0], dict(zip(STRATEGIES, samples[1:-1], strict=True)), samples[-1])
     options = MixtureOptions(case.base_rate, replicates=REPLICATES)
-    candidates = Candidates(data, match(data, "constructed", options, rng), REPLICATES, 0)
+    candidates = MatchedCandidates(data, match(data, "constructed", options, rng), REPLICATES, 0)
     values, predicates = np.concatenate(kinds), np.concatenate([one.predicates for one in samples])  # type: ignore[misc]
     number = np.arange(len(values))
     triples = np.stack([number, predicates, number], axis=1)
@@ -111,7 +111,7 @@ def fitted(
     config = CalibrateConfig(base_rate=case.base_rate)
     alone = fit_matched(data, candidates.matched, ONE_SCORE, REPLICATES, rng)
     bound = [
-        BoundCalibrator(name, CANDIDATES, case.base_rate, "model", "data", one, support=support)
+        calibrated(terms_of(table, CANDIDATES, config), name, one, "model", support)
         for name, (one, support) in alone.items()
     ]
     found = fit_to_unlabelled(table, evidence, triples, candidates, config)
@@ -119,7 +119,7 @@ def fitted(
     return [*bound, *(one for one, _ in found)], figures, candidates, values
 
 
-def probabilities(bound: BoundCalibrator, values: Floats, predicates: np.ndarray) -> Probabilities:
+def probabilities(bound: Calibrated, values: Floats, predicates: np.ndarray) -> Probabilities:
     """Return the probabilities (n,) of triples with features (n, 3)."""
     if bound.combined is None:
         return bound.predict(values[:, 0], bound.model, predicates)
@@ -127,7 +127,9 @@ def probabilities(bound: BoundCalibrator, values: Floats, predicates: np.ndarray
     return bound.predict(scores, bound.model, predicates)
 
 
-def naive(case: Case, candidates: Candidates, values: Floats, new: Floats, rng: np.random.Generator) -> Probabilities:
+def naive(
+    case: Case, candidates: MatchedCandidates, values: Floats, new: Floats, rng: np.random.Generator
+) -> Probabilities:
     """Return probabilities (n,) of gradient boosting on positives and corruptions, mixed as the scores suggest."""
     shares = candidates.matched.fit.strategies
     weights = [np.full(ROWS, case.base_rate / ROWS)]
@@ -151,7 +153,7 @@ def measure(case: Case, seed: int) -> list[float]:
     def brier(q: Probabilities) -> float:
         return float(np.mean((q - labels) ** 2))
 
-    def answering(some: Sequence[BoundCalibrator]) -> float:
+    def answering(some: Sequence[Calibrated]) -> float:
         return brier(probabilities(in_order(some, figures)[0], new, predicates))
 
     own = figures[CANDIDATES]

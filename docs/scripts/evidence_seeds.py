@@ -25,8 +25,8 @@ from ablation import run
 from kgcore.calibration.answering import FIGURE
 from kgcore.config import EvidenceConfig
 from kgcore.evaluation.predictions import Predictions
-from kgcore.metrics.smooth import smooth_ece_of
-from kgcore.metrics.tally import SortedRows
+from kgcore.metrics.base import Sample
+from kgcore.metrics.smooth import smooth_ece
 from tasks.tracking.artifacts import CALIBRATION_AUDIT, PREDICTIONS
 from tasks.tracking.store import open_store
 
@@ -75,14 +75,14 @@ def in_words(found: list[list[float]], bars: tuple[float, ...] | None = None) ->
 
 def by_relation(predictions: Predictions, label: str) -> tuple[float, float]:
     """Return the mean error of relations, and the share of relations that are off: see above."""
-    from kgcore.evaluation.by_relation import reliability_by_relation
+    from kgcore.evaluation.groups import reliability_by_relation
 
     found, q = [], predictions.probabilities[label]
     for one in reliability_by_relation(predictions):
         if one.triples >= FEWEST:
             own = predictions.triples[:, 1] == one.predicate
             is_off = not one.low <= one.calibrators[label].predicted <= one.high
-            found.append((one.triples, smooth_ece_of(SortedRows(q[own], predictions.labels[own]).tally()), is_off))
+            found.append((one.triples, smooth_ece(Sample(q[own], predictions.labels[own]).tally()), is_off))
     triples, errors, off = np.array(found, dtype=float).T
     return float(np.average(errors, weights=triples)), float(off.mean())
 

@@ -14,15 +14,12 @@ from multiprocessing import get_context
 import numpy as np
 from scipy.special import expit, logit
 
-from kgcore.calibration.balance import base_rate_weights
+from kgcore.calibration.balance import base_rate_weights, shift
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample
-from kgcore.calibration.shift import shift
 from kgcore.config import GateConfig, WatchConfig
-from kgcore.monitoring.drift import Origin, find_evidence
-from kgcore.monitoring.findings import REFIT, SHIFT, report
-from kgcore.monitoring.gate import gate
-from kgcore.monitoring.paired import Rows
-from kgcore.monitoring.spending import level_of
+from kgcore.monitoring.drift import REFIT, SHIFT, DriftReference, find_evidence, report
+from kgcore.monitoring.gate import gate, level_of
+from kgcore.monitoring.paired import PairedRows
 from kgcore.monitoring.two_samples import NewTriples
 from kgcore.registries import CALIBRATORS
 
@@ -30,9 +27,9 @@ CONFIG = GateConfig()
 GRID = np.linspace(-8, 8, 4001)
 
 
-def alone(labels: np.ndarray) -> Rows:
+def alone(labels: np.ndarray) -> PairedRows:
     """Return rows of weight 1, each a cluster of its own."""
-    return Rows(labels, np.ones(len(labels)), np.arange(len(labels)), False)
+    return PairedRows(labels, np.ones(len(labels)), np.arange(len(labels)), False)
 
 
 @dataclass(frozen=True)
@@ -44,7 +41,7 @@ class Two:
 
     first: np.ndarray
     second: np.ndarray
-    rows: Rows
+    rows: PairedRows
 
 
 def two_models(rng: np.random.Generator, n: int, corruptions: int = 0) -> Two:
@@ -62,7 +59,7 @@ def two_models(rng: np.random.Generator, n: int, corruptions: int = 0) -> Two:
     scores = truth + noise  # variance 1.49 given the label: log-odds 2 * score * 2 / (2 * 1.49)
     first, second = expit(2 * scores / 1.49)
     weights = base_rate_weights(y, 0.5) if corruptions else np.ones(count)
-    return Two(first, second, Rows(y, weights, clusters, bool(corruptions)))
+    return Two(first, second, PairedRows(y, weights, clusters, bool(corruptions)))
 
 
 def equal(rng: np.random.Generator, n: int, corruptions: int = 0) -> tuple[bool, bool, bool]:
@@ -165,7 +162,7 @@ def cycle(rng: np.random.Generator, world: World, labels: int, calibrator: str =
     sample = ground_truth_sample(scores, y)
     champion = fit().fit_sample(sample)
     new, found, _ = draw(rng, labels, world)
-    origin = Origin(sample, sample.base_rate, False, scores, np.ones(1000))
+    origin = DriftReference(sample, sample.base_rate, False, scores, np.ones(1000))
     answer = report(find_evidence(champion.calibrate(new), NewTriples(new, found), origin), WatchConfig()).answer
     exam = rng.random(labels) < 0.5
     challengers: list[Callable[[np.ndarray], np.ndarray]] = []

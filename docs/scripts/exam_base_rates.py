@@ -13,17 +13,16 @@ import numpy as np
 from exam import CONFIG, shares, two_models
 from scipy.special import expit, logit
 
-from kgcore.calibration.balance import base_rate_weights
-from kgcore.calibration.shift import shift
+from kgcore.calibration.balance import base_rate_weights, shift
 from kgcore.monitoring.gate import gate
-from kgcore.monitoring.paired import Rows
+from kgcore.monitoring.paired import PairedRows
 
 
 def base_rates(rng: np.random.Generator, n: int) -> tuple[bool, bool]:
     """Calibrators for .5 and .1, field base rate .1, half-and-half test: does the right one win, does the wrong one?"""
     two = two_models(rng, n)
     right, rows = shift(two.first, 0.5, 0.1), two.rows
-    weighted = Rows(rows.labels, base_rate_weights(rows.labels, 0.1), rows.clusters, True)
+    weighted = PairedRows(rows.labels, base_rate_weights(rows.labels, 0.1), rows.clusters, True)
     return gate(right, two.first, weighted, CONFIG).passed, gate(two.first, right, weighted, CONFIG).passed
 
 
@@ -40,7 +39,7 @@ def low_base_rate(rng: np.random.Generator, n: int, rate: float, kind: str, corr
     clusters = np.arange(count) % n
     common = rng.normal(size=n)[clusters] * 0.7 if corruptions else 0.0
     score = common + rng.normal(size=count) * (np.sqrt(0.51) if corruptions else 1.0) + 2 * y
-    rows = Rows(y, base_rate_weights(y, rate), clusters, True)
+    rows = PairedRows(y, base_rate_weights(y, rate), clusters, True)
     truth, noisy = 2 * score - 2, (2 * (score + 0.5 * rng.normal(size=(2, count))) - 2) / 1.25
     kinds = {"shifted": (truth + 0.3, truth), "overconfident": (1.3 * truth, truth)}
     kinds |= {"equal": (noisy[0], noisy[1]), "better": (truth, noisy[1])}
@@ -59,7 +58,7 @@ def miscalibrated(rng: np.random.Generator, n: int, rate: float, kind: str) -> t
     by = 2 * CONFIG.margin * 2 * np.sqrt(rate * (1 - rate))
     challenger = expit(_moved(kind, rate, by)(2 * score - 2) + logit(rate))
     champion = expit((2 * (score + 0.5 * rng.normal(size=n)) - 2) / 1.25 + logit(rate))
-    found = gate(challenger, champion, Rows(y, base_rate_weights(y, rate), np.arange(n), True), CONFIG)
+    found = gate(challenger, champion, PairedRows(y, base_rate_weights(y, rate), np.arange(n), True), CONFIG)
     return found.better, found.calibrated, found.passed
 
 

@@ -13,21 +13,21 @@ from multiprocessing import get_context
 import numpy as np
 import torch
 
+from kgcore.base_rate import BaseRate
 from kgcore.calibrated import CalibratedModel
-from kgcore.calibration.bound import BoundCalibrator
+from kgcore.calibration.calibrated import Terms
+from kgcore.calibration.fit import Basis
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, synthetic_sample
-from kgcore.calibration.support import Support
 from kgcore.config import CorruptConfig, TrainConfig
 from kgcore.corruptions.held_out import corrupt_held_out
 from kgcore.corruptions.mixture import Mixture
-from kgcore.datasets.genealogy import PREDICATES, generate
+from kgcore.datasets.family import PREDICATES, generate
 from kgcore.graph import KnowledgeGraph, Split, TripleIndex
 from kgcore.prediction.answers import Answers
 from kgcore.prediction.discovery import Discovery
 from kgcore.prediction.domains import Domains
 from kgcore.prediction.few_false import Negatives, Selection, mark
 from kgcore.prediction.question import Question
-from kgcore.registries import CALIBRATORS
 from kgcore.training.loop import train
 
 PEOPLE = 2000
@@ -60,9 +60,8 @@ def discovery_of(graph: KnowledgeGraph, seed: int) -> Discovery:
     trained = train(graph, TrainConfig(**SETTINGS, seed=seed), torch.device("cpu")).model
     valid = graph.valid
     sample = ground_truth_sample(trained.score(valid.triples), valid.labels, valid.triples[:, 1])
-    fitted = CALIBRATORS.get("platt")().fit_sample(sample)
-    prints = trained.fingerprint(), graph.fingerprint()
-    bound = BoundCalibrator("platt", "ground_truth", 0.5, *prints, fitted, support=Support.fit(sample, False))
+    basis = Basis(sample, Terms(negatives="ground_truth", rate=BaseRate(0.5), dataset=graph.fingerprint()))
+    bound = basis.fit("platt", trained.fingerprint())
     return Discovery(CalibratedModel(trained, bound, graph), Domains(graph), 5)
 
 
@@ -73,8 +72,8 @@ def lists(seed: int) -> list[tuple[int, int]]:
     discovery, made = discovery_of(graph, seed), []
     for name, level in [(name, level) for name in QUESTIONS for level in LEVELS]:
         question = Question(predicate=PREDICATES.index(name) if name in PREDICATES else None)
-        found, _ = discovery.with_few_false(question, level, np.random.default_rng(seed))
-        made.append((len(found.triples), int((~truth.contains(found.triples)).sum())))
+        found, _, _ = discovery.with_few_false(question, level, np.random.default_rng(seed))
+        made.append((len(found), int((~truth.contains(found)).sum())))
     answers = Answers(discovery.model, 0.5, 0)
     for negatives in samples(discovery.model, seed).values():
         selection = Selection(Negatives.of(negatives), answers)

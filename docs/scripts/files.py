@@ -14,10 +14,9 @@ import pandas as pd
 
 from kgcore.arrays import Bools, Ints, Scores, Triples
 from kgcore.calibrated import CalibratedModel
-from kgcore.conformal.selection import benjamini_hochberg_limit, conformal_p_values
-from kgcore.corruptions.base import corrupt
+from kgcore.conformal import benjamini_hochberg_limit, conformal_p_values
+from kgcore.corruptions.base import corrupt, subject_shares
 from kgcore.corruptions.mixture import Mixture
-from kgcore.corruptions.sides import subject_shares
 from kgcore.graph import TripleIndex
 from kgcore.population.likeness import CalibrationTriples
 from kgcore.prediction.few_false import FEWEST_NEGATIVES, Negatives

@@ -18,7 +18,7 @@ hidden, or of one half of test. Brier scores are measured on test, or on its oth
 """
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -28,12 +28,10 @@ from matched import STRATEGIES
 from kgcore.arrays import Scores, Triples
 from kgcore.calibration.mixed import mixture_sample
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, synthetic_sample
-from kgcore.config import CorruptConfig
-from kgcore.config.given import PipelineGiven, PrepareGiven, TrainGiven
+from kgcore.config import CorruptConfig, PipelineConfigs, PrepareConfig, TrainConfig
 from kgcore.config.presets import resolve
-from kgcore.corruptions.base import corrupt
+from kgcore.corruptions.base import corrupt, subject_shares
 from kgcore.corruptions.mixture import Mixture
-from kgcore.corruptions.sides import subject_shares
 from kgcore.datasets.base import find_dataset
 from kgcore.datasets.fetch import fetch
 from kgcore.datasets.prepare import prepare
@@ -66,8 +64,8 @@ class Pool:
 
 def trained(graph: KnowledgeGraph, model: str, seed: int, epochs: int) -> TrainedModel:
     """Train a model with the settings of the default preset."""
-    given = PipelineGiven(prepare=PrepareGiven(dataset="wn11"), train=TrainGiven(model=model))
-    config = replace(resolve("default", given).configs.train, seed=seed, epochs=epochs)
+    given = PipelineConfigs(prepare=PrepareConfig(dataset="wn11"), train=TrainConfig(model=model))
+    config = resolve("default", given).configs.train.replace(seed=seed, epochs=epochs)
     return train(graph, config, torch.device("cpu")).model
 
 

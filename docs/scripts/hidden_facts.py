@@ -22,9 +22,8 @@ from kgcore.calibration.sample import CalibrationSample
 from kgcore.config import CalibrateConfig
 from kgcore.graph import TripleIndex
 from kgcore.metrics.base import Sample
-from kgcore.metrics.equal_mass import debiased_rmsce_of
 from kgcore.metrics.proper import brier
-from kgcore.metrics.tally import SortedRows
+from kgcore.metrics.reliability import debiased_rmsce
 from kgcore.registries import CALIBRATORS
 from kgcore.score_table import LABELLED, ScoreTable
 from kgcore.storage.tables import read_scores
@@ -62,7 +61,7 @@ def measure(table: ScoreTable, sample: CalibrationSample, name: str, base_rate: 
     labels, predicates = table.labels[rows], table.triples[rows, 1]
     weights = base_rate_weights(labels, base_rate, predicates)
     q = CALIBRATORS.get(name)().fit_sample(sample).calibrate_of(table.scores[rows], predicates)
-    return brier(q, labels, weights), debiased_rmsce_of(Sample(SortedRows(q, labels, weights), 10, 0.5).draw())
+    return brier(q, labels, weights), debiased_rmsce(Sample(q, labels, weights).tally())
 
 
 def main(paths: list[str]) -> None:

@@ -16,9 +16,8 @@ import numpy as np
 from matched import STRATEGIES, mixture_data, trained_model
 
 from kgcore.config import CorruptConfig
-from kgcore.corruptions.base import corrupt
+from kgcore.corruptions.base import corrupt, subject_shares
 from kgcore.corruptions.mixture import Mixture
-from kgcore.corruptions.sides import subject_shares
 from kgcore.datasets.base import find_dataset
 from kgcore.datasets.fetch import fetch
 from kgcore.datasets.prepare import prepare
@@ -26,8 +25,7 @@ from kgcore.graph import KnowledgeGraph
 from kgcore.mixture.bins import bin_edges, count, number_of_bins
 from kgcore.mixture.em import solve
 from kgcore.mixture.goodness import fitness_of, simulated
-from kgcore.mixture.interval import base_rate_interval
-from kgcore.mixture.level import interval_level
+from kgcore.mixture.interval import base_rate_interval, interval_level
 from kgcore.mixture.samples import MixtureData
 from kgcore.models.trained import TrainedModel
 from tasks.workspace.settings import ensure_home, mirror

@@ -9,7 +9,6 @@ rate, to corruptions of the default strategy, and to uniform ones. Each row trai
 """
 
 import sys
-from dataclasses import replace
 
 import numpy as np
 import torch
@@ -18,19 +17,16 @@ from kgcore.arrays import Triples
 from kgcore.calibration.isotonic import Isotonic
 from kgcore.calibration.mixed import mixture_sample
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, synthetic_sample
-from kgcore.config import CorruptConfig
-from kgcore.config.given import PipelineGiven, PrepareGiven
+from kgcore.config import CorruptConfig, PipelineConfigs, PrepareConfig
 from kgcore.config.presets import resolve
-from kgcore.corruptions.base import corrupt
+from kgcore.corruptions.base import corrupt, subject_shares
 from kgcore.corruptions.mixture import Mixture
-from kgcore.corruptions.sides import subject_shares
 from kgcore.datasets.base import find_dataset
 from kgcore.datasets.fetch import fetch
 from kgcore.datasets.prepare import prepare
 from kgcore.graph import KnowledgeGraph
 from kgcore.metrics import proper
-from kgcore.mixture.fit import MixtureOptions, fit_mixture
-from kgcore.mixture.result import MixtureFit
+from kgcore.mixture.fit import MixtureFit, MixtureOptions, fit_mixture
 from kgcore.mixture.samples import MixtureData, ScoreSample
 from kgcore.models.trained import TrainedModel
 from kgcore.training.loop import train
@@ -43,8 +39,8 @@ STATED, ETA = 0.5, 20
 
 def trained_model(graph: KnowledgeGraph, name: str, seed: int) -> TrainedModel:
     """Train the model of the default preset."""
-    config = resolve("default", PipelineGiven(prepare=PrepareGiven(dataset=name))).configs.train
-    return train(graph, replace(config, seed=seed), torch.device("cpu")).model
+    config = resolve("default", PipelineConfigs(prepare=PrepareConfig(dataset=name))).configs.train
+    return train(graph, config.replace(seed=seed), torch.device("cpu")).model
 
 
 def mixture_data(

@@ -17,7 +17,6 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +29,7 @@ from kgcore.errors import FitError
 from kgcore.graph import KnowledgeGraph
 from kgcore.models.trained import TrainedModel
 from kgcore.training.loop import train
-from kgcore.tuning.objective import Objective
+from kgcore.tuning.objective import SearchObjective
 from kgcore.tuning.race_result import SHARES, epochs_at
 from tasks.workspace.settings import ensure_home, mirror
 
@@ -69,7 +68,7 @@ def seconds_of_epoch(graph: KnowledgeGraph, config: TrainConfig) -> float:
             raise EnoughError
 
     with suppress(EnoughError):
-        train(graph, replace(config, epochs=50), CPU, on_epoch=on_epoch, compiled=False)
+        train(graph, config.replace(epochs=50), CPU, on_epoch=on_epoch, compiled=False)
     return float(np.median(np.diff(ends[1:])))
 
 
@@ -96,7 +95,7 @@ def best_so_far(path: Path, graph: str, place: int) -> float:
     return max([mean_gain(figures) for figures in cells if figures[0]], default=0.0)
 
 
-def trial(graph: KnowledgeGraph, objective: Objective, name: str, config: TrainConfig, out: Path) -> Row:
+def trial(graph: KnowledgeGraph, objective: SearchObjective, name: str, config: TrainConfig, out: Path) -> Row:
     """Train a configuration. Return epochs, CPU seconds, and FIGURES at each of SHARES, or empty cells."""
     measured: list[list[float]] = []
     started = time.process_time()
@@ -128,7 +127,7 @@ def trials(folders: Path, cost_file: Path, out: Path, graphs: list[str]) -> None
         append(out, [*COLUMNS])
     for name in graphs:
         graph = load(name, folders, ensure_home() / "datasets", mirror())
-        objective = Objective(graph, GAIN, CorruptConfig(), ASSUMED_BASE_RATE, np.random.default_rng(0))
+        objective = SearchObjective(graph, GAIN, CorruptConfig(), ASSUMED_BASE_RATE, np.random.default_rng(0))
         longer = min(max(SMALL / len(graph.train), 1.0), MOST) * GRAPHS[name][3]
         for number, (own, settings) in enumerate(POOL.items()):
             try:
@@ -138,7 +137,7 @@ def trials(folders: Path, cost_file: Path, out: Path, graphs: list[str]) -> None
             while own not in (cost := {row[0]: float(row[1]) for row in rows_of(cost_file)}):
                 time.sleep(1)
             epochs = max(round(TrainConfig().epochs * longer / cost[own]), 3)
-            config = replace(settings.over(TrainConfig()), epochs=epochs)
+            config = settings.over(TrainConfig()).replace(epochs=epochs)
             append(out, [name, own, *trial(graph, objective, name, config, out)])
 
 

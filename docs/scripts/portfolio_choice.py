@@ -2,11 +2,12 @@
 
     python docs/scripts/portfolio_choice.py docs/scripts/portfolio_trials.csv
 
-The figure is the mean gain over the populations (kgcore/tuning/gains.py), which is 1 for a perfect forecast. The *loss*
-of a trial is 1 less its mean gain. A *race* among some configurations is repeated on the table: all are compared after
-1/9 of their epochs, the best go on to 1/3, the best of these to the end, as in kgcore/tuning/race.py. The settings of
-the preset `default` always take part. The *regret* on a graph is the loss of the chosen configuration less that of the
-best one of the whole pool. Regrets are averaged over the graphs of a data set first, then over data sets.
+The figure is the mean gain over the populations (kgcore/tuning/objective.py), which is 1 for a perfect forecast. The
+*loss* of a trial is 1 less its mean gain. A *race* among some configurations is repeated on the table: all are
+compared after 1/9 of their epochs, the best go on to 1/3, the best of these to the end, as in kgcore/tuning/race.py.
+The settings of the preset `default` always take part. The *regret* on a graph is the loss of the chosen configuration
+less that of the best one of the whole pool. Regrets are averaged over the graphs of a data set first, then over data
+sets.
 
 The choice is greedy: it adds the configuration that lowers two mean regrets most, that of the race and that of the best
 member; their sum counts. With the race alone, members that lose early would be welcome, because they do no harm. A
@@ -23,7 +24,7 @@ from pathlib import Path
 import numpy as np
 
 from kgcore.config.choices import POPULATIONS
-from kgcore.config.portfolio import PORTFOLIO
+from kgcore.config.race import PORTFOLIO
 from kgcore.tuning.race import SHARES, field_sizes
 
 USUAL = "transe"  # the settings of the preset `default`: it is in every race

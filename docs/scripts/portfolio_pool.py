@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kgcore.config import TrainGiven
+from kgcore.config import TrainConfig
 from kgcore.datasets.base import find_dataset
 from kgcore.datasets.fetch import fetch
 from kgcore.datasets.prepare import prepare
@@ -22,30 +22,30 @@ RANKS = {"training_eta": 250, "batch_size": 512, "chunk_size": 512}
 SMALL = {"batch_size": 256}
 
 
-def _dot(model: str, loss: str, lp_weight: float, learning_rate: float = 0.1, **others: Any) -> TrainGiven:
+def _dot(model: str, loss: str, lp_weight: float, learning_rate: float = 0.1, **others: Any) -> TrainConfig:
     """Return settings of a dot product: it needs a large step size and the cubic regulariser."""
-    return TrainGiven(model=model, loss=loss, lp_weight=lp_weight, lp_power=3.0, learning_rate=learning_rate, **others)
+    return TrainConfig(model=model, loss=loss, lp_weight=lp_weight, lp_power=3.0, learning_rate=learning_rate, **others)
 
 
-def _gaussian(k: int = 50, learning_rate: float = 0.02, **others: Any) -> TrainGiven:
+def _gaussian(k: int = 50, learning_rate: float = 0.02, **others: Any) -> TrainConfig:
     """Return settings of KG2E, which needs many steps of a large step size until its variances fit."""
-    return TrainGiven(model="kg2e", k=k, learning_rate=learning_rate, batch_size=512, **others)
+    return TrainConfig(model="kg2e", k=k, learning_rate=learning_rate, batch_size=512, **others)
 
 
 # The first word of a name is the model. sa, mc: the self-adversarial and the multiclass loss. half, typed: corruptions
 POOL = {
-    "transe": TrainGiven(),
+    "transe": TrainConfig(),
     "complex sa": _dot("complex", SA, 0.015),
     "complex sa weak": _dot("complex", SA, 0.0015),
-    "transe cohort": TrainGiven(**COHORT),
+    "transe cohort": TrainConfig(**COHORT),
     "distmult sa": _dot("distmult", SA, 0.015),
     "complex sa cohort": _dot("complex", SA, 0.015, **WARM),
-    "transe half cohort": TrainGiven(**HALF, **COHORT),
+    "transe half cohort": TrainConfig(**HALF, **COHORT),
     "complex mc weak": _dot("complex", MC, 0.01),
-    "rotate cohort": TrainGiven(model="rotate", learning_rate=0.02, **COHORT),
-    "transe near cohort": TrainGiven(**COHORT, loss_options={"margin": 1.5}),
-    "transe far cohort": TrainGiven(**COHORT, loss_options={"margin": 6.0}),
-    "transe typed": TrainGiven(**TYPED),
+    "rotate cohort": TrainConfig(model="rotate", learning_rate=0.02, **COHORT),
+    "transe near cohort": TrainConfig(**COHORT, loss_options={"margin": 1.5}),
+    "transe far cohort": TrainConfig(**COHORT, loss_options={"margin": 6.0}),
+    "transe typed": TrainConfig(**TYPED),
     "complex sa half": _dot("complex", SA, 0.015, **HALF),
     "complex sa typed": _dot("complex", SA, 0.015, **TYPED),
     "complex sa weak cohort": _dot("complex", SA, 0.0015, **WARM),
@@ -53,7 +53,7 @@ POOL = {
     "complex sa k 200": _dot("complex", SA, 0.005, k=200),
     "complex sa small batches": _dot("complex", SA, 0.005, **SMALL),
     "complex sa inverse": _dot("complex", SA, 0.015, inverse_relations=True),
-    "complex sa dropout": TrainGiven(model="complex", learning_rate=0.02, dropout=0.3),
+    "complex sa dropout": TrainConfig(model="complex", learning_rate=0.02, dropout=0.3),
     "complex mc": _dot("complex", MC, 0.1),
     "complex mc cohort": _dot("complex", MC, 0.1, **WARM),
     "complex mc ranks": _dot("complex", MC, 0.1, 0.03, **RANKS, sides_apart=True),
@@ -61,16 +61,16 @@ POOL = {
     "distmult sa half": _dot("distmult", SA, 0.015, **HALF),
     "distmult sa weak cohort": _dot("distmult", SA, 0.003, **WARM),
     "distmult mc": _dot("distmult", MC, 0.1),
-    "transe half": TrainGiven(**HALF),
-    "transe typed cohort": TrainGiven(**TYPED, **COHORT),
-    "rotate": TrainGiven(model="rotate", learning_rate=0.02),
+    "transe half": TrainConfig(**HALF),
+    "transe typed cohort": TrainConfig(**TYPED, **COHORT),
+    "rotate": TrainConfig(model="rotate", learning_rate=0.02),
     "quate mc": _dot("quate", MC, 0.1),
     "hole pairwise": _dot("hole", PW, 5.0),
     "complex nll": _dot("complex", "nll", 0.05),
-    "tucker mc": TrainGiven(model="tucker", loss=MC, k=50, learning_rate=0.01, dropout=0.2),
+    "tucker mc": TrainConfig(model="tucker", loss=MC, k=50, learning_rate=0.01, dropout=0.2),
     "rescal mc": _dot("rescal", MC, 0.1, 0.03, k=50),
-    "transe far half cohort": TrainGiven(**HALF, **COHORT, loss_options={"margin": 6.0}),
-    "transe far typed cohort": TrainGiven(**TYPED, **COHORT, loss_options={"margin": 6.0}),
+    "transe far half cohort": TrainConfig(**HALF, **COHORT, loss_options={"margin": 6.0}),
+    "transe far typed cohort": TrainConfig(**TYPED, **COHORT, loss_options={"margin": 6.0}),
     "complex sa inverse cohort": _dot("complex", SA, 0.015, inverse_relations=True, **WARM),
     "complex sa weak inverse cohort": _dot("complex", SA, 0.0015, inverse_relations=True, **WARM),
     "complex sa middle cohort": _dot("complex", SA, 0.005, **WARM),

@@ -30,10 +30,8 @@ from kgcore.config import (
     ASSUMED_BASE_RATE,
     CorruptConfig,
     PipelineConfigs,
-    PipelineGiven,
-    PrepareGiven,
+    PrepareConfig,
     TrainConfig,
-    TrainGiven,
     TuneConfig,
     presets,
 )
@@ -42,7 +40,7 @@ from kgcore.datasets.base import find_dataset
 from kgcore.datasets.prepare import prepare
 from kgcore.graph import KnowledgeGraph, Split
 from kgcore.registries import MODELS
-from kgcore.tuning.objective import Objective
+from kgcore.tuning.objective import SearchObjective
 from kgcore.tuning.search import Plan, search
 from kgcore.tuning.space import Drawn, Space
 from kgcore.tuning.study import begun, best, completed, config_of, open_study
@@ -80,7 +78,7 @@ class AnyModel(Space):
 
 def initial(folder: Path, model: str) -> PipelineConfigs:
     """Return the settings with which `kgcal tune --dataset FOLDER --model MODEL` starts."""
-    given = PipelineGiven(PrepareGiven(dataset=str(folder)), TrainGiven(model=model))
+    given = PipelineConfigs(PrepareConfig(dataset=str(folder)), TrainConfig(model=model))
     return presets.resolve(None, given, races=False).configs
 
 
@@ -90,7 +88,7 @@ def space_of(folder: Path, models: Sequence[str], most_epochs: int) -> AnyModel:
     return AnyModel(bases[models[0]], SEARCHED, most_epochs, bases)
 
 
-def run_trials(study: Study, space: AnyModel, graph: KnowledgeGraph, objective: Objective, trials: int) -> None:
+def run_trials(study: Study, space: AnyModel, graph: KnowledgeGraph, objective: SearchObjective, trials: int) -> None:
     """Run trials until the study has `trials`: the initial settings of each model, the neighbours of the best, others.
 
     The study has the initial settings in its queue.
@@ -110,7 +108,7 @@ def searched(runs: Runs, folder: Path, space: AnyModel, trials: int) -> Study:
     study = open_study(runs.path(f"{name}.db"), GAIN, space.firsts())
     if len(begun(study)) < trials:
         graph = without_test(folder)
-        objective = Objective(graph, GAIN, CorruptConfig(), ASSUMED_BASE_RATE, np.random.default_rng(0))
+        objective = SearchObjective(graph, GAIN, CorruptConfig(), ASSUMED_BASE_RATE, np.random.default_rng(0))
         started = time.process_time()
         try:
             run_trials(study, space, graph, objective, trials)

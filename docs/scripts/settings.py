@@ -3,13 +3,14 @@
 python docs/scripts/settings.py
 """
 
-from dataclasses import MISSING, Field, fields
 from pathlib import Path
-from typing import Any
+
+from pydantic.fields import FieldInfo
 
 from kgcore import config
-from kgcore.config import LIMITS, Config
-from kgcore.registry import Registry
+from kgcore.config import Config
+from kgcore.config.base import choices_of, limits_of, value_text
+from kgcore.config.choices import Options
 
 PAGE = Path(__file__).parents[1] / "reference" / "settings.md"
 GROUPS: dict[str, tuple[tuple[str, type[Config]], ...]] = {
@@ -56,7 +57,7 @@ def page() -> str:
     for title, group in GROUPS.items():
         parts.append(f"## {title}\n")
         for name, kind in group:
-            rows = [_row(item) for item in fields(kind)]
+            rows = [_row(*item) for item in kind.model_fields.items()]
             table = "\n".join(["| setting | default | values | meaning |", "|---|---|---|---|", *rows])
             parts.append(f"### {name}\n\n{_text(kind)}\n\n{table}\n")
     return "\n".join(parts)
@@ -68,38 +69,25 @@ def _text(kind: type[Config]) -> str:
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
-def _row(item: "Field[Any]") -> str:
-    description = str(item.metadata["description"]).replace("|", "\\|")
-    return f"| `{item.name}` | {_default(item)} | {_values(item)} | {description} |"
+def _row(name: str, item: FieldInfo) -> str:
+    description = str(item.description).replace("|", "\\|")
+    return f"| `{name}` | {_default(item)} | {_values(item)} | {description} |"
 
 
-def _default(item: "Field[Any]") -> str:
-    value = item.default if item.default is not MISSING else item.default_factory()  # type: ignore[misc]
-    if value is None:
-        return "none"
-    if isinstance(value, dict):
-        text = ",".join(f"{name}={share:g}" for name, share in value.items())
-    elif isinstance(value, tuple):
-        text = ",".join(value)
-    else:
-        text = str(value).lower() if isinstance(value, bool) else str(value)
-    return f"`{text}`" if text else "none"
+def _default(item: FieldInfo) -> str:
+    text = "none" if item.default is None else value_text(item.default)
+    return "none" if text in ("none", "") and item.default != "none" else f"`{text}`"
 
 
-def _values(item: "Field[Any]") -> str:
+def _values(item: FieldInfo) -> str:
     """Return the values that the setting accepts: names, options or a range."""
-    choices = item.metadata.get("choices")
-    if choices is not None:
-        return ", ".join(f"`{name}`" for name in (choices.names() if isinstance(choices, Registry) else choices))
-    if "choices_text" in item.metadata:
-        return str(item.metadata["choices_text"])
-    if (registry := item.metadata.get("options_of")) is not None:
-        found = {name: registry.options(name) for name in registry.names()}
-        rows = (f"{name}: {', '.join(f'`{o}={v}`' for o, v in own.items())}" for name, own in found.items() if own)
+    if choices := choices_of(item):
+        return ", ".join(f"`{name}`" for name in choices.names)
+    for registry in (mark.registry for mark in item.metadata if isinstance(mark, Options)):
+        options = {name: registry.options(name) for name in registry.names()}
+        rows = (f"{name}: {', '.join(f'`{o}={v}`' for o, v in own.items())}" for name, own in options.items() if own)
         return "; ".join(rows)
-    if limits := [f"{LIMITS[name][0]} {item.metadata[name]:g}" for name in LIMITS if name in item.metadata]:
-        return " and ".join(limits)
-    return "true, false" if isinstance(item.default, bool) else ""
+    return limits_of(item) or ("true, false" if isinstance(item.default, bool) else "")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from ablation import run
 
 from kgcore.config.split import SplitRule
 from kgcore.datasets.base import find_dataset
-from kgcore.datasets.draw import Draw
+from kgcore.datasets.draw_rules import SplitDraw
 from kgcore.datasets.prepare import prepare
 from kgcore.graph import KnowledgeGraph
 
@@ -47,7 +47,9 @@ def parts_of(graph: KnowledgeGraph, seed: int) -> dict[str, np.ndarray]:
 def results(file: Path, seed: int) -> dict[str, dict[str, Any]]:
     """Return the results of the three rows for one seed."""
     graph = prepare(
-        find_dataset(str(file)), file.parent, draw=Draw(SHARE, SHARE, seed, SplitRule.of(f"cold:object:{PREDICATE}"))
+        find_dataset(str(file)),
+        file.parent,
+        draw=SplitDraw(SHARE, SHARE, seed, SplitRule.of(f"cold:object:{PREDICATE}")),
     ).graph
     parts, found = parts_of(graph, seed), {}
     with TemporaryDirectory() as place:

@@ -23,7 +23,7 @@ import torch
 from kgcore.config import CalibrateConfig, EvaluateConfig, TrainConfig
 from kgcore.config.split import SplitRule
 from kgcore.datasets.base import find_dataset
-from kgcore.datasets.draw import Draw
+from kgcore.datasets.draw_rules import SplitDraw
 from kgcore.datasets.prepare import Prepared, prepare
 from kgcore.evaluation.evaluate import evaluate
 from kgcore.evaluation.predictions import Predictions
@@ -116,7 +116,7 @@ def drawn(world: World, rule: str, folder: Path) -> Drawn:
         for d, e, y, t in zip(drug[~aside], disease[~aside], label[~aside], year[~aside], strict=True)
     ]
     path.write_text("\n".join(["subject\tpredicate\tobject\tlabel\tyear", *world.facts(), *lines]) + "\n")
-    found = prepare(find_dataset(str(path)), folder, draw=Draw(0.1, 0.1, world.seed, SplitRule.of(rule)))
+    found = prepare(find_dataset(str(path)), folder, draw=SplitDraw(0.1, 0.1, world.seed, SplitRule.of(rule)))
     graph = found.graph
     triples, known = numbered(graph, drug[aside], disease[aside])
     # like train: with diseases that have the predicate there, and older than valid

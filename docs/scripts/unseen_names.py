@@ -18,17 +18,16 @@ from matched import trained_model
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from kgcore.arrays import Floats, Labels, Probabilities, Triples
-from kgcore.calibration.unseen_answers import Answers, Origin, UnseenAnswers
+from kgcore.calibration.unseen_answers import UnseenAnswers, UnseenProbabilities
 from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.config import CorruptConfig
-from kgcore.corruptions.base import corrupt
+from kgcore.corruptions.base import corrupt, subject_shares
 from kgcore.corruptions.mixture import Mixture
-from kgcore.corruptions.sides import subject_shares
 from kgcore.datasets.base import find_dataset
 from kgcore.datasets.fetch import fetch
 from kgcore.datasets.prepare import prepare
 from kgcore.datasets.read import read_files
-from kgcore.datasets.unseen import Unseen, unseen_rows
+from kgcore.datasets.unseen import UnseenRows, unseen_rows
 from kgcore.evidence.base import Source
 from kgcore.evidence.table import Evidence, Features
 from kgcore.graph import KnowledgeGraph, Split
@@ -90,7 +89,7 @@ def measured(q: Probabilities, labels: Labels) -> str:
     return f"{np.mean((q - labels) ** 2):.4f} / {loss:.3f} / {np.mean((q > 0.5) == labels):.4f}"
 
 
-def features_of(source: Source, unseen: Unseen) -> Features:
+def features_of(source: Source, unseen: UnseenRows) -> Features:
     """Prepare all evidence that the tables use."""
     return Features.of(source, ["score", "cohorts", *GRAPH, *NAMES]).extended(unseen.names)
 
@@ -109,10 +108,13 @@ def sampled(graph: KnowledgeGraph, model: TrainedModel, features: Features, stra
     return Rows(triples, labels, features.evidence(triples)), weights
 
 
-def answers_of(origin: Origin, features: Features, groups: Sequence[str], known: Split, unseen: Unseen) -> Answers:
+def answers_of(
+    origin: tuple[str, str], features: Features, groups: Sequence[str], known: Split, unseen: UnseenRows
+) -> UnseenProbabilities:
     """Return the answers about the test rows with unseen entities, from some groups of evidence."""
     chosen = Features({name: features.groups[name] for name in groups}, features.entities)
-    fitted = UnseenAnswers.fit(origin, BoostedTrees(), chosen, known, unseen.splits["valid"], np.random.default_rng(0))
+    rng, labelled = np.random.default_rng(0), (known, unseen.splits["valid"])
+    fitted = UnseenAnswers.fit(*origin, "boosted_trees", BoostedTrees(), chosen, *labelled, rng)
     asked = unseen.splits["test"].triples
     return fitted.answers(asked, chosen.evidence(asked))
 
@@ -126,7 +128,7 @@ def tables(name: str, seed: int) -> None:
     model = trained_model(graph, name, seed)
     features = features_of(Source(graph, model), unseen)
     valid, test = (rows_of(part, features) for part in (graph.valid, graph.test))
-    origin = Origin("boosted_trees", model.fingerprint(), graph.fingerprint())
+    origin = model.fingerprint(), graph.fingerprint()
     drawn = [sampled(graph, model, features, strategy) for strategy in STRATEGIES]
     for title, groups in SETS.items():
         names = [feature for group in groups for feature in features.groups[group].names]

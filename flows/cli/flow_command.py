@@ -8,13 +8,14 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
-from flows.cli.options import INTERVAL, Settings, command, component_options
+from flows.cli.options import Settings, command, component_options
 from flows.cli.printer import show
 from flows.cli.terminal import CommandGroup, check_target, console, fail, guarded
 from flows.deployment.publish import result_of
 from flows.job import Argument, Instead, Job, Option, jobs_of
 from flows.local.status import local_api
-from kgcore.config import Config, Given
+from kgcore.config import Config
+from kgcore.config.calibrate import INTERVAL
 from kgcore.errors import InputError
 from tasks.workspace.network import answers
 from tasks.workspace.prefect_api import named_api
@@ -39,7 +40,6 @@ def start(job: Job, arguments: Mapping[str, Any]) -> Any:
         return job.fn(**arguments)
     if named and not answers(f"{named.removesuffix('/')}/health"):
         raise InputError(f"the Prefect server {named} does not answer: start it, or unset PREFECT_API_URL")
-    arguments = {name: value.given() if isinstance(value, Given) else value for name, value in arguments.items()}
     return job.flow(**arguments)
 
 
@@ -56,7 +56,7 @@ def _add_job(app: typer.Typer, job: Job) -> None:
     settings: dict[str, Settings] = {}
     others = [] if prints_id else [_parameter("json_path", JSON, None)]
     for name, parameter in parameters.items():
-        if isinstance(hints[name], type) and issubclass(hints[name], Config | Given):
+        if isinstance(hints[name], type) and issubclass(hints[name], Config):
             settings[name] = hints[name]
         else:
             others.append(_plain(job, parameter, hints[name], descriptions[name]))
@@ -131,7 +131,7 @@ def _plain(job: Job, parameter: inspect.Parameter, kind: Any, text: str) -> insp
     """Return the parameter of a command for a parameter of the flow that is no settings. The kind decides its form."""
     name, shown, default = parameter.name, job.shown.get(parameter.name), parameter.default
     kinds = get_args(kind)
-    metavar = INTERVAL if {float, str} <= set(kinds) else None
+    metavar = INTERVAL.text if {float, str} <= set(kinds) else None
     if get_origin(kind) is not list and str in kinds:
         kind = str | None
     help_text = " ".join(text.split())

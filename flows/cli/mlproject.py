@@ -5,17 +5,18 @@ import inspect
 import json
 import textwrap
 from collections.abc import Sequence
-from dataclasses import Field, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
 import typer
+from pydantic.fields import FieldInfo
 from typer.core import TyperArgument, TyperGroup, TyperOption
 from typer.main import get_command
 
 from flows.job import all_jobs
-from kgcore.config.base import default_of, default_text
-from kgcore.config.given import BY_PRESET
+from kgcore.config.base import value_text
+from kgcore.config.choices import BY_PRESET
 from kgcore.errors import InputError
 
 # entry point -> its job: `main`, the stages, then the others
@@ -115,22 +116,22 @@ def parameters(app: typer.Typer, entry: str) -> list[Parameter]:
     ]
 
 
-def _setting(annotation: tuple[Any, ...]) -> "Field[Any] | None":
+def _setting(annotation: tuple[Any, ...]) -> FieldInfo | None:
     """Return the setting that an option is made from; None if the option is not made from a setting."""
-    return next((part for part in annotation if isinstance(part, Field)), None)
+    return next((part for part in annotation if isinstance(part, FieldInfo)), None)
 
 
-def _parameter(item: TyperOption | TyperArgument, setting: "Field[Any] | None", with_preset: bool) -> Parameter:
+def _parameter(item: TyperOption | TyperArgument, setting: FieldInfo | None, with_preset: bool) -> Parameter:
     name = str(item.name)
     if isinstance(item, TyperArgument):
         return Parameter(name, "", "", True, None)
-    default: Any = item.default if setting is None else default_of(setting)
+    default: Any = item.default if setting is None else setting.default
     if item.envvar or default is None or default in ({}, []):
         default = ""  # the environment variable sets the value, or there is no default
     elif isinstance(default, bool):
         default = str(default).lower()
     elif setting is not None and isinstance(default, tuple | dict):
-        default = default_text(setting)
+        default = value_text(default)
     negative = "".join(item.secondary_opts) if item.is_flag else None
     declared, several = not (with_preset and name in UNDECLARED), setting is None and item.multiple
     return Parameter(name, item.opts[0], default, declared, negative, several)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from kgcore.config import PipelineGiven
+from kgcore.config import PipelineConfigs
 from kgcore.config.presets import resolve
 from kgcore.errors import InputError
 from tasks.jobs.pipeline import title_of
@@ -23,7 +23,7 @@ def resolved_name(*words: str) -> Callable[[], str]:
         assert run is not None
         parameters = run.parameters
         try:
-            given = PipelineGiven(prepare=parameters["prepare"], train=parameters["train"])
+            given = PipelineConfigs(prepare=parameters["prepare"], train=parameters["train"])
             configs = resolve(parameters["preset"], given, races=not words).configs
         except InputError:
             return " ".join(words) or "pipeline"

@@ -7,9 +7,9 @@ from flows.flow import flow
 from flows.job import job
 from kgcore.config import (
     AuditConfig,
-    PipelineGiven,
-    PrepareGiven,
-    TrainGiven,
+    PipelineConfigs,
+    PrepareConfig,
+    TrainConfig,
     presets,
 )
 from tasks.jobs.audit import AuditRequest, AuditResult, audit_facts, audit_run, labelled_share
@@ -24,8 +24,8 @@ def audit(
     output: str = "",
     labels: str = "",
     error_rate: float | None = None,
-    prepare: PrepareGiven = PrepareGiven(),
-    train: TrainGiven = TrainGiven(),
+    prepare: PrepareConfig = PrepareConfig(),
+    train: TrainConfig = TrainConfig(),
     config: AuditConfig = AuditConfig(),
     preset: PresetWithoutRace = None,
     force: bool = False,
@@ -49,7 +49,7 @@ def audit(
         force: run every stage even if a finished run could be re-used
         device: auto, cpu, cuda or cuda:N
     """
-    resolved = presets.resolve(preset, PipelineGiven(prepare, train), races=False)
+    resolved = presets.resolve(preset, PipelineConfigs(prepare, train), races=False)
     request = AuditRequest(output, labels, error_rate, device, config)
     with audit_run(request, resolved.configs, resolved.parameters) as run_id:
         context = Context(parent=run_id, force=force, device=device)

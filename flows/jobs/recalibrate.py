@@ -7,8 +7,8 @@ from flows.deployment.publish import publish
 from flows.flow import flow
 from flows.job import Deployment, Instead, job
 from flows.pipeline import after_training
+from kgcore.base_rate import BaseRate
 from kgcore.config import EXAM_SHARE
-from kgcore.config.calibrate import read_base_rate
 from kgcore.report.summary import PipelineSummary
 from tasks.jobs.exam import add_field_labels
 from tasks.jobs.manifest import resolve
@@ -63,8 +63,8 @@ def recalibrate(
         force: run every stage but training even if a finished run could be re-used
         device: auto, cpu, cuda or cuda:N
     """
-    stated, limits = read_base_rate(base_rate)
-    trained, configs = model_and_settings(model, stated, candidates, limits, exam_share)
+    stated = BaseRate.read(base_rate)
+    trained, configs = model_and_settings(model, stated, candidates, exam_share)
     fitted = None if refit or labels or candidates or stated is None else calibrators_of(model)
     if fitted is None and not candidates:
         note_candidates(model)

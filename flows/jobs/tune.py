@@ -9,11 +9,10 @@ from flows.flow import flow
 from flows.job import job
 from kgcore.config import (
     CalibrateConfig,
-    CalibrateGiven,
-    CorruptGiven,
-    PipelineGiven,
-    PrepareGiven,
-    TrainGiven,
+    CorruptConfig,
+    PipelineConfigs,
+    PrepareConfig,
+    TrainConfig,
     TuneConfig,
     presets,
 )
@@ -26,9 +25,9 @@ from tasks.stages.reference import Context
 @job()
 @flow(name="tune", flow_run_name=resolved_name("tune"))
 def tune(
-    prepare: PrepareGiven = PrepareGiven(),
-    train: TrainGiven = TrainGiven(),
-    corrupt: CorruptGiven = CorruptGiven(),
+    prepare: PrepareConfig = PrepareConfig(),
+    train: TrainConfig = TrainConfig(),
+    corrupt: CorruptConfig = CorruptConfig(),
     config: TuneConfig = TuneConfig(),
     preset: PresetWithoutRace = None,
     base_rate: float | None = None,
@@ -52,8 +51,8 @@ def tune(
         force: start the search from scratch
         device: auto, cpu, cuda or cuda:N
     """
-    usual = CalibrateGiven(base_rate=base_rate, calibrators=CalibrateConfig().calibrators)
-    resolved = presets.resolve(preset, PipelineGiven(prepare, train, corrupt, usual), races=False)
+    usual = CalibrateConfig(base_rate=base_rate, calibrators=CalibrateConfig().calibrators)
+    resolved = presets.resolve(preset, PipelineConfigs(prepare, train, corrupt, usual), races=False)
     configs = resolved.configs
     with tuning_run(configs, config, device, resolved.parameters) as run_id:
         context = Context(parent=run_id, device=device)

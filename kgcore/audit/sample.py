@@ -1,17 +1,62 @@
-"""The facts to label next, stratified by probability, and the share of wrong facts that their labels show."""
+"""The share of wrong facts, from planted errors or from labels; the facts to label next, and the file of labels."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
-from scipy.stats import beta
+import pandas as pd
+import pyarrow as pa
+from scipy.stats import beta, norm
 
 from kgcore.arrays import Bools, Floats, Ints, Probabilities
-from kgcore.audit.share import CONFIDENCE, Share
-from kgcore.errors import InputError
+from kgcore.datasets.formats.base import COLUMNS
+from kgcore.errors import FitError, InputError, raise_faults
+from kgcore.graph import KnowledgeGraph
+from kgcore.intervals import CONFIDENCE, lower_limits
+from kgcore.metrics.bootstrap import Estimate
+from kgcore.prediction.candidates import read_candidates
 
+TAILS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0)  # shares of the planted errors
 STRATA = 3  # more strata have too few labels each: the interval is then wider
 PROPORTIONAL = 0.5  # share of the labels that is allocated by the sizes of the strata alone
 FEWEST = 5  # labels per stratum, unless the stratum has fewer facts
+LABEL, STRATUM, FACTS = "label", "stratum", "stratum_facts"
+_NEEDED = (*COLUMNS, LABEL, STRATUM, FACTS)
+
+
+def largest_share(ratios: Floats, planted: Bools) -> Estimate:
+    """Estimate the largest share w of wrong facts that the scores allow.
+
+    ratios   (N,) likelihood ratio of each row: see `Ratios`
+    planted  (N,) which rows are planted errors; the others are training facts
+
+    Let P be the share of the planted errors whose ratio is at least t, and S the share of the training facts. If wrong
+    facts are scored as planted errors are, at least the share w P of the training facts has such a ratio, so
+
+        w <= S / P    for every t.
+
+    The estimate is S / P at the t of TAILS (values of P) with the lowest upper limit. It is near w if nearly all facts
+    with the highest ratios are wrong, and too high otherwise. The low end of the interval is 0: right facts may have
+    the scores of errors, so all facts may be right (identifiability of the proportion: Blanchard, Lee & Scott,
+    "Semi-Supervised Novelty Detection", JMLR 11, 2010, section 6). The high end is the one-sided limit for the ratio of
+    two binomial shares, with half added to each number (Walter, Biometrika 62, 1975). The lowest of several limits is
+    taken, so the error level is divided by their number (Bonferroni).
+
+    Raises FitError if there are no planted errors or no training facts.
+    """
+    if not planted.any() or planted.all():
+        raise FitError("a share of wrong facts needs planted errors and training facts")
+    errors, facts = np.sort(ratios[planted]), np.sort(ratios[~planted])
+    best, z = Estimate(1.0, 0.0, 1.0), norm.ppf(1 - (1 - CONFIDENCE) / len(TAILS))
+    for tail in TAILS:
+        t = errors[len(errors) - max(1, round(tail * len(errors)))]
+        a, b = len(facts) - np.searchsorted(facts, t), len(errors) - np.searchsorted(errors, t)
+        S, P = (a + 0.5) / (len(facts) + 0.5), (b + 0.5) / (len(errors) + 0.5)  # noqa: N806 (as in the docstring)
+        spread = np.sqrt(1 / (a + 0.5) - 1 / (len(facts) + 0.5) + 1 / (b + 0.5) - 1 / (len(errors) + 0.5))
+        high = float(S / P * np.exp(z * spread))
+        if high < best.high:
+            best = Estimate(min(a / len(facts) * len(errors) / b, 1.0), 0.0, high)
+    return best
 
 
 @dataclass(frozen=True)
@@ -88,7 +133,7 @@ def draw_sample(strata: Strata, labels: int, rng: np.random.Generator) -> Ints:
     return shuffled
 
 
-def sampled_share(strata: Ints, counts: Ints, wrong: Bools) -> Share:
+def sampled_share(strata: Ints, counts: Ints, wrong: Bools) -> Estimate:
     """Estimate the share of wrong facts from the labels of a stratified sample.
 
     strata  (m,) the stratum of each labelled fact, 0 to H - 1
@@ -120,12 +165,90 @@ def sampled_share(strata: Ints, counts: Ints, wrong: Bools) -> Share:
     share, weight = x / n, counts / counts.sum() * np.sqrt((counts - n) / np.maximum(counts - 1, 1))
     value = float(counts @ share / counts.sum())
     below, above = (float(np.sqrt(((weight * gap) ** 2).sum())) for gap in (share - low, high - share))
-    return Share(value, max(value - below, 0.0), min(value + above, 1.0))
+    return Estimate(value, max(value - below, 0.0), min(value + above, 1.0))
 
 
 def _limits(x: Floats, n: Ints) -> tuple[Floats, Floats]:
     """Return Clopper & Pearson's lower and Jeffreys' upper limits (H,) of shares, from x of n."""
     tail = (1 - CONFIDENCE) / 2
-    low = np.where(x > 0, beta.ppf(tail, np.maximum(x, 1), n - x + 1), 0.0)
-    high = np.where(x < n, beta.ppf(1 - tail, x + 0.5, n - x + 0.5), 1.0)
-    return low, high
+    return lower_limits(x, n, tail), np.where(x < n, beta.ppf(1 - tail, x + 0.5, n - x + 0.5), 1.0)
+
+
+def to_label(graph: KnowledgeGraph, strata: Strata, rows: Ints) -> pa.Table:
+    """Return the facts to label as a table of text.
+
+    rows  (m,) their positions among the training facts
+
+    label          empty: the user writes 1 for a true fact and -1 for a wrong one
+    stratum        number of the fact's stratum, from 1
+    stratum_facts  number of training facts in this stratum
+
+    The table has no probabilities, so that they cannot influence the person who labels.
+    """
+    table = pa.Table.from_pandas(graph.names_of(graph.train.positives[rows]), preserve_index=False)
+    of = strata.of[rows]
+    for name, values in ((LABEL, [""] * len(rows)), (STRATUM, of + 1), (FACTS, strata.counts[of])):
+        table = table.append_column(name, pa.array([str(value) for value in values], pa.string()))
+    return table
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """The labels of a stratified sample.
+
+    strata      (m,) the stratum of each labelled fact, from 0
+    counts      (H,) number of training facts in each stratum
+    wrong       (m,) whether each labelled fact is wrong
+    unlabelled  number of facts of the file without a label
+    """
+
+    strata: Ints
+    counts: Ints
+    wrong: Bools
+    unlabelled: int
+
+
+def read_labelled(path: Path, graph: KnowledgeGraph) -> Labelled:
+    """Read a file that `to_label` made and a user has filled in.
+
+    graph  the graph whose training facts the file samples
+
+    Raises InputError if the file cannot be read or lacks a column, for other labels than 1, -1 and none, for a fact
+    that is not a training fact or is there twice, and if the strata are not those of this graph.
+    """
+    frame = pd.concat([block.names.to_pandas() for block in read_candidates(path)] or [pd.DataFrame(columns=_NEEDED)])
+    missing = [name for name in _NEEDED if name not in frame.columns]
+    if missing:
+        raise InputError(f"{path} has no column {', '.join(missing)}: use the file that `kgcal audit --sample` wrote")
+    frame = frame.set_index(np.arange(2, len(frame) + 2))  # line numbers: the first line names the columns
+    frame[LABEL] = frame[LABEL].fillna("").astype(str).str.strip()
+    other = ~frame[LABEL].isin(["1", "-1", ""])
+    faults = [
+        f"{path}, row {row}: the label is {frame[LABEL][row]!r}: it must be 1, -1 or empty"
+        for row in frame.index[other]
+    ]
+    triples, known = graph.number(frame)
+    known[known] = graph.index(graph.train.positives).contains(triples[known])
+    faults += [f"{path}, row {row}: this is no training fact of {graph.name}" for row in frame.index[~known]]
+    faults += [f"{path}, row {row}: this fact is there twice" for row in frame.index[frame.duplicated(list(COLUMNS))]]
+    raise_faults(faults)
+    counts = _counts(path, frame, len(graph.train.positives))
+    given = frame[frame[LABEL] != ""]
+    strata = given[STRATUM].astype(np.int64).to_numpy() - 1
+    return Labelled(strata, counts, (given[LABEL] == "-1").to_numpy(), len(frame) - len(given))
+
+
+def _counts(path: Path, frame: pd.DataFrame, facts: int) -> Ints:
+    """Return the number of facts of each stratum. Raises InputError if they do not sum to `facts`."""
+    sizes = frame[[STRATUM, FACTS]].drop_duplicates()
+    try:
+        numbers = sizes.astype(np.int64).sort_values(STRATUM)
+    except (ValueError, TypeError):
+        raise InputError(f"{path}: the columns {STRATUM} and {FACTS} must be whole numbers") from None
+    strata = numbers[STRATUM].tolist()
+    if strata != list(range(1, len(strata) + 1)) or numbers[FACTS].sum() != facts:
+        raise InputError(
+            f"{path}: the strata have {numbers[FACTS].sum():,} facts, and the graph has {facts:,} training facts: keep "
+            "all rows of the file that `kgcal audit --sample` wrote for this graph"
+        )
+    return numbers[FACTS].to_numpy(dtype=np.int64)

@@ -7,13 +7,13 @@ from contextlib import suppress
 import numpy as np
 
 from kgcore.arrays import Bools, Ints
-from kgcore.calibration.bound import BoundCalibrator
+from kgcore.calibration.calibrated import Calibrated
 from kgcore.calibration.fit import CANDIDATES, GROUND_TRUTH, SYNTHETIC
-from kgcore.calibration.folds import cross_fitted, draw_folds
+from kgcore.calibration.folds import cross_fitted
 from kgcore.calibration.sample import CalibrationSample
-from kgcore.combiners.unlabelled import unlabelled_brier
-from kgcore.combiners.unlike import unlike
+from kgcore.combiners.unlabelled import unlabelled_brier, unlike
 from kgcore.errors import FitError, KgcalWarning
+from kgcore.folds import draw_folds
 from kgcore.mixture.samples import MixtureData
 from kgcore.registries import CALIBRATORS
 
@@ -29,7 +29,7 @@ MOST_ROWS = 500_000  # of a larger sample, as many rows are cross-fitted
 
 
 def held_out_figures(
-    fitted: Sequence[tuple[BoundCalibrator, CalibrationSample]], groups: Ints, folds: int, rng: np.random.Generator
+    fitted: Sequence[tuple[Calibrated, CalibrationSample]], groups: Ints, folds: int, rng: np.random.Generator
 ) -> dict[str, float]:
     """Return the cross-fitted Brier score of each calibrator on the validation rows of one kind of negatives.
 
@@ -57,7 +57,7 @@ def held_out_figures(
 
 
 def fit_errors(
-    fitted: Sequence[tuple[BoundCalibrator, CalibrationSample]], groups: Ints, rng: np.random.Generator
+    fitted: Sequence[tuple[Calibrated, CalibrationSample]], groups: Ints, rng: np.random.Generator
 ) -> dict[str, float]:
     """Return how far the probabilities of each calibrator are off because validation has so few groups, in [0, 1].
 
@@ -97,7 +97,7 @@ def _some(groups: Ints, rng: np.random.Generator) -> Bools:
     return chosen
 
 
-def unlabelled_figures(fitted: Sequence[tuple[BoundCalibrator, MixtureData]]) -> dict[str, float]:
+def unlabelled_figures(fitted: Sequence[tuple[Calibrated, MixtureData]]) -> dict[str, float]:
     """Return the Brier score of each calibrator for candidates, estimated without labels: see `unlabelled_brier`.
 
     fitted  calibrators, and the samples of the mixtures that they were fitted to
@@ -114,7 +114,7 @@ def unlabelled_figures(fitted: Sequence[tuple[BoundCalibrator, MixtureData]]) ->
     return found
 
 
-def in_order(fitted: Sequence[BoundCalibrator], figures: Mapping[str, Mapping[str, float]]) -> list[BoundCalibrator]:
+def in_order(fitted: Sequence[Calibrated], figures: Mapping[str, Mapping[str, float]]) -> list[Calibrated]:
     """Return the calibrators in the order in which they answer: of each kind of negatives, the first one does.
 
     figures  kind of negatives -> the figures of its calibrators
@@ -129,7 +129,7 @@ def in_order(fitted: Sequence[BoundCalibrator], figures: Mapping[str, Mapping[st
     )
 
 
-def answering(fitted: Sequence[BoundCalibrator]) -> str:
+def answering(fitted: Sequence[Calibrated]) -> str:
     """Return the label of the calibrator that answers, given all of a run in order; '' if only baselines are there."""
     for kind in ANSWERING:
         for bound in fitted:

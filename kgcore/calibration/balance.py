@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from kgcore.arrays import Bools, Floats, Ints, Labels, Weights, same_length
-from kgcore.calibration.shift import check_base_rate
-from kgcore.errors import FitError
+from kgcore.arrays import Bools, Floats, Ints, Labels, Probabilities, Weights, as_probabilities, same_length
+from kgcore.errors import FitError, InputError
 
 LARGEST_FACTOR = 10.0  # a negative weighs at most this many times what it weighs without regard to relations
 
@@ -99,3 +98,51 @@ def _counts(labels: Labels, predicates: Ints, times: Weights) -> tuple[Ints, Flo
     size = int(place.max()) + 1
     true, false = (np.bincount(place[labels == label], times[labels == label], size) for label in (1, 0))
     return place, true.astype(np.float64), false.astype(np.float64)
+
+
+def shift(probabilities: Probabilities, base_rate: float, new_base_rate: float) -> Probabilities:
+    """Shift probabilities (n,) in [0, 1] from one base rate to another, both in (0, 1):
+
+        logit q' = logit q + logit(new_base_rate) - logit(base_rate)
+
+    The code computes q' = q r / (q r + (1 - q) s), r = new_base_rate / base_rate, s = (1 - new_base_rate) /
+    (1 - base_rate). In this form probabilities of 0 and 1 stay as they are.
+
+    Elkan, IJCAI 2001, theorem 2; Saerens, Latinne & Decaestecker 2002, equation 2.4. The result is exact if
+    the scores of positives and the scores of negatives keep their distributions, and only the share of positives
+    changes. Raises InputError for probabilities or base rates out of range.
+    """
+    check_base_rate("base_rate", base_rate)
+    check_base_rate("new_base_rate", new_base_rate)
+    q = as_probabilities(probabilities)
+    positive = q * (new_base_rate / base_rate)
+    negative = (1 - q) * ((1 - new_base_rate) / (1 - base_rate))
+    shifted: Probabilities = positive / (positive + negative)
+    return shifted
+
+
+def check_base_rate(name: str, base_rate: float) -> None:
+    """Raise InputError if the base rate is outside (0, 1). The message calls it `name`."""
+    if not 0 < base_rate < 1:
+        raise InputError(f"{name} is {base_rate:g}: it must be above 0 and below 1")
+
+
+def effective_scales(
+    labels: Labels,
+    weights: Weights,
+    otherwise: tuple[float, float] = (np.nan, np.nan),
+    shares: Weights | None = None,
+) -> tuple[float, float]:
+    """Return sum w / sum w^2 of the negatives and of the positives: their effective weight for each unit of weight.
+
+    labels, weights  (n,) 0/1, and w
+    otherwise        the numbers of a label without rows
+    shares           (n,) concentrations of the rows; None: 1
+    """
+    ratios = list(otherwise)
+    squares = weights**2 if shares is None else shares * weights**2
+    for label in (0, 1):
+        rows = labels == label
+        if rows.any():
+            ratios[label] = float(weights[rows].sum() / squares[rows].sum())
+    return ratios[0], ratios[1]

@@ -4,12 +4,11 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import betaincinv
 
 from kgcore.arrays import Floats, Ints, Labels, Probabilities, Scores, Weights
 from kgcore.calibration.sample import CalibrationSample
+from kgcore.intervals import CONFIDENCE, lower_limits
 
-CONFIDENCE = 0.95
 MOST_POINTS = 512  # largest number of scores at which limits are stored
 WINDOWS = (0.25, 1.0, 4.0)  # window sizes, in multiples of n^(2/3)
 
@@ -125,9 +124,3 @@ def _points(scores: Scores, labels: Labels, most: int) -> Floats:
     levels = np.linspace(0, 1, most // 2)
     own = [np.quantile(scores[labels == label], levels, method="nearest") for label in (0, 1)]
     return np.unique(np.concatenate(own))
-
-
-def lower_limits(successes: Floats, trials: Floats, level: float) -> Floats:
-    """Return the lower Clopper-Pearson limits (m,) of a share. Each exceeds the true share with probability `level`."""
-    limits = betaincinv(np.where(successes > 0, successes, 1.0), trials - successes + 1, level)
-    return np.where(successes > 0, limits, 0.0)

@@ -6,19 +6,34 @@ from typing import Self
 import numpy as np
 from scipy.special import betaln, softmax
 
-from kgcore.arrays import Floats, Weights
-from kgcore.calibration.effective import effective_weights
-from kgcore.calibration.pav import block_starts, group_by_score, positive_share
+from kgcore.arrays import Floats, Ints, Probabilities, Scores, Weights
+from kgcore.calibration.balance import shift
+from kgcore.calibration.base import Calibrator
+from kgcore.calibration.pav import block_starts, positive_share
 from kgcore.calibration.sample import CalibrationSample
-from kgcore.calibration.shift import shift
-from kgcore.calibration.steps import Steps, equal_mass
 from kgcore.registries import CALIBRATORS
+
+
+def equal_mass(weights: Weights, bins: int) -> Ints:
+    """Return the index of the first score in each bin (b,), for b <= bins bins of about equal weight; the first is 0.
+
+    weights  (m,) total weight of the rows at each distinct score, in increasing order of the score
+    bins     wanted number of bins, at least 1
+
+    All rows with the same score are in one bin: the bin that contains the middle of their weight. Empty bins are
+    dropped.
+    """
+    middles = (np.cumsum(weights) - weights / 2) / weights.sum()
+    place = np.floor(middles * bins + 1e-9)  # 1e-9: rounding must not move a score into the bin below
+    starts: Ints = np.r_[0, np.flatnonzero(np.diff(place)) + 1]
+    return starts
+
 
 SPREAD, PRIOR = 10, 2.0  # C and N' of the paper
 
 
 @CALIBRATORS.register("bbq")
-class BBQ(Steps):
+class BBQ(Calibrator):
     """The average q = sum_M P(M | data) q_M over the binnings M of the scores into B bins of equal mass.
 
     Naeini, Cooper & Hauskrecht, AAAI 2015. B = n^(1/3) / 10, ..., 10 n^(1/3). A bin with n_b rows and m_b positives has
@@ -38,28 +53,44 @@ class BBQ(Steps):
     A row of weight 2 is still one observation, so weights must not add evidence. Therefore n_b and m_b are effective
     counts (see `effective_weights`), and r is the share of positives among them. At the end, `shift` moves the
     probabilities to the base rate of the sample.
+
+    edges_          (b - 1,) increasing, half-way between two neighbouring scores where the average rises; a score on an
+                    edge belongs to the bin below it
+    probabilities_  (b,) non-decreasing, in [0, 1]
     """
 
+    fitted = ("edges", "probabilities")
+    edges_: Floats
+    probabilities_: Probabilities
+
     def fit_sample(self, sample: CalibrationSample) -> Self:
-        effective = effective_weights(sample)
+        effective = sample.effective_weights
         rate = float(np.average(sample.labels, weights=effective))
-        groups = group_by_score(sample.scores, sample.labels, effective)
-        root = groups.weights.sum() ** (1 / 3)
+        scores, place = np.unique(sample.scores, return_inverse=True)
+        columns = (effective, effective * sample.labels)
+        totals, true = (np.bincount(place, own).astype(np.float64) for own in columns)
+        root = totals.sum() ** (1 / 3)
         sizes = range(max(1, int(root / SPREAD)), math.ceil(root * SPREAD) + 1)
-        binnings = {starts.tobytes(): starts for starts in (equal_mass(groups.weights, size) for size in sizes)}
+        binnings = {starts.tobytes(): starts for starts in (equal_mass(totals, size) for size in sizes)}
         evidence, shares = [], []
         for starts in binnings.values():
-            positives, rows = np.add.reduceat(groups.positives, starts), np.add.reduceat(groups.weights, starts)
+            positives, rows = np.add.reduceat(true, starts), np.add.reduceat(totals, starts)
             evidence.append(log_evidence(positives, rows, rate))
             shares.append((positives + rate * PRIOR / len(starts)) / (rows + PRIOR / len(starts)))
-        average = np.zeros(len(groups.scores))
+        average = np.zeros(len(scores))
         for posterior, starts, means in zip(softmax(evidence), binnings.values(), shares, strict=True):
             average += posterior * np.repeat(means, np.diff(np.r_[starts, len(average)]))
-        merged = block_starts(average, groups.weights)
-        weighted = np.add.reduceat(average * groups.weights, merged)
-        rising = positive_share(weighted, np.add.reduceat(groups.weights, merged))
-        levels = shift(rising, rate, sample.base_rate)
-        return self.set_steps(groups.scores, np.repeat(levels, np.diff(np.r_[merged, len(average)])))
+        merged = block_starts(average, totals)
+        weighted = np.add.reduceat(average * totals, merged)
+        rising = positive_share(weighted, np.add.reduceat(totals, merged))
+        low, high = scores[merged[1:] - 1], scores[merged[1:]]
+        middle = low / 2 + high / 2
+        edges = np.where(middle < high, middle, low)
+        return self.set_fitted(edges=edges, probabilities=shift(rising, rate, sample.base_rate))
+
+    def calibrate(self, scores: Scores) -> Probabilities:
+        q: Probabilities = self.probabilities_[np.searchsorted(self.edges_, scores)]
+        return q
 
 
 def log_evidence(positives: Weights, rows: Weights, rate: float) -> float:

@@ -6,30 +6,20 @@ from dataclasses import replace
 import numpy as np
 
 from kgcore.arrays import Bools, Ints, Labels, Probabilities, Triples
-from kgcore.calibration.bound import BoundCalibrator
-from kgcore.calibration.fit import (
-    CANDIDATES,
-    GROUND_TRUTH,
-    SYNTHETIC,
-    Candidates,
-    base_rate_of,
-    corruption_settings,
-    ends_of,
-    support_of,
-)
-from kgcore.calibration.hidden import hidden_facts
+from kgcore.calibration.calibrated import Calibrated
+from kgcore.calibration.fit import CANDIDATES, SYNTHETIC, Basis, MatchedCandidates, calibrated, terms_of
 from kgcore.calibration.matched import fit_matched, match
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.combiners.base import EvidenceSample
 from kgcore.combiners.combined import Combined
 from kgcore.combiners.cross_fit import cross_fit
 from kgcore.combiners.unlabelled import Rows, Unlabelled, fit_unlabelled
-from kgcore.config import ESTIMATED, CalibrateConfig, CorruptConfig
+from kgcore.config import CalibrateConfig
 from kgcore.errors import MismatchError
 from kgcore.evidence.table import TableEvidence
 from kgcore.mixture.fit import MixtureOptions
 from kgcore.mixture.samples import MixtureData
-from kgcore.registries import CALIBRATORS, COMBINERS
+from kgcore.registries import COMBINERS
 from kgcore.score_table import LABELLED, ScoreTable
 
 FOLDS = 3  # of candidates, whose many combiners take long
@@ -40,17 +30,15 @@ RECALIBRATOR = "beta"  # the calibrator of a combiner's log-odds
 def fit_combiners(
     table: ScoreTable,
     evidence: TableEvidence,
-    sample: CalibrationSample,
+    basis: Basis,
     config: CalibrateConfig,
-    corrupt: CorruptConfig | None = None,
     groups: Ints | None = None,
-) -> Sequence[tuple[BoundCalibrator, CalibrationSample]]:
+) -> Sequence[tuple[Calibrated, CalibrationSample]]:
     """Fit each combiner of the configuration to validation rows, and a calibrator to its log-odds.
 
-    sample   the labelled rows with their weights, or the positives and the corruptions: see `calibration_samples`
-    corrupt  the settings of the corruptions; None: the rows are labelled. A combiner is then fitted to CORRUPTIONS of a
-             positive, on average, and to MOST rows
-    groups   (n,) the group of each row of the sample: see `row_groups`; None: each row is a group
+    basis   the labelled rows, or the positives and the corruptions: see `calibration_bases`. To corruptions, a combiner
+            is fitted to CORRUPTIONS of a positive, on average, and to MOST rows
+    groups  (n,) the group of each row of the sample: see `row_groups`; None: each row is a group
 
     The calibrator and its confidence limits are fitted to log-odds of combiners that have not seen the row: of
     `combine_folds` parts of the rows, a combiner that is fitted to the others judges each. With `combine_rounds` above
@@ -59,33 +47,15 @@ def fit_combiners(
 
     Raises MismatchError if a row has no evidence, FitError if a fit does not converge.
     """
-    negatives = GROUND_TRUTH if corrupt is None else SYNTHETIC
-    seen = replace(evidence_sample(table, evidence, sample, config, negatives), groups=groups)
-    hidden = None if corrupt is None else hidden_facts(table)
-    ends = ends_of(table, config, hidden)
+    seen = replace(evidence_sample(table, evidence, basis, config), groups=groups)
     fitted = []
     for name in config.combiners:
         rng = np.random.default_rng(config.combine_seed)
-        used = None if corrupt is None else _few(seen.labels, rng)
-        found = cross_fit(name, COMBINERS.get(name)(), seen, rng, config.combine_folds, config.combine_rounds, used)
-        parts = (evidence.groups, seen.names, table.model, found.combiner, found.kind, evidence.others)
-        combined = Combined(name, *parts)
-        held_out = replace(sample, scores=found.log_odds)
-        bound = BoundCalibrator(
-            name=RECALIBRATOR,
-            negatives=negatives,
-            base_rate=base_rate_of(sample, negatives, config),
-            model=combined.fingerprint(),
-            dataset=table.dataset,
-            calibrator=CALIBRATORS.get(RECALIBRATOR)().fit_sample(held_out),
-            corruptions=None if corrupt is None else corruption_settings(corrupt, negatives),
-            base_rate_is=ESTIMATED if corrupt is None else config.base_rate_is,
-            support=support_of(held_out, False, ends),
-            limits=None if corrupt is None else config.limits,
-            hidden=hidden.share if hidden else None,
-            combined=combined,
-        )
-        fitted.append((bound, held_out))
+        used = _few(seen.labels, rng) if basis.terms.negatives == SYNTHETIC else None
+        made = cross_fit(name, COMBINERS.get(name)(), seen, rng, config.combine_folds, config.combine_rounds, used)
+        combined = Combined(name, evidence.groups, seen.names, table.model, made.combiner, made.kind, evidence.others)
+        held_out = basis.scored(made.log_odds)
+        fitted.append((held_out.fit(RECALIBRATOR, combined), held_out.sample))
     return fitted
 
 
@@ -99,16 +69,11 @@ def _few(labels: Labels, rng: np.random.Generator) -> Bools:
 
 
 def evidence_sample(
-    table: ScoreTable, evidence: TableEvidence, sample: CalibrationSample, config: CalibrateConfig, negatives: str
+    table: ScoreTable, evidence: TableEvidence, basis: Basis, config: CalibrateConfig
 ) -> EvidenceSample:
-    """Return the rows of a sample from `calibration_samples` with their evidence.
-
-    negatives  the kind of its negatives: ground_truth or synthetic
-
-    Raises MismatchError if a row has no evidence.
-    """
-    rows = table.rows("valid", LABELLED)
-    if negatives == SYNTHETIC:
+    """Return the rows of a basis with their evidence. Raises MismatchError if a row has no evidence."""
+    rows, sample = table.rows("valid", LABELLED), basis.sample
+    if basis.terms.negatives == SYNTHETIC:
         corruptions = table.corruptions()
         if config.weighted:  # positives of a relation without corruptions are not in the sample
             rows &= np.isin(table.triples[:, 1], table.triples[corruptions, 1])
@@ -121,9 +86,9 @@ def fit_to_unlabelled(
     table: ScoreTable,
     evidence: TableEvidence,
     triples: Triples,
-    candidates: Candidates,
+    candidates: MatchedCandidates,
     config: CalibrateConfig,
-) -> Sequence[tuple[BoundCalibrator, MixtureData]]:
+) -> Sequence[tuple[Calibrated, MixtureData]]:
     """Fit each combiner of the configuration to candidates without labels, and a calibrator to its log-odds.
 
     evidence    of `triples`
@@ -150,28 +115,16 @@ def fit_to_unlabelled(
         ]
         own, *negatives, unlabelled, labelled = parts
         strategies = dict(zip(data.negatives, negatives, strict=True))
-        known = Unlabelled(evidence.evidence.names, own, strategies, unlabelled, config.alpha)
+        known = Unlabelled(evidence.evidence.names, own, strategies, unlabelled, config.rate.value)
         stack, seen = fit_unlabelled(name, COMBINERS.get(name), known, FOLDS, rng, config.combine_rounds)
         log_odds = data.with_scores([*seen.every, stack.log_odds(labelled.values, labelled.predicates)])
         names, others = evidence.evidence.names, evidence.others
         combined = Combined(name, evidence.groups, names, table.model, stack, "stack", others)
-        options = MixtureOptions(config.alpha, replicates=candidates.replicates)
+        options = MixtureOptions(config.rate.value, replicates=candidates.replicates)
         matched = match(log_odds, candidates.matched.source, options, rng, candidates.matched.notes)
         [(calibrator, support)] = fit_matched(log_odds, matched, [RECALIBRATOR], candidates.replicates, rng).values()
-        bound = BoundCalibrator(
-            name=RECALIBRATOR,
-            negatives=CANDIDATES,
-            base_rate=config.alpha,
-            model=combined.fingerprint(),
-            dataset=table.dataset,
-            calibrator=calibrator,
-            base_rate_is=config.base_rate_is,
-            support=support,
-            limits=config.limits,
-            mixture=matched,
-            combined=combined,
-        )
-        fitted.append((bound, log_odds))
+        terms = terms_of(table, CANDIDATES, config, matched)
+        fitted.append((calibrated(terms, RECALIBRATOR, calibrator, combined, support), log_odds))
     return fitted
 
 
@@ -187,7 +140,7 @@ def _groups(data: MixtureData, same: Ints, lengths: Sequence[int]) -> Iterator[I
 
 
 def table_probabilities(
-    bound: BoundCalibrator, table: ScoreTable, rows: Bools, evidence: TableEvidence | None = None
+    bound: Calibrated, table: ScoreTable, rows: Bools, evidence: TableEvidence | None = None
 ) -> Probabilities:
     """Return the probabilities (n,) of the rows of a score table that a mask chooses.
 

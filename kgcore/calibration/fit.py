@@ -1,21 +1,27 @@
 """Fit the configured calibrators to a score table, on labelled and on synthetic negatives, and to candidates."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from kgcore.arrays import Scores
+from kgcore.base_rate import ESTIMATED, BaseRate
 from kgcore.calibration.base import Calibrator
-from kgcore.calibration.baselines.base_rate import BaseRate
+from kgcore.calibration.baselines.constant import Constant
 from kgcore.calibration.baselines.uncalibrated import Uncalibrated
-from kgcore.calibration.bound import BoundCalibrator, CorruptionSettings
-from kgcore.calibration.even import evenly_weighted
+from kgcore.calibration.calibrated import Calibrated, CorruptionSettings, FittedScorer, Terms
 from kgcore.calibration.hidden import HiddenFacts, hidden_facts
 from kgcore.calibration.matched import Matched, fit_matched
-from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, soft_sample, synthetic_sample
+from kgcore.calibration.sample import (
+    CalibrationSample,
+    evenly_weighted,
+    ground_truth_sample,
+    soft_sample,
+    synthetic_sample,
+)
 from kgcore.calibration.support import Support
-from kgcore.config import ESTIMATED, STATED, CalibrateConfig, CorruptConfig
+from kgcore.config import CalibrateConfig, CorruptConfig
 from kgcore.mixture.samples import MixtureData
 from kgcore.registries import BASELINES, CALIBRATORS
 from kgcore.score_table import LABELLED, ScoreTable
@@ -23,10 +29,67 @@ from kgcore.score_table import LABELLED, ScoreTable
 GROUND_TRUTH, SYNTHETIC = "ground_truth", "synthetic"
 CONSTANTS = ("constant", "constant_by_relation")  # baselines of triples with confidences
 CANDIDATES = "candidates"  # the kind of negatives of a calibrator that is fitted to candidates
+BASELINE = "none"  # the kind of negatives of a baseline
+BASELINES_OF_SCORES = ("uncalibrated", "base_rate")
 
 
-def calibration_samples(table: ScoreTable, config: CalibrateConfig) -> dict[str, CalibrationSample]:
-    """Return the validation rows as calibration samples, by kind of negatives.
+def calibrated(
+    terms: Terms, name: str, calibrator: Calibrator, scorer: str | FittedScorer, support: Support | None = None
+) -> Calibrated:
+    """Return a fitted map with the terms of its fit. Every calibrated thing is made here.
+
+    name    registered name of the calibrator or the baseline
+    scorer  what gives the scores: the fingerprint of an embedding model, or a fitted scorer
+    """
+    behind = (scorer, None) if isinstance(scorer, str) else (scorer.fingerprint(), scorer)
+    return Calibrated(
+        **vars(terms), name=name, calibrator=calibrator, model=behind[0], scorer=behind[1], support=support
+    )
+
+
+@dataclass(frozen=True)
+class Basis:
+    """What calibrators of one kind of negatives are fitted to.
+
+    sample   the rows
+    terms    what the probabilities are about
+    ends     the rows, with the weights at the lower and at the upper end of the interval of the hidden share; empty:
+             nothing is hidden
+    counted  the rows that confidence limits count: those of `sample`, or others with equal weights in each label that
+             represent it
+    """
+
+    sample: CalibrationSample
+    terms: Terms
+    ends: tuple[CalibrationSample, ...] = ()
+    counted: CalibrationSample | None = None
+    _supports: dict[bool, Support] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def scored(self, scores: Scores) -> "Basis":
+        """Return the same rows with other scores (n,)."""
+        return replace(self, sample=replace(self.sample, scores=scores))
+
+    def fit(self, name: str, scorer: str | FittedScorer) -> Calibrated:
+        """Fit the calibrator with this registered name to scores of `scorer`. Raises FitError if it does not converge.
+
+        Its confidence limits are those of `counted`. With `ends`, the lower limits are those of the first sample, and
+        the upper limits those of the second.
+        """
+        calibrator = CALIBRATORS.get(name)().fit_sample(self.sample)
+        by_predicate = calibrator.by_predicate
+        if by_predicate not in self._supports:
+            own = Support.fit(self.counted or self.sample, by_predicate)
+            low_high = [Support.fit(replace(end, scores=self.sample.scores), by_predicate) for end in self.ends]
+            self._supports[by_predicate] = own.widened(*low_high) if low_high else own
+        return calibrated(self.terms, name, calibrator, scorer, self._supports[by_predicate])
+
+
+def calibration_bases(
+    table: ScoreTable, config: CalibrateConfig, corrupt: CorruptConfig | None = None
+) -> dict[str, Basis]:
+    """Return the validation rows as what calibrators are fitted to, by kind of negatives.
+
+    corrupt  the settings with which the corruptions were drawn, which synthetic calibrators store; None: not known
 
     `synthetic` holds the positives and the corruptions, which count as far as they are estimated to be false: see
     `hidden_facts`, which reads the completeness of the table, not that of the configuration. It is weighted to the base
@@ -36,14 +99,39 @@ def calibration_samples(table: ScoreTable, config: CalibrateConfig) -> dict[str,
     If the rows have confidences, `ground_truth` holds every stored triple with its confidence as a soft label, and in
     `synthetic` a positive counts with its confidence.
     """
-    hidden = hidden_facts(table)
-    samples = {SYNTHETIC: synthetic_of(table, config, hidden, hidden.share.share if hidden else 0.0)}
+    hidden, labelled = hidden_facts(table), None
     if table.soft("valid"):
         stored = table.rows("valid", LABELLED)
-        samples[GROUND_TRUTH] = soft_sample(table.scores[stored], table.truth[stored], table.triples[stored, 1])
+        labelled = soft_sample(table.scores[stored], table.truth[stored], table.triples[stored, 1])
     elif table.labelled_negatives("valid"):
-        samples[GROUND_TRUTH] = labelled_sample(table)
-    return samples
+        labelled = labelled_sample(table)
+    bases = {} if labelled is None else {GROUND_TRUTH: Basis(labelled, _estimated(table, labelled))}
+    share = hidden.share if hidden else None
+    every = synthetic_of(table, config, hidden, share.share if share else 0.0)
+    ends = (share.low, share.high) if share and share.share else ()
+    terms = replace(
+        terms_of(table, SYNTHETIC, config),
+        rate=config.rate if config.weighted else replace(config.rate, value=every.base_rate),
+        corruptions=None if corrupt is None else CorruptionSettings.of(corrupt),
+        hidden=share,
+    )
+    return bases | {SYNTHETIC: Basis(every, terms, tuple(synthetic_of(table, config, hidden, end) for end in ends))}
+
+
+def terms_of(table: ScoreTable, negatives: str, config: CalibrateConfig, mixture: Matched | None = None) -> Terms:
+    """Return the terms of calibrators at the base rate of the configuration."""
+    return Terms(
+        negatives=negatives,
+        rate=config.rate,
+        dataset=table.dataset,
+        mixture=mixture,
+    )
+
+
+def _estimated(table: ScoreTable, sample: CalibrationSample) -> Terms:
+    """Return the terms of calibrators at the base rate of the labelled rows."""
+    rate = BaseRate(sample.base_rate, origin=ESTIMATED)
+    return Terms(negatives=GROUND_TRUTH, rate=rate, dataset=table.dataset)
 
 
 def labelled_sample(table: ScoreTable) -> CalibrationSample:
@@ -57,7 +145,7 @@ def labelled_sample(table: ScoreTable) -> CalibrationSample:
 def synthetic_of(
     table: ScoreTable, config: CalibrateConfig, hidden: HiddenFacts | None, share: float
 ) -> CalibrationSample:
-    """Return the sample `synthetic` of `calibration_samples` if a share of the corruptions, by weight, is true.
+    """Return the sample `synthetic` of `calibration_bases` if a share of the corruptions, by weight, is true.
 
     hidden  which corruptions are likely true; None: nobody knows, and all of them count as false
     share   in [0, 1)
@@ -72,7 +160,7 @@ def synthetic_of(
     return synthetic_sample(
         table.scores[positives],
         table.scores[corruptions],
-        config.alpha,
+        config.rate.value,
         config.weighted,
         (predicates[positives], predicates[corruptions]),
         counts,
@@ -81,37 +169,8 @@ def synthetic_of(
     )
 
 
-def ends_of(table: ScoreTable, config: CalibrateConfig, hidden: HiddenFacts | None) -> tuple[CalibrationSample, ...]:
-    """Return the samples `synthetic` at both ends of the interval of the hidden share; none if the share is 0."""
-    if hidden is None or not hidden.share.share:
-        return ()
-    return tuple(synthetic_of(table, config, hidden, end) for end in (hidden.share.low, hidden.share.high))
-
-
-def support_of(sample: CalibrationSample, by_predicate: bool, ends: Sequence[CalibrationSample] = ()) -> Support:
-    """Return the support of a sample, with the lower limits of a second sample and the upper limits of a third.
-
-    ends  the two samples, which have the same rows with other weights; empty: the sample has its own limits. Their
-          scores are not used
-    """
-    own = Support.fit(sample, by_predicate)
-    if not ends:
-        return own
-    low, high = (Support.fit(replace(end, scores=sample.scores), by_predicate) for end in ends)
-    return own.widened(low, high)
-
-
-def base_rate_of(sample: CalibrationSample, negatives: str, config: CalibrateConfig) -> float:
-    """Return the base rate of a sample from `calibration_samples`, in (0, 1).
-
-    Weights of synthetic negatives give the base rate of the configuration. It is returned itself, because the share
-    that is computed from the weights differs in the last bits.
-    """
-    return config.alpha if negatives == SYNTHETIC and config.weighted else sample.base_rate
-
-
 @dataclass(frozen=True)
-class Candidates:
+class MatchedCandidates:
     """The candidates to calibrate to.
 
     data        their scores, and those of positives and corruptions
@@ -127,54 +186,33 @@ class Candidates:
 
 
 def fit_calibrators(
-    table: ScoreTable, config: CalibrateConfig, corrupt: CorruptConfig, candidates: Candidates | None = None
-) -> list[BoundCalibrator]:
+    table: ScoreTable, config: CalibrateConfig, bases: Mapping[str, Basis], candidates: MatchedCandidates | None = None
+) -> list[Calibrated]:
     """Fit the baselines, then every calibrator of the configuration on each kind of negatives.
 
-    corrupt     the settings with which the table's corruptions were drawn. A calibrator on synthetic negatives stores
-                them.
+    bases       the output of `calibration_bases`
     candidates  the candidates that every calibrator is fitted to, too; None: there are none
 
     The base_rate baseline predicts the base rate of the configuration. If the validation rows have confidences, two
     more baselines predict their mean, of all and of each relation. Raises FitError if a fit does not converge.
     """
-
-    def bind(
-        name: str, negatives: str, base_rate: float, fitted: Calibrator, support: Support | None = None
-    ) -> BoundCalibrator:
-        labelled = negatives == GROUND_TRUTH or name in CONSTANTS
-        return _bound(
-            (name, negatives, base_rate),
-            table,
-            fitted,
-            support,
-            corruptions=corruption_settings(corrupt, negatives),
-            base_rate_is=ESTIMATED if labelled else config.base_rate_is,
-            limits=None if labelled else config.limits,
-            hidden=hidden.share if hidden and negatives == SYNTHETIC else None,
-            mixture=candidates.matched if candidates and negatives == CANDIDATES else None,
-        )
-
-    alpha, hidden = config.alpha, hidden_facts(table)
-    bound = [bind(name, "none", alpha, fitted) for name, fitted in baselines(alpha).items()]
+    names, model = config.score_calibrators, table.model
+    fitted = _baselines(terms_of(table, BASELINE, config), model)
     if candidates is not None:
-        rng = np.random.default_rng(candidates.seed)
-        made = fit_matched(candidates.data, candidates.matched, config.score_calibrators, candidates.replicates, rng)
-        bound += [bind(name, CANDIDATES, alpha, one, limits) for name, (one, limits) in made.items()]
-    samples = calibration_samples(table, config)
+        terms, rng = terms_of(table, CANDIDATES, config, candidates.matched), np.random.default_rng(candidates.seed)
+        maps = fit_matched(candidates.data, candidates.matched, names, candidates.replicates, rng)
+        fitted += [calibrated(terms, name, made, model, limits) for name, (made, limits) in maps.items()]
     if table.soft("valid"):
-        mean = samples[GROUND_TRUTH].base_rate
-        for name in CONSTANTS:
-            bound.append(bind(name, "none", mean, BASELINES.get(name)().fit_sample(samples[GROUND_TRUTH])))
-    for negatives, sample in sorted(samples.items()):
-        ends = ends_of(table, config, hidden) if negatives == SYNTHETIC else ()
-        base_rate = base_rate_of(sample, negatives, config)
-        fitted = fit_each(sample, config.score_calibrators, sample, ends)
-        bound += [bind(name, negatives, base_rate, *both) for name, both in fitted.items()]
-    return bound
+        sample, terms = bases[GROUND_TRUTH].sample, replace(bases[GROUND_TRUTH].terms, negatives=BASELINE)
+        constants = {name: BASELINES.get(name)().fit_sample(sample) for name in CONSTANTS}
+        fitted += [calibrated(terms, name, constant, model) for name, constant in constants.items()]
+    for _, basis in sorted(bases.items()):
+        for name in names:
+            fitted.append(basis.fit(name, model))
+    return fitted
 
 
-def fit_labelled(table: ScoreTable, names: Sequence[str], rng: np.random.Generator) -> list[BoundCalibrator]:
+def fit_labelled(table: ScoreTable, names: Sequence[str], rng: np.random.Generator) -> list[Calibrated]:
     """Fit the two baselines and each named calibrator to the labelled rows of valid alone.
 
     They are fitted at the stated base rate `table.labelled_base_rate` or, if it is None, at the share of true rows by
@@ -182,50 +220,16 @@ def fit_labelled(table: ScoreTable, names: Sequence[str], rng: np.random.Generat
 
     Raises FitError if a fit does not converge.
     """
-    sample, stated = labelled_sample(table), table.labelled_base_rate
-    alpha, base_rate_is = (sample.base_rate, ESTIMATED) if stated is None else (stated, STATED)
-    fitted: dict[str, tuple[Calibrator, Support | None]] = {name: (own, None) for name, own in baselines(alpha).items()}
-    fitted |= fit_each(sample, names, evenly_weighted(sample, rng))
-    kinds = {name: (name, GROUND_TRUTH if name in names else "none", alpha) for name in fitted}
-    return [_bound(kinds[name], table, *both, base_rate_is=base_rate_is) for name, both in fitted.items()]
+    sample = labelled_sample(table)
+    terms = _estimated(table, sample)
+    if (stated := table.labelled_base_rate) is not None:
+        terms = replace(terms, rate=BaseRate(stated))
+    basis = Basis(sample, terms, counted=evenly_weighted(sample, rng))
+    baselines = _baselines(replace(terms, negatives=BASELINE), table.model)
+    return baselines + [basis.fit(name, table.model) for name in names]
 
 
-def _bound(
-    kind: tuple[str, str, float], table: ScoreTable, fitted: Calibrator, support: Support | None, **notes: Any
-) -> BoundCalibrator:
-    """Bind a calibrator to the model and the data set of a table. kind: its name, its negatives, its base rate."""
-    return BoundCalibrator(*kind, table.model, table.dataset, fitted, support=support, **notes)
-
-
-def baselines(alpha: float) -> dict[str, Calibrator]:
-    """Return the sigmoid of the score and the constant base rate alpha, in (0, 1), by name."""
-    return {"uncalibrated": Uncalibrated().set_fitted(), "base_rate": BaseRate().set_fitted(alpha=alpha)}
-
-
-def fit_each(
-    sample: CalibrationSample,
-    names: Sequence[str],
-    counted: CalibrationSample,
-    ends: Sequence[CalibrationSample] = (),
-) -> dict[str, tuple[Calibrator, Support]]:
-    """Fit each named calibrator to a sample. Return name -> the calibrator and its support.
-
-    counted  the sample whose rows the support counts: `sample`, or rows with equal weights in each label that represent
-             it
-    ends     as in `support_of`
-    """
-    fitted = {name: CALIBRATORS.get(name)().fit_sample(sample) for name in names}
-    kinds = {calibrator.by_predicate for calibrator in fitted.values()}
-    support = {by_predicate: support_of(counted, by_predicate, ends) for by_predicate in kinds}
-    return {name: (calibrator, support[calibrator.by_predicate]) for name, calibrator in fitted.items()}
-
-
-def corruption_settings(corrupt: CorruptConfig, negatives: str) -> CorruptionSettings | None:
-    """Return the corruption settings that a calibrator stores: None unless its negatives are `synthetic`."""
-    if negatives != "synthetic":
-        return None
-    return CorruptionSettings(
-        strategy=dict(corrupt.calibration_strategy),
-        sides=corrupt.calibration_sides,
-        filtered=corrupt.calibration_filtered,
-    )
+def _baselines(terms: Terms, model: str) -> list[Calibrated]:
+    """Return the sigmoid of the score, and the constant base rate."""
+    maps = (Uncalibrated().set_fitted(), Constant().set_fitted(mean=terms.base_rate))
+    return [calibrated(terms, name, own, model) for name, own in zip(BASELINES_OF_SCORES, maps, strict=True)]

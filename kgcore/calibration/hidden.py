@@ -12,11 +12,11 @@ from kgcore.calibration.per_relation import PerRelation
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.combiners.unlabelled import stack_weights
 from kgcore.completeness import ENDS
+from kgcore.intervals import CONFIDENCE
 from kgcore.score_table import LABELLED, ScoreTable
 
 MOST = 0.99  # largest share that is estimated
 MOST_BY_EVIDENCE = 0.999  # largest probability that evidence gives: weights are above 0
-CONFIDENCE = 0.95
 FACTS = 2.0  # a hit depends on two facts: the one that is corrupted, and the one that is hit
 
 
@@ -120,7 +120,7 @@ def hidden_facts(table: ScoreTable) -> HiddenFacts | None:
     """Estimate how many of the corruptions of a score table are true, and which of them likely are.
 
     Facts of valid and hidden facts were left out of train in the same way. So the hits v of validation facts
-    (kgcore/corruptions/hits.py) show where hidden facts are: the share of true ones among the corruptions u is
+    (kgcore/corruptions/base.py) show where hidden facts are: the share of true ones among the corruptions u is
 
         h = sum lambda v / sum u,    and with the score f and the predicate p    h(f, p) = lambda v(f, p) / u(f, p).
 

@@ -28,10 +28,10 @@ def with_hidden_log_odds(
     Boosted trees learn twice. First, they tell validation facts, weighted by their hits, from the corruptions. This
     estimates log(v / u), with the density v of hits and u of corruptions, and `chances_of` makes it the probability
     that a corruption is true. Second, every corruption is a positive with this weight, beside the validation facts, and
-    a negative with the rest. So the many hidden facts among the corruptions are no negatives any more, and the log-odds
-    estimate log(v / f-), with the density f- of the false corruptions. This is a step of the EM algorithm, as in
-    `fit_unlabelled`. A triple is judged by trees that have not seen it: the fold is a hash of the triple, which can
-    occur in many corruptions.
+    a negative with the rest; the number of trees is that of the first time. So the many hidden facts among the
+    corruptions are no negatives any more, and the log-odds estimate log(v / f-), with the density f- of the false
+    corruptions. This is a step of the EM algorithm, as in `fit_unlabelled`. A triple is judged by trees that have not
+    seen it: the fold is a hash of the triple, which can occur in many corruptions.
     """
     if table.hits is None or not table.many_hits:
         return table
@@ -45,26 +45,34 @@ def with_hidden_log_odds(
     place, true, triples = place.reshape(-1), distinct[:, 3] == 1, distinct[:, :3]
     sums = np.bincount(place, weights).astype(np.float64)
     evidence = Features.of(source, groups).evidence(triples)
-    first = _cross_fit(evidence, triples, true, sums, np.zeros(len(true)), rng)
-    mean = float(np.average(first[true], weights=sums[true]))
     chances = np.zeros(len(true))
+    first, tuned = _cross_fit(BoostedTrees(), evidence, triples, true, sums, chances, rng)
+    mean = float(np.average(first[true], weights=sums[true]))
     chances[~true] = chances_of(first[~true], sums[~true], mean, share)
     log_odds = np.full(len(table), np.nan)
-    log_odds[rows] = _cross_fit(evidence, triples, true, sums, chances, rng)[place]
+    log_odds[rows] = _cross_fit(tuned, evidence, triples, true, sums, chances, rng)[0][place]
     return replace(table, hidden_log_odds=log_odds)
 
 
 def _cross_fit(
-    evidence: Evidence, triples: Triples, true: Bools, sums: Weights, chances: Probabilities, rng: np.random.Generator
-) -> Floats:
+    trees: BoostedTrees,
+    evidence: Evidence,
+    triples: Triples,
+    true: Bools,
+    sums: Weights,
+    chances: Probabilities,
+    rng: np.random.Generator,
+) -> tuple[Floats, BoostedTrees]:
     """Return log-odds (n,) of distinct triples (n, 3), each from trees that were fitted to the other folds.
 
+    Return also unfitted trees with the settings that the first fit chose.
+
+    trees    unfitted
     true     (n,) whether a row is a validation fact
     sums     (n,) weights of the rows
     chances  (n,) for a corruption, the probability that it is true
     """
     folds, log_odds = fold_of(triples), np.empty(len(true))
-    members: list[BoostedTrees] = []
     for fold in range(FOLDS):
         facts, others = (np.flatnonzero((folds != fold) & own) for own in (true, ~true))
         if len(others) > MOST_ROWS:
@@ -75,7 +83,8 @@ def _cross_fit(
         parts = sums[facts], (sums * chances)[hidden], (sums * (1 - chances))[others]
         weights = np.concatenate([part / max(part.sum(), 1e-300) for part in parts])
         sample = EvidenceSample(evidence.names, evidence.values[rows], labels, weights, triples[rows, 1])
-        members.append((members[0].tuned() if members else BoostedTrees()).fit(sample.part(weights > 0), rng))
+        fitted = trees.fit(sample.part(weights > 0), rng)
         own = folds == fold
-        log_odds[own] = members[-1].log_odds(evidence.values[own], triples[own, 1])
-    return log_odds
+        log_odds[own] = fitted.log_odds(evidence.values[own], triples[own, 1])
+        trees = fitted.tuned()
+    return log_odds, trees

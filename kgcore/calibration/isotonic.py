@@ -31,7 +31,7 @@ class Isotonic(Calibrator):
 
     def fit_sample(self, sample: CalibrationSample) -> Self:
         runs = score_runs(sample.scores, sample.labels, sample.weights)
-        starts = block_starts(runs.means, runs.weights.sum(axis=1))
+        starts = block_starts(runs.means, runs.totals)
         return self.set_blocks(runs, starts, positive_share(*runs.pooled(starts)))
 
     def set_blocks(self, runs: ScoreRuns, starts: Ints, levels: Probabilities) -> Self:

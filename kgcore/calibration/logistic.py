@@ -8,14 +8,10 @@ from scipy.special import expit
 from kgcore.arrays import Bools, Floats, Labels, Probabilities, Weights
 from kgcore.calibration.balance import label_sizes
 from kgcore.calibration.sample import CalibrationSample
-from kgcore.errors import FitError
+from kgcore.newton import minimise
 
-MAX_STEPS, TOLERANCE = 100, 1e-10
-ROUNDED = 1e-7  # rounding errors of far scores can keep a component of the gradient above TOLERANCE, but not above this
 BLOCK = 2**15  # rows at a time: their temporary arrays stay in the cache of the processor
-LONGEST = 1e3  # the first damped step has about this length at most, however flat the loss is
 Rows = tuple[Floats, Probabilities, Weights]  # design (d, n), targets and weights (n,); the weights sum to 1
-ENOUGH = 0.25  # share of the decrease that the slope promises, which a step must reach (Armijo); a parabola reaches 0.5
 
 
 def smoothed_targets(labels: Labels, counts: Weights | None = None) -> Probabilities:
@@ -74,50 +70,11 @@ def fit_logistic(
     start    (d,) starting point, within the bounds
     bounded  (d,) whether this component of theta must be at least 0
 
-    The method is Newton's, with step halving and active sets (Nocedal & Wright 2006, chapter 16). A step ends at the
-    first bound that it meets. The component at that bound then stays at 0 until the free components are at their
-    minimum. Where the loss is nearly flat, a Newton step may be so long that no part of it lowers the loss. A growing
-    multiple of the identity is then added to the Hessian, until a step does (section 3.4 there). The loss is convex, so
-    the method converges from any start if a minimum exists. It stops when no free component of the gradient is above
-    1e-10 in size, and no component at its bound would lower the loss by leaving it. If the design has a row of ones,
-    the weighted mean of the probabilities then equals the weighted mean of the targets within 1e-10. After 100 steps,
-    1e-7 is enough, because scores that are very far away leave rounding errors. Raises FitError if it does not stop
-    then.
+    If the design has a row of ones, the weighted mean of the probabilities equals the weighted mean of the targets
+    within 1e-10, but for rounding errors of scores that are very far away. Raises FitError as `minimise` does.
     """
-    theta, damping, rows = start.astype(np.float64), 0.0, (design, targets, weights / weights.sum())
-    current, free = _loss(theta, rows), ~(bounded & (theta <= 0))
-    for _ in range(MAX_STEPS):
-        gradient, curvature = _derivatives(theta, rows)
-        if np.abs(gradient[free]).max(initial=0.0) <= TOLERANCE:
-            leave = int(np.argmin(np.where(free, 0.0, gradient)))
-            if free[leave] or gradient[leave] >= -TOLERANCE:
-                return theta
-            free[leave] = True
-        hessian = curvature[np.ix_(free, free)]
-        hessian += (damping + 1e-14 * hessian.diagonal().max() + 1e-30) * np.eye(len(hessian))
-        direction = np.zeros_like(theta)
-        direction[free] = np.linalg.solve(hessian, gradient[free])
-        meets = bounded & free & (direction > 0)
-        step = min(1.0, (theta[meets] / direction[meets]).min(initial=np.inf))
-        if step == 0:
-            return theta  # only a rounding error suggests leaving this bound
-        slope = float(gradient @ direction)
-        while (
-            candidate := _loss(theta - step * direction, rows)
-        ) > current - ENOUGH * step * slope + 1e-12 and step > 1e-8:
-            step /= 2  # 1e-12 allows for rounding in the loss: near the optimum a full step is right
-        if candidate > current + 1e-12:  # no part of the step lowers the loss
-            damping = max(10 * damping, np.abs(gradient[free]).max() / LONGEST)
-            continue
-        theta, current, damping = theta - step * direction, candidate, 0.0
-        met = meets & (theta <= 1e-15)
-        theta[met], free[met] = 0.0, False
-    left = np.abs(gradient[free]).max(initial=0.0)
-    if left <= ROUNDED:
-        return theta
-    raise FitError(
-        f"{name} did not converge in {MAX_STEPS} steps: the largest free component of the gradient is still {left:.1e}"
-    )
+    rows = (design, targets, weights / weights.sum())
+    return minimise(name, lambda theta: _loss(theta, rows), lambda theta: _derivatives(theta, rows), start, bounded)
 
 
 def _blocks(rows: Rows) -> Iterator[Rows]:

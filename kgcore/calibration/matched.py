@@ -1,25 +1,25 @@
 """Candidates that calibrators are fitted to: the fit of their mixture, and the calibrators that are fitted to it."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 import numpy as np
 from scipy.special import expit, logit
 
+from kgcore.base_rate import ESTIMATED, BaseRate
+from kgcore.calibration.balance import shift
 from kgcore.calibration.band import Band
 from kgcore.calibration.base import Calibrator
 from kgcore.calibration.mixed import fit_to_candidates, mixture_sample, relation_sample
-from kgcore.calibration.sample import CalibrationSample
-from kgcore.calibration.shift import shift
+from kgcore.calibration.sample import CalibrationSample, evenly_weighted
 from kgcore.calibration.smoothed_isotonic import SmoothedIsotonic
-from kgcore.calibration.support import MOST_POINTS_OF_A_RELATION, Support
-from kgcore.config import ESTIMATED, CalibrateConfig
+from kgcore.calibration.support import MOST_POINTS_OF_A_RELATION, Support, rows_of
+from kgcore.config import CalibrateConfig
 from kgcore.errors import InputError, MismatchError
-from kgcore.mixture.fit import MixtureOptions, fit_mixture
+from kgcore.mixture.fit import FOREIGN, MixtureFit, MixtureOptions, fit_mixture
 from kgcore.mixture.relations import RelationRate, fit_others, fit_relations
 from kgcore.mixture.remainder import REMAINDER
-from kgcore.mixture.result import FOREIGN, MixtureFit
 from kgcore.mixture.samples import MixtureData
 from kgcore.registries import CALIBRATORS
 
@@ -57,7 +57,7 @@ class Matched:
                     f"base_rate is {given:g}, but the candidates were matched at the base rate {fit.base_rate:g}: "
                     f"run match again with match_base_rate {given:g}"
                 )
-            return replace(config, base_rate=fit.base_rate)
+            return config.replace(base_rate=fit.base_rate)
         value, low, high = (_inside(end) for end in (fit.base_rate, fit.estimated.low, fit.estimated.high))
         if given is not None and (given, config.base_rate_from) != (value, ESTIMATED):
             raise MismatchError(
@@ -66,8 +66,7 @@ class Matched:
             )
         if reason := self.undetermined:
             raise InputError(reason)
-        low, high = min(low, value), max(high, value)
-        return replace(config, base_rate=value, base_rate_low=low, base_rate_high=high, base_rate_from=ESTIMATED)
+        return config.at(BaseRate(value, min(low, value), max(high, value), ESTIMATED))
 
     @property
     def undetermined(self) -> str:
@@ -178,36 +177,18 @@ def fit_matched(
     return found
 
 
-def rows_of(sample: CalibrationSample) -> dict[int, tuple[int, int]]:
-    """Return predicate -> its numbers of positives and of negatives; empty if the sample has no predicates."""
-    if sample.predicates is None:
-        return {}
-    found = {}
-    for predicate in np.unique(sample.predicates).tolist():
-        labels = sample.labels[sample.predicates == predicate]
-        found[predicate] = (int(labels.sum()), int(len(labels) - labels.sum()))
-    return found
-
-
 def _relation_band(relation: RelationRate, sample: CalibrationSample, rng: np.random.Generator) -> Band:
     """Return confidence limits of one relation. They hold for every base rate in the interval of the relation.
 
     The uncertainty of the relation's shares is not counted.
     """
     own = sample.part(sample.predicates == relation.predicate)  # type: ignore[arg-type]
-    rows = _equal_weights(own, rng)
+    rows = evenly_weighted(own, rng)
     band = Band.fit(rows, most_points=MOST_POINTS_OF_A_RELATION)
     moved = logit(own.base_rate) - logit(_inside(relation.shrunk))  # if the base rate of all relations was stated
     ends = [_inside(float(expit(logit(_inside(end)) + moved))) for end in (relation.own.low, relation.own.high)]
     low, high = min(*ends, own.base_rate), max(*ends, own.base_rate)
     return Band(band.scores, shift(band.low, rows.base_rate, low), shift(band.high, rows.base_rate, high))
-
-
-def _equal_weights(sample: CalibrationSample, rng: np.random.Generator) -> CalibrationSample:
-    """Draw negatives with a probability in proportion to their weight. Then all weights are 1, as `Band.fit` needs."""
-    negative = sample.labels == 0
-    drawn = ~negative | (rng.random(len(negative)) < sample.weights / sample.weights[negative].max())
-    return CalibrationSample(sample.scores[drawn], sample.labels[drawn], np.ones(int(drawn.sum())))
 
 
 def _inside(rate: float) -> float:

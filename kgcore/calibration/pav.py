@@ -28,9 +28,15 @@ class ScoreRuns:
     weights: Floats
 
     @property
+    def totals(self) -> Weights:
+        """Return the weight of each run (r,)."""
+        totals: Weights = self.weights.sum(axis=1)
+        return totals
+
+    @property
     def means(self) -> Probabilities:
         """Return the share of positives in each run (r,), by weight, in [0, 1]."""
-        return positive_share(self.weights[:, 1], self.weights.sum(axis=1))
+        return positive_share(self.weights[:, 1], self.totals)
 
     def pooled(self, starts: Ints) -> tuple[Weights, Weights]:
         """Return the weight of the positives and the total weight of each block (b,).
@@ -46,9 +52,9 @@ def score_runs(scores: Scores, labels: Labels, weights: Weights) -> ScoreRuns:
     rarer = 1.0 if 2 * labels.sum() <= len(labels) else 0.0
     anchors = np.unique(scores[labels == rarer])
     if len(anchors) > len(scores) / 8:  # hardly fewer runs than distinct scores, which are found faster
-        groups = group_by_score(scores, labels, weights)
-        sums = np.stack([groups.weights - groups.positives, groups.positives], axis=1)
-        return ScoreRuns(groups.scores, groups.scores, sums)
+        distinct, place = np.unique(scores, return_inverse=True)
+        totals, positives = (np.bincount(place, own) for own in (weights, weights * labels))
+        return ScoreRuns(distinct, distinct, np.stack([totals - positives, positives], axis=1))
     size = len(anchors) + 1
     first, last = np.full(size, np.inf), np.full(size, -np.inf)
     place = np.searchsorted(anchors, scores, side="right" if rarer else "left")
@@ -57,28 +63,6 @@ def score_runs(scores: Scores, labels: Labels, weights: Weights) -> ScoreRuns:
     sums = np.stack([np.bincount(place, weights * own, size) for own in (1 - labels, labels)], axis=1, dtype=np.float64)
     filled = last >= first  # no row is below the first score of positives, or above the last one of negatives
     return ScoreRuns(first[filled], last[filled], sums[filled])
-
-
-@dataclass(frozen=True)
-class ScoreGroups:
-    """A sample grouped by its m distinct scores: triples with equal scores get equal probabilities.
-
-    scores     (m,) increasing
-    weights    (m,) total weight at the score
-    positives  (m,) weight of the positives at the score
-    """
-
-    scores: Scores
-    weights: Weights
-    positives: Weights
-
-
-def group_by_score(scores: Scores, labels: Labels, weights: Weights) -> ScoreGroups:
-    """Group scores (n,), labels (n,) 0/1 and weights (n,) by the m distinct scores."""
-    distinct, place = np.unique(scores, return_inverse=True)
-    summed: Weights = np.bincount(place, weights).astype(np.float64)
-    positives: Weights = np.bincount(place, weights * labels).astype(np.float64)
-    return ScoreGroups(distinct, summed, positives)
 
 
 def block_starts(means: Probabilities, weights: Weights) -> Ints:

@@ -6,7 +6,7 @@ from typing import Self
 import numpy as np
 from scipy.special import expit, logit
 
-from kgcore.arrays import Floats, Probabilities, Scores, Weights
+from kgcore.arrays import Floats, Probabilities, Scores
 from kgcore.calibration.base import Calibrator
 from kgcore.calibration.logistic import fit_logistic, smoothed_targets, standardise
 from kgcore.calibration.sample import CalibrationSample
@@ -55,25 +55,10 @@ def fit_line(name: str, sample: CalibrationSample, targets: Floats) -> tuple[flo
     base = float(logit(np.average(targets, weights=sample.weights)))
     if spread == 0:
         return 0.0, base
-    slope, intercept = fit_sigmoid(x, targets, sample.weights)
+    design, free = np.stack([x, np.ones_like(x)]), np.zeros(2, dtype=bool)
+    slope, intercept = fit_logistic(name, design, targets, sample.weights, np.array([0.0, base]), free).tolist()
     if slope <= 0:
         message = f"the scores rank positives below negatives: {name} gives the constant base rate"
         warnings.warn(message, KgcalWarning, stacklevel=3)
         return 0.0, base
     return slope / spread, intercept - slope * centre / spread
-
-
-def fit_sigmoid(x: Floats, targets: Floats, weights: Weights) -> tuple[float, float]:
-    """Return the (a, b) that minimise sum_i w_i [log(1 + exp(z_i)) - t_i z_i], with z = a x + b.
-
-    x        (n,) standardised scores
-    targets  (n,) t, in (0, 1)
-    weights  (n,) w, positive
-
-    Raises FitError if the fit does not converge, that is, if the weighted mean of the probabilities does not reach the
-    weighted mean of the targets within 1e-10.
-    """
-    start = np.array([0.0, logit(np.average(targets, weights=weights))])
-    design, bounded = np.stack([x, np.ones_like(x)]), np.zeros(2, dtype=bool)
-    a, b = fit_logistic("Platt scaling", design, targets, weights, start, bounded)
-    return float(a), float(b)

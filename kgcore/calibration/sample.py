@@ -17,7 +17,7 @@ from kgcore.arrays import (
     as_weights,
     same_length,
 )
-from kgcore.calibration.balance import base_rate_weights, both_labels, label_sizes, weights_at
+from kgcore.calibration.balance import base_rate_weights, both_labels, effective_scales, label_sizes, weights_at
 from kgcore.errors import FitError
 
 
@@ -68,10 +68,8 @@ class CalibrationSample:
 
     def part(self, rows: Bools) -> "CalibrationSample":
         """Return a sample of the rows where the mask `rows` (n,) is True. Its weights are scaled to mean 1 again."""
-        predicates = None if self.predicates is None else self.predicates[rows]
-        counts = None if self.counts is None else self.counts[rows]
-        shares = None if self.concentrations is None else self.concentrations[rows]
-        return CalibrationSample(self.scores[rows], self.labels[rows], self.weights[rows], predicates, counts, shares)
+        columns = {name: None if column is None else column[rows] for name, column in vars(self).items()}
+        return CalibrationSample(**columns)  # type: ignore[arg-type]
 
     def repeated(self, times: Ints) -> "CalibrationSample":
         """Return a sample with each row as often as `times` (n,) says, and the base rate of this sample.
@@ -84,6 +82,23 @@ class CalibrationSample:
             own = part.labels == label
             weights[own] *= target[self.labels == label].sum() / weights[own].sum()
         return replace(part, weights=weights)
+
+    @property
+    def effective_weights(self) -> Weights:
+        """Return the weights (n,), scaled so that the weights of each label sum to its effective count.
+
+        The effective count of a label is (sum w)^2 / sum w^2 over its rows (Kish 1965). If all rows of a label have the
+        same weight, each row counts as one observation. So it is in ground-truth samples, and in synthetic samples
+        without dropped corruptions. A calibrator with a prior needs such counts, because a prior also counts
+        observations. The scaled weights do not depend on the base rate. So a calibrator that is fitted with them moves
+        its probabilities to the base rate of the sample with `shift`.
+
+        With concentrations c, sum w^2 is sum c w^2: that of the sample without left-out rows. So a row has the
+        effective weight that it has there, and a row that stands for many has theirs together.
+        """
+        negative, positive = effective_scales(self.labels, self.weights, shares=self.concentrations)
+        weights: Weights = self.weights * np.where(self.labels == 1, positive, negative)
+        return weights
 
     @property
     def sizes(self) -> tuple[float, float]:
@@ -185,3 +200,78 @@ def _relative(truth: Probabilities, labels: Labels, predicates: Ints | None) -> 
     counts = np.bincount(place[positive], minlength=int(place.max()) + 1)
     mean = sums / np.maximum(counts, 1)
     return np.where(positive, truth / np.where(positive, mean[place], 1.0), 1.0)
+
+
+def even_sample(sample: CalibrationSample, rng: np.random.Generator) -> CalibrationSample:
+    """Draw negatives in proportion to their weights, so that those of one relation have equal weights.
+
+    In a sample of candidates, the negatives of a relation have different weights: those of their strategy, or the
+    probabilities that they are mistakes. Methods that count rows, such as conformal p-values, would take the rows as
+    they are. So a negative of weight w is kept with the probability w / (largest weight in its relation), and the rows
+    that are kept share the weight of all. They are then distributed like the mistakes.
+
+    Return the sample itself if no weights differ, as in samples of labelled negatives and of corruptions by one rule.
+    """
+    relations = np.zeros(len(sample.labels), dtype=np.int64) if sample.predicates is None else sample.predicates
+    kept, weights = np.ones(len(relations), dtype=bool), sample.weights.copy()
+    negative = sample.labels == 0
+    for relation in np.unique(relations[negative]).tolist():
+        rows = np.flatnonzero(negative & (relations == relation))
+        own = sample.weights[rows]
+        if np.ptp(own) <= 1e-9 * own.max():
+            continue
+        drawn = rng.random(len(rows)) < own / own.max()
+        kept[rows], weights[rows] = drawn, own.sum() / drawn.sum()
+    if kept.all():
+        return sample
+    predicates = None if sample.predicates is None else relations[kept]
+    return CalibrationSample(sample.scores[kept], sample.labels[kept], weights[kept], predicates)
+
+
+def drawn_sample(sample: CalibrationSample, rng: np.random.Generator) -> CalibrationSample:
+    """Draw negatives with replacement, in proportion to their weights, as many in each relation as it has.
+
+    This is for a sample of all corruptions, whose weights are the probabilities of the corruptions. The result is
+    distributed like a sample of drawn corruptions. The draw is systematic, in the order of
+    scores: a negative that is expected n times is drawn floor(n) or ceil(n) times. If rows stand for others
+    that were left out, fewer are drawn, so that no such row is expected more than once: it is one observation.
+
+    Return the sample itself if the negatives of each relation have equal weights, as in samples of drawn corruptions.
+    """
+    relations = np.zeros(len(sample.labels), dtype=np.int64) if sample.predicates is None else sample.predicates
+    times, weights = np.ones(len(relations), dtype=np.int64), sample.weights.copy()
+    negative = sample.labels == 0
+    for relation in np.unique(relations[negative]).tolist():
+        rows = np.flatnonzero(negative & (relations == relation))
+        rows = rows[np.argsort(sample.scores[rows], kind="stable")]
+        own = sample.weights[rows]
+        if np.ptp(own) > 1e-9 * own.max():
+            number = len(rows)
+            if sample.concentrations is not None and (many := sample.concentrations[rows] != 1).any():
+                number = max(1, min(number, int(own.sum() / own[many].max())))
+            expected = np.cumsum(own) * (number / own.sum())
+            expected[-1] = number
+            times[rows] = np.diff(np.floor(expected + rng.random() * (1 - 1e-9)), prepend=0).astype(np.int64)
+            weights[rows] = own.sum() / number
+    if (times == 1).all():
+        return sample
+    kept = np.repeat(np.arange(len(times)), times)
+    predicates = None if sample.predicates is None else relations[kept]
+    return CalibrationSample(sample.scores[kept], sample.labels[kept], weights[kept], predicates)
+
+
+def evenly_weighted(sample: CalibrationSample, rng: np.random.Generator) -> CalibrationSample:
+    """Draw rows so that those of each label have equal weights. They represent the same distribution of scores.
+
+    A row stays with the probability w / max w, where the maximum is over the rows of its label (rejection sampling).
+    Confidence limits that count rows are right for the result, and wrong for weighted rows. The base rate stays.
+
+    Return the sample itself if the weights of each label are equal.
+    """
+    label = sample.labels.astype(np.int8)
+    largest = np.array([sample.weights[label == either].max() for either in (0, 1)])[label]
+    kept = rng.random(len(largest)) * largest < sample.weights
+    if kept.all():
+        return sample
+    part = sample.part(kept)
+    return replace(part, weights=base_rate_weights(part.labels, sample.base_rate))

@@ -4,11 +4,10 @@ from typing import Self
 
 import numpy as np
 
-from kgcore.calibration.effective import effective_weights
+from kgcore.calibration.balance import shift
 from kgcore.calibration.isotonic import Isotonic
 from kgcore.calibration.pav import block_starts, positive_share, score_runs
 from kgcore.calibration.sample import CalibrationSample
-from kgcore.calibration.shift import shift
 from kgcore.registries import CALIBRATORS
 
 
@@ -29,9 +28,9 @@ class SmoothedIsotonic(Isotonic):
     """
 
     def fit_sample(self, sample: CalibrationSample) -> Self:
-        runs = score_runs(sample.scores, sample.labels, effective_weights(sample))
+        runs = score_runs(sample.scores, sample.labels, sample.effective_weights)
         rate = float(runs.weights[:, 1].sum() / runs.weights.sum())
-        starts = block_starts(runs.means, runs.weights.sum(axis=1))
+        starts = block_starts(runs.means, runs.totals)
         positives, rows = runs.pooled(starts)
         positives, rows = positives + rate, rows + 1
         merged = block_starts(positive_share(positives, rows), rows)

@@ -35,17 +35,12 @@ class Support:
         by_predicate  whether the calibrator has a map for each predicate. A predicate whose rows have one label only
                       gets no limits.
         """
-        relations: dict[int, Band] = {}
-        rows: dict[int, tuple[int, int]] = {}
-        counts = sample.counts
-        present = () if sample.predicates is None else np.unique(sample.predicates).tolist()
+        rows = rows_of(sample)
+        present = [predicate for predicate, sizes in rows.items() if by_predicate and min(sizes) > 0]
+        relations = {}
         for predicate in present:
-            own = sample.predicates == predicate
-            negatives, positives = label_sizes(sample.labels[own], None if counts is None else counts[own])
-            # a predicate with a row has at least one effective row
-            rows[predicate] = (round(positives), max(round(negatives), int(negatives > 0)))
-            if by_predicate and min(rows[predicate]) > 0:
-                relations[predicate] = Band.fit(sample.part(own), most_points=MOST_POINTS_OF_A_RELATION)
+            own = sample.part(sample.predicates == predicate)  # type: ignore[arg-type]
+            relations[predicate] = Band.fit(own, most_points=MOST_POINTS_OF_A_RELATION)
         return cls(Band.fit(sample), relations, rows)
 
     def widened(self, low: Self, high: Self) -> Self:
@@ -99,3 +94,14 @@ class Support:
         relations = {int(predicate): Band.from_json(band) for predicate, band in data["relations"].items()}
         rows = {int(predicate): (int(both[0]), int(both[1])) for predicate, both in data["rows"].items()}
         return cls(Band.from_json(data["band"]), relations, rows)
+
+
+def rows_of(sample: CalibrationSample) -> dict[int, tuple[int, int]]:
+    """Return the `rows` of `Support` of a sample."""
+    rows, counts = {}, sample.counts
+    for predicate in () if sample.predicates is None else np.unique(sample.predicates).tolist():
+        own = sample.predicates == predicate
+        negatives, positives = label_sizes(sample.labels[own], None if counts is None else counts[own])
+        # a predicate with a row has at least one effective row
+        rows[predicate] = (round(positives), max(round(negatives), int(negatives > 0)))
+    return rows

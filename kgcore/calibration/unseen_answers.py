@@ -7,7 +7,7 @@ object hidden (`Features.hidden`). A calibrator and its band of confidence are f
 are really unseen, because their labels may depend on which side is unseen: intervals are as wide as so few rows ask.
 
 The answer is stored as JSON, with the model and the graph that it was fitted to. Calibrators that were fitted to the
-same labels hold it: kgcore/calibration/bound.py.
+same labels hold it: kgcore/calibration/calibrated.py.
 """
 
 import math
@@ -17,41 +17,27 @@ from typing import Any, Self
 import numpy as np
 
 from kgcore.arrays import Bools, Ints, Labels, Probabilities, Triples
+from kgcore.calibration.balance import shift
 from kgcore.calibration.band import Band
 from kgcore.calibration.platt import Platt
 from kgcore.calibration.sample import ground_truth_sample
-from kgcore.calibration.shift import shift
 from kgcore.combiners.base import Combiner, EvidenceSample
 from kgcore.combiners.combined import Combined
 from kgcore.errors import InputError, MismatchError, check_format
 from kgcore.evidence.table import Evidence, Features
 from kgcore.graph import Split
 
-FORMAT = 3
+FORMAT = 4
 FEWEST = 20  # rows of each label that a kind of triple needs for a calibrator of its own
 
 
 @dataclass(frozen=True)
-class Answers:
+class UnseenProbabilities:
     """Probabilities (n,) and their 95 % confidence intervals, in [0, 1]."""
 
     probabilities: Probabilities
     low: Probabilities
     high: Probabilities
-
-
-@dataclass(frozen=True)
-class Origin:
-    """What answers were fitted to.
-
-    combiner  registered name of the combiner
-    model     fingerprint of the model
-    dataset   fingerprint of the graph
-    """
-
-    combiner: str
-    model: str
-    dataset: str
 
 
 @dataclass(frozen=True)
@@ -74,7 +60,9 @@ class UnseenAnswers:
     @classmethod
     def fit(
         cls,
-        origin: Origin,
+        model: str,
+        dataset: str,
+        name: str,
         combiner: Combiner,
         features: Features,
         known: Split,
@@ -83,8 +71,10 @@ class UnseenAnswers:
     ) -> Self:
         """Fit to labelled triples. The combiner is fitted, too.
 
-        origin    what the answers are fitted to
-        combiner  a combiner that is not fitted, of the class that `origin` names
+        model     fingerprint of the model
+        dataset   fingerprint of the graph
+        name      registered name of the combiner
+        combiner  a combiner of this class that is not fitted
         features  groups of evidence, extended by the names of the unseen entities
         known     labelled triples of known entities
         unseen    labelled triples with an entity that training lacks: kgcore/datasets/unseen.py
@@ -108,9 +98,8 @@ class UnseenAnswers:
         enough = all(_enough(unseen.labels[rows]) for rows in (~of_object, of_object))
         kinds = (~of_object, of_object) if enough else (np.ones(len(unseen), dtype=bool),) * 2
         first, second = (_map(scores[rows], unseen.labels[rows], unseen.triples[rows, 1]) for rows in kinds)
-        groups, name = tuple(features.groups), origin.combiner
-        combined = Combined(name, groups, evidence.names, origin.model, combiner, name)
-        return cls(combined, origin.dataset, features.entities, (first, second), float(known.labels.mean()))
+        combined = Combined(name, tuple(features.groups), evidence.names, model, combiner, name)
+        return cls(combined, dataset, features.entities, (first, second), float(known.labels.mean()))
 
     def answers(
         self,
@@ -118,11 +107,11 @@ class UnseenAnswers:
         evidence: Evidence,
         base_rate: float | None = None,
         limits: tuple[float, float] | None = None,
-    ) -> Answers:
+    ) -> UnseenProbabilities:
         """Return the answers about triples (n, 3) with an entity that training lacks, from their evidence.
 
         base_rate  share of true triples that the probabilities assume, in (0, 1); None: that of the fit. Another one
-                   adds a constant to all log-odds: kgcore/calibration/shift.py
+                   adds a constant to all log-odds: kgcore/calibration/balance.py
         limits     the ends of an interval of the base rate, which widens the intervals; None: it has none
 
         Raises MismatchError if the evidence has other features than those of the fit.
@@ -134,7 +123,7 @@ class UnseenAnswers:
             low[rows], high[rows] = band.limits(scores[rows])
         ends = limits or (base_rate, base_rate)
         q, low, high = (self._moved(one, to) for one, to in zip((q, low, high), (base_rate, *ends), strict=True))
-        return Answers(q, np.minimum(low, q), np.maximum(high, q))
+        return UnseenProbabilities(q, np.minimum(low, q), np.maximum(high, q))
 
     def _moved(self, probabilities: Probabilities, base_rate: float | None) -> Probabilities:
         if base_rate is None or math.isclose(self.base_rate, base_rate, rel_tol=1e-12):

@@ -5,10 +5,9 @@ from typing import Self
 import numpy as np
 
 from kgcore.arrays import Floats, Ints, Probabilities, Scores, Weights
+from kgcore.calibration.balance import shift
 from kgcore.calibration.base import Calibrator
-from kgcore.calibration.effective import effective_weights
 from kgcore.calibration.sample import CalibrationSample
-from kgcore.calibration.shift import shift
 from kgcore.registries import CALIBRATORS
 
 STEPS = 1024
@@ -45,7 +44,7 @@ class VennAbers(Calibrator):
     def fit_sample(self, sample: CalibrationSample) -> Self:
         scores, place = np.unique(sample.scores, return_inverse=True)
         steps = STEPS if sample.counts is None else STEPS_OF_COUNTS
-        counts, one = whole_counts(effective_weights(sample), steps)
+        counts, one = whole_counts(sample.effective_weights, steps)
         rows, positives = (np.bincount(place, c).astype(np.int64) for c in (counts, counts * sample.labels))
         upper = levels_of_a_positive(rows, positives, one)
         lower = 1 - levels_of_a_positive(rows[::-1], (rows - positives)[::-1], one)[::-1]

@@ -65,13 +65,12 @@ def ablate(sample: EvidenceSample, groups: Mapping[str, Sequence[str]], rng: np.
 
     Differences are paired: the standard error is that of the mean difference of squared errors over the rows.
     """
-    # scipy and scikit-learn load slowly, and to read a finished ablation needs neither
+    # scipy and LightGBM load slowly, and to read a finished ablation needs neither
     from scipy.special import expit
 
     from kgcore.combiners.boosted_trees import BoostedTrees
-    from kgcore.combiners.folds import sample_folds
 
-    held = sample_folds(sample, 2, rng) == 0
+    held = sample.folds(2, rng) == 0
     seed = int(rng.integers(2**31))
 
     def errors(chosen: Sequence[str]) -> Floats:

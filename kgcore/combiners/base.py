@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from kgcore.arrays import Floats, Ints, Labels, Weights
 from kgcore.errors import FitError
-from kgcore.evidence.grid import Grid
+from kgcore.evidence.table import Grid
+from kgcore.folds import draw_folds
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,11 @@ class EvidenceSample:
         groups = None if self.groups is None else self.groups[rows]
         return EvidenceSample(self.names, self.values[rows], self.labels[rows], weights, self.predicates[rows], groups)
 
+    def folds(self, count: int, rng: np.random.Generator) -> Ints:
+        """Return the fold (n,) of each row, whose groups stay together: see `draw_folds`."""
+        groups = np.arange(len(self)) if self.groups is None else self.groups
+        return draw_folds(groups, self.labels, count, rng)
+
     @property
     def prior(self) -> float:
         """Return the log-odds of the share of positives, by weight."""
@@ -69,13 +75,13 @@ class Combiner(ABC):
     returns it as JSON values, and `from_parameters` builds it again.
     """
 
-    @abstractmethod
     def fit(self, sample: EvidenceSample, rng: np.random.Generator) -> Self:
         """Fit the combiner, and return it. Raises FitError if the fit does not converge."""
+        raise NotImplementedError(f"{type(self).__name__} is made of fitted combiners")
 
-    @abstractmethod
     def tuned(self) -> Self:
         """Return an unfitted combiner with the settings that this fit chose: its fit does not choose them again."""
+        raise NotImplementedError(f"{type(self).__name__} is made of fitted combiners")
 
     @abstractmethod
     def log_odds(self, values: npt.NDArray[np.float32], predicates: Ints) -> Floats:

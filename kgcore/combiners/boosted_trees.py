@@ -1,41 +1,42 @@
 """Boosted trees: a sum of small decision trees on the evidence."""
 
-from functools import cache
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from threadpoolctl import ThreadpoolController
 
-from kgcore.arrays import Floats, Ints, Labels
+from kgcore.arrays import Floats, Ints
 from kgcore.combiners.base import Combiner, EvidenceSample
-from kgcore.combiners.bins import Bins
-from kgcore.combiners.folds import sample_folds
-from kgcore.combiners.forest import bounds_of
-from kgcore.combiners.shapley import Shapley
-from kgcore.combiners.trees import MOST_LEAVES, Split, Trees
-from kgcore.evidence.grid import Grid
+from kgcore.combiners.forest import MOST_LEAVES, Forest
+from kgcore.evidence.table import Grid
 from kgcore.registries import COMBINERS
 
-if TYPE_CHECKING:  # a fit needs it, an answer does not
-    from sklearn.ensemble import HistGradientBoostingClassifier
+if TYPE_CHECKING:  # loaded when it fits or answers
+    from lightgbm import Booster, Dataset
 
-MOST_CATEGORIES = 250  # predicates with a category of their own: scikit-learn has at most 255
+MOST_CATEGORIES = 250  # predicates with a category of their own
 FEWEST_DRAWN = 4  # features for a split
 FEWEST_ROWS = 10  # of a predicate with a category of its own
-ALONE = 10_000  # rows up to which one thread fits the trees
+ALONE = 100_000  # rows up to which one thread fits the trees: two wait for each other on a machine with other work
 FOLDS = ((3_000, 5), (100_000, 3))  # up to this number of rows, this number of folds; one held-out fifth above
+PATIENCE = 30  # trees without a lower log loss on the held-out rows, after which a fit stops
+ROWS_AT_ONCE = 2**16  # bounds the memory of answers
 
 
 @COMBINERS.register("boosted_trees")
 class BoostedTrees(Combiner):
     """Gradient boosting of decision trees (Friedman 2001), non-decreasing in the score.
 
-    scikit-learn's HistGradientBoostingClassifier fits the trees; then they are arrays (kgcore/combiners/trees.py). The
-    predicate is a category; predicates beyond the 250 most frequent ones share one. The fit gives positives and
-    negatives the same sum of weights, and then adds the log-odds of the sample's base rate: weights of 1 to 1,000
-    would leave the rare label without a say in where the trees split. The number of trees is the mean of the best ones
-    on held-out folds of the sample.
+    LightGBM fits the trees (Ke et al., NeurIPS 2017), and the fitted combiner is its text. The predicate is a category;
+    predicates beyond the 250 most frequent ones share one. The fit gives positives and negatives the same sum of
+    weights, and then adds the log-odds of the sample's base rate: weights of 1 to 1,000 would leave the rare label
+    without a say in where the trees split. The number of trees is the mean of the best ones on held-out folds of the
+    sample. The trees are the same for any number of threads. A feature that is known for all rows of the fit counts as
+    0 where it is not known.
+
+    Contributions are Shapley values: at a split on a feature that is not known, the expectation follows both sides, by
+    their numbers of rows in the fit (TreeSHAP: Lundberg, Erion & Lee 2018, algorithm 1).
 
     rate        learning rate, above 0
     most_trees  largest number of trees
@@ -47,7 +48,7 @@ class BoostedTrees(Combiner):
                 at most 1. Trees differ more, and their sum is more accurate (Breiman 2001)
     """
 
-    trees_: Trees
+    model_: str
     shift_: float
     categories_: Ints
 
@@ -65,49 +66,72 @@ class BoostedTrees(Combiner):
         self.leaves, self.fewest, self.ridge, self.share = leaves, fewest, ridge, share
 
     def fit(self, sample: EvidenceSample, rng: np.random.Generator) -> Self:
+        import torch  # noqa: F401  # it brings libgomp, which LightGBM needs, to machines without it
+        from lightgbm import Dataset, train
+
         balanced = sample.balanced()
-        found, counts = np.unique(sample.predicates, return_counts=True)
+        predicates, counts = np.unique(sample.predicates, return_counts=True)
         frequent = np.argsort(-counts, kind="stable")[:MOST_CATEGORIES]
-        self.categories_ = np.sort(found[frequent][counts[frequent] >= FEWEST_ROWS]).astype(np.int64)
+        self.categories_ = np.sort(predicates[frequent][counts[frequent] >= FEWEST_ROWS]).astype(np.int64)
         self.shift_ = sample.prior
-        bins = Bins.of(sample.values)
-        columns = self._columns(balanced, bins)
-        trees = self._number_of_trees(balanced, columns, rng) if self.trees is None else self.trees
-        model = self._model(balanced, trees, rng)
-        _fit(model, columns, balanced.labels, sample_weight=balanced.weights)
-        fitted = _arrays(model, bins, len(self.categories_))
-        self._set(fitted.with_covers(sample.values, self._category(sample.predicates), balanced.weights))
+        settings = self._settings(sample, rng)
+        columns = self._columns(sample.values, sample.predicates)
+        category = [len(sample.names)]
+        rows = Dataset(columns, balanced.labels, weight=balanced.weights, categorical_feature=category, params=settings)
+        trees = self._number_of_trees(balanced, rows, settings, rng) if self.trees is None else self.trees
+        self.model_ = train(settings, rows, trees).model_to_string()
+        for read in ("booster_", "forest_"):
+            self.__dict__.pop(read, None)
         return self
 
     def tuned(self) -> Self:
-        trees = self.trees_.shape.trees
+        trees = self.booster_.num_trees()
         return type(self)(self.rate, self.most_trees, self.leaves, self.fewest, self.ridge, self.share, trees)
 
     def log_odds(self, values: npt.NDArray[np.float32], predicates: Ints) -> Floats:
-        return self.trees_.sums(values, self._category(predicates)) + self.shift_
+        return self._predicted(values, predicates, raw_score=True) + self.shift_
 
     def contributions(self, values: npt.NDArray[np.float32], predicates: Ints) -> tuple[float, Floats]:
-        constant, found = self.shapley_.contributions(values, self._category(predicates))
-        return constant + self.shift_, found
+        *parts, constant = self._predicted(values, predicates, pred_contrib=True).T
+        return float(constant[0]) + self.shift_, np.stack(parts, axis=1)
 
     def bounds(self, grid: Grid) -> tuple[Floats, Floats]:
         [category] = self._category(np.array([grid.tile.predicate])).tolist()
-        low, high = bounds_of(self.trees_, grid, category)
+        low, high = self.forest_.bounds(grid, category)
         return low + self.shift_, high + self.shift_
 
     def parameters(self) -> dict[str, Any]:
-        return {"shift": self.shift_, "categories": self.categories_.tolist(), "trees": self.trees_.to_json()}
+        return {"shift": self.shift_, "categories": self.categories_.tolist(), "model": self.model_}
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:
         built = cls()
-        built.shift_ = parameters["shift"]
+        built.shift_, built.model_ = parameters["shift"], parameters["model"]
         built.categories_ = np.array(parameters["categories"], dtype=np.int64)
-        built._set(Trees.from_json(parameters["trees"]))
         return built
 
-    def _set(self, trees: Trees) -> None:
-        self.trees_, self.shapley_ = trees, Shapley(trees)
+    @cached_property
+    def booster_(self) -> "Booster":
+        """LightGBM's model, read from its text."""
+        import torch  # noqa: F401  # it brings libgomp, which LightGBM needs, to machines without it
+        from lightgbm import Booster
+
+        return Booster(model_str=self.model_)
+
+    @cached_property
+    def forest_(self) -> Forest:
+        """The trees as sets of leaves."""
+        trees = self.booster_.dump_model()["tree_info"]
+        return Forest.of(trees, self.booster_.num_feature() - 1, len(self.categories_))
+
+    def _predicted(self, values: npt.NDArray[np.float32], predicates: Ints, **what: bool) -> Floats:
+        """Return what LightGBM computes of rows, on one thread: tiles have as many threads as there are cores."""
+        parts = []
+        for first in range(0, len(values), ROWS_AT_ONCE):
+            rows = slice(first, first + ROWS_AT_ONCE)
+            columns = self._columns(values[rows], predicates[rows])
+            parts.append(np.asarray(self.booster_.predict(columns, num_threads=1, **what)))
+        return np.concatenate(parts) if parts else np.zeros(0)
 
     def _category(self, predicates: Ints) -> Ints:
         """Return the category of each predicate (n,); -1: it has no category of its own."""
@@ -116,86 +140,47 @@ class BoostedTrees(Combiner):
         place = np.minimum(np.searchsorted(self.categories_, predicates), len(self.categories_) - 1)
         return np.where(self.categories_[place] == predicates, place, -1)
 
-    def _columns(self, sample: EvidenceSample, bins: Bins) -> Floats:
-        """Return the category and the bins of the features (n, 1 + d). scikit-learn would move a later category."""
-        category = self._category(sample.predicates)
-        return np.column_stack([np.where(category < 0, np.nan, category), bins.codes(sample.values)])
+    def _columns(self, values: npt.NDArray[np.float32], predicates: Ints) -> npt.NDArray[np.float32]:
+        """Return the features and the category (n, d + 1)."""
+        category = self._category(predicates)
+        return np.column_stack([values, np.where(category < 0, np.nan, category).astype(np.float32)])
 
-    def _model(self, sample: EvidenceSample, trees: int, rng: np.random.Generator) -> "HistGradientBoostingClassifier":
-        from sklearn.ensemble import HistGradientBoostingClassifier
+    def _settings(self, sample: EvidenceSample, rng: np.random.Generator) -> dict[str, Any]:
+        """Return the settings of LightGBM."""
+        return {
+            "objective": "binary",
+            "learning_rate": self.rate,
+            "num_leaves": min(self.leaves, MOST_LEAVES),
+            "min_data_in_leaf": max(1, min(self.fewest, len(sample) // 50)),
+            "lambda_l2": self.ridge,
+            "feature_fraction_bynode": min(1.0, max(self.share, FEWEST_DRAWN / (1 + len(sample.names)))),
+            "monotone_constraints": [*(int(name == "score") for name in sample.names), 0],
+            "boost_from_average": False,
+            "seed": int(rng.integers(2**31)),
+            "num_threads": 1 if len(sample) <= ALONE else 0,
+            "deterministic": True,
+            "force_row_wise": True,
+            "feature_pre_filter": False,
+            # the categories of few rows have a say, as numbers of few rows have
+            "cat_l2": 0.0,
+            "min_data_per_group": FEWEST_ROWS,
+            "max_cat_threshold": 64,
+            "verbosity": -1,
+        }
 
-        return HistGradientBoostingClassifier(
-            learning_rate=self.rate,
-            max_iter=trees,
-            max_leaf_nodes=min(self.leaves, MOST_LEAVES),
-            min_samples_leaf=max(1, min(self.fewest, len(sample) // 50)),
-            l2_regularization=self.ridge,
-            max_features=min(1.0, max(self.share, FEWEST_DRAWN / (1 + len(sample.names)))),
-            categorical_features=[0] if len(self.categories_) else None,
-            monotonic_cst=[0, *(int(name == "score") for name in sample.names)],
-            early_stopping=False,
-            random_state=int(rng.integers(2**31)),
-        )
-
-    def _number_of_trees(self, sample: EvidenceSample, columns: Floats, rng: np.random.Generator) -> int:
+    def _number_of_trees(
+        self, sample: EvidenceSample, rows: "Dataset", settings: dict[str, Any], rng: np.random.Generator
+    ) -> int:
         """Return the number of trees with the lowest log loss on held-out folds: the mean over the folds."""
-        number = next((folds for rows, folds in FOLDS if len(sample) <= rows), 1)
-        fold = sample_folds(sample, max(number, 5), rng)
-        best = []
-        for own in range(number):
-            held, kept = fold == own, fold != own
-            if min(len(np.unique(sample.labels[rows])) for rows in (held, kept)) < 2:
+        from lightgbm import early_stopping, train
+
+        number = next((folds for most, folds in FOLDS if len(sample) <= most), 1)
+        fold, best = sample.folds(max(number, 5), rng), list[int]()
+        for held in range(number):
+            parts = [np.flatnonzero(mask) for mask in (fold == held, fold != held)]
+            if min(len(np.unique(sample.labels[part])) for part in parts) < 2:
                 continue
-            model = self._model(sample, self.most_trees, rng)
-            model.set_params(early_stopping=True, n_iter_no_change=30, scoring="loss", tol=0.0)
-            weights = {"sample_weight": sample.weights[kept], "sample_weight_val": sample.weights[held]}
-            seen = columns[kept]
-            seen[:, np.isnan(seen).all(axis=0)] = 0.0  # scikit-learn needs a number in each column
-            _fit(model, seen, sample.labels[kept], X_val=columns[held], y_val=sample.labels[held], **weights)
-            best.append(int(np.argmax(model.validation_score_)))
+            held_out, kept = (rows.subset(part.tolist()) for part in parts)
+            stop = early_stopping(PATIENCE, verbose=False)
+            best.append(train(settings, kept, self.most_trees, [held_out], callbacks=[stop]).best_iteration)
         return max(1, round(float(np.mean(best)))) if best else min(self.most_trees, 20)
-
-
-def _fit(model: "HistGradientBoostingClassifier", columns: Floats, labels: Labels, **given: Any) -> None:
-    """Fit the trees: with one thread up to ALONE rows, otherwise with all threads of OpenMP. The result is the same.
-
-    The threads meet thousands of times in a fit, and wait for each other without leaving their cores. On few rows, two
-    threads save a sixth of the time, but take five times as long if another process needs one of their cores.
-    """
-    with _openmp().limit(limits=1 if len(labels) <= ALONE else None):
-        model.fit(columns, labels, **given)
-
-
-@cache
-def _openmp() -> ThreadpoolController:
-    """Return what sets the number of OpenMP's threads."""
-    return ThreadpoolController().select(user_api="openmp")
-
-
-def _arrays(model: "HistGradientBoostingClassifier", bins: Bins, num_categories: int) -> Trees:
-    """Return the trees of a fitted model, whose column 0 is the category. Covers are numbers of rows."""
-    num_features = len(bins.ends)
-    splits: list[Split | None] = []
-    values: list[float] = []
-    covers: list[float] = []
-    for (predictor,) in model._predictors:
-        nodes, sets = predictor.nodes, predictor.raw_left_cat_bitsets
-        left = [0]
-        while left:  # preorder: a node, what is below its first child, what is below its second child
-            node = nodes[left.pop()]
-            covers.append(float(node["count"]))
-            values.append(float(node["value"]) if node["is_leaf"] else 0.0)
-            if node["is_leaf"]:
-                splits.append(None)
-                continue
-            left += [int(node["right"]), int(node["left"])]
-            missing_left, column = bool(node["missing_go_to_left"]), int(node["feature_idx"])
-            if node["is_categorical"]:
-                words = sets[int(node["bitset_idx"])]
-                categories = sum(int(word) << 32 * place for place, word in enumerate(words))
-                splits.append(Split(num_features, 0.0, missing_left, categories))
-            else:
-                threshold = bins.threshold(column - 1, float(node["num_threshold"]))
-                splits.append(Split(column - 1, threshold, missing_left))
-    start = float(np.ravel(model._baseline_prediction)[0])
-    return Trees(num_features, num_categories, tuple(splits), np.array(values), np.array(covers), start)

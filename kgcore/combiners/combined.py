@@ -8,8 +8,7 @@ from typing import Any, Self
 from kgcore.arrays import Floats, Ints, Scores
 from kgcore.combiners.base import Combiner
 from kgcore.errors import MismatchError
-from kgcore.evidence.grid import Grid
-from kgcore.evidence.table import Evidence
+from kgcore.evidence.table import Evidence, Grid
 from kgcore.registries import COMBINERS
 
 
@@ -33,6 +32,11 @@ class Combined:
     combiner: Combiner
     kind: str
     others: tuple[str, ...] = ()
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Return the fingerprints of all models whose scores are among the evidence."""
+        return (self.model, *self.others)
 
     def scores(self, evidence: Evidence, predicates: Ints) -> Scores:
         """Return the log-odds (n,) of triples, from their evidence and their predicates (n,).
@@ -65,20 +69,20 @@ class Combined:
 
     def to_json(self) -> dict[str, Any]:
         """Return the combiner as plain JSON values, which hold no executable code."""
-        others = {"others": list(self.others)} if self.others else {}  # keeps the fingerprints of combiners without
         return {
+            "scorer": "combiner",
             "name": self.name,
             "kind": self.kind,
             "groups": list(self.groups),
             "features": list(self.features),
             "model": self.model,
+            "others": list(self.others),
             "parameters": self.combiner.parameters(),
-            **others,
         }
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
         """Read the output of `to_json`. Raises InputError for an unknown combiner."""
         combiner = COMBINERS.get(data["kind"]).from_parameters(data["parameters"])
-        features, groups, others = (tuple(data.get(name, ())) for name in ("features", "groups", "others"))
+        features, groups, others = (tuple(data[name]) for name in ("features", "groups", "others"))
         return cls(data["name"], groups, features, data["model"], combiner, data["kind"], others)

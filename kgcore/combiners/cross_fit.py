@@ -7,7 +7,6 @@ import numpy as np
 
 from kgcore.arrays import Bools, Floats, Ints
 from kgcore.combiners.base import Combiner, EvidenceSample
-from kgcore.combiners.folds import sample_folds
 from kgcore.combiners.stack import Stack
 from kgcore.errors import FitError
 
@@ -68,7 +67,7 @@ def _of_folds(
     fitted: Combiner, sample: EvidenceSample, rng: np.random.Generator, folds: int, used: Bools
 ) -> Iterator[tuple[Ints, Combiner]]:
     """Yield the rows of each fold, and the combiner that is fitted to all others that are used."""
-    fold = sample_folds(sample, folds, rng)
+    fold = sample.folds(folds, rng)
     for own in np.unique(fold):
         kept = sample.part((fold != own) & used)
         if len(np.unique(kept.labels)) < 2:

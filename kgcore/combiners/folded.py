@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kgcore.arrays import Bools, Floats, Ints
-from kgcore.combiners.base import Combiner, EvidenceSample
-from kgcore.evidence.grid import Grid
+from kgcore.combiners.base import Combiner
+from kgcore.evidence.table import Grid
 from kgcore.registries import COMBINERS
 
 
@@ -38,12 +38,6 @@ class Folded(Combiner):
     limits: Mapping[int, float] = field(default_factory=dict)
     step: float = 0.0
     column: int = 0
-
-    def fit(self, sample: EvidenceSample, rng: np.random.Generator) -> Self:
-        raise NotImplementedError("folded combiners are made of fitted members")
-
-    def tuned(self) -> Self:
-        raise NotImplementedError("folded combiners are made of fitted members")
 
     def log_odds(self, values: npt.NDArray[np.float32], predicates: Ints) -> Floats:
         log_odds = np.empty(len(values))

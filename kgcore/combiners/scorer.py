@@ -10,8 +10,7 @@ import numpy as np
 from kgcore.arrays import Floats, Ints, Scores, Triples
 from kgcore.combiners.combined import Combined
 from kgcore.evidence.base import Source
-from kgcore.evidence.grid import Grid
-from kgcore.evidence.table import Evidence, Features
+from kgcore.evidence.table import Evidence, Features, Grid
 from kgcore.evidence.tile import Tile
 from kgcore.graph import KnowledgeGraph
 from kgcore.models.pointwise import PointwiseScorer

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kgcore.arrays import Floats, Ints
-from kgcore.combiners.base import Combiner, EvidenceSample
-from kgcore.evidence.grid import Grid
+from kgcore.combiners.base import Combiner
+from kgcore.evidence.table import Grid
 from kgcore.registries import COMBINERS
 
 
@@ -36,12 +36,6 @@ class Stack(Combiner):
         """Return the mean of fitted combiners, which have the registered name `name`."""
         count = len(members)
         return cls((name,) * count, tuple(members), (1 / count,) * count)
-
-    def fit(self, sample: EvidenceSample, rng: np.random.Generator) -> Self:
-        raise NotImplementedError("a stack is made of fitted members")
-
-    def tuned(self) -> Self:
-        raise NotImplementedError("a stack is made of fitted members")
 
     def log_odds(self, values: npt.NDArray[np.float32], predicates: Ints) -> Floats:
         total = np.full(len(values), self.constant)

@@ -12,6 +12,14 @@ The members are one combiner for each corruption strategy, which separates posit
 separates positives from the candidates: alpha f+ / g is the probability (Elkan & Noto 2008), whatever the mistakes
 look like. The weights of the sum of their log-odds minimise R, which is convex in the weights. So a strategy whose
 corruptions do not resemble the mistakes gets no weight.
+
+All of this assumes that true candidates are like the known positives. Then g is at least alpha f+ everywhere, so for
+each threshold t of the probabilities q
+
+    D(t) = alpha P_f+(q >= t) - P_g(q >= t) <= 0.
+
+If D(t) > 0, the share D(t) / alpha of the true candidates, or a larger one, has other evidence than the positives. A
+combiner that tells positives from candidates has then learned how the positives were collected, not what is true.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,16 +28,17 @@ from itertools import product
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from kgcore.arrays import Floats, Ints, Probabilities
 from kgcore.combiners.base import Combiner, EvidenceSample
 from kgcore.combiners.stack import Stack
-from kgcore.errors import FitError
+from kgcore.folds import draw_folds
+from kgcore.newton import Matrix, minimise
 
 CORRUPTIONS = 5  # most corruptions of a strategy that a combiner is fitted to, for each positive
 RIDGE = 1e-3  # of the weights, towards equal shares of 1
+SURE = 3.0  # standard errors by which D must be above 0
 MOST = 1e-4  # probabilities of candidates are at least this, and at most 1 - this
 
 
@@ -103,7 +112,8 @@ def fit_unlabelled(
     held_out = [np.zeros((len(rows), len(data.negatives) + 1)) for rows in kinds]
     full = _members([make] * (len(data.negatives) + 2), data, kinds, rng)
     of_parts: list[list[Combiner]] = []
-    divisions = [rng.permutation(np.arange(len(every)) % folds) for _ in range(rounds)]
+    numbers, alike = np.arange(len(every)), np.zeros(len(every))
+    divisions = [draw_folds(numbers, alike, folds, rng) for _ in range(rounds)]
     for of_group, fold in product(divisions, range(folds)):
         own = [of_group[np.searchsorted(every, rows.groups)] == fold for rows in kinds]
         trained = [rows.part(~held) for rows, held in zip(kinds, own, strict=True)]
@@ -136,22 +146,20 @@ def stack_weights(
     mean = positives.mean(axis=0)
     shares = np.full(len(candidates), 1 / len(candidates)) if counts is None else counts / counts.sum()
 
-    def risk(parameters: Floats) -> tuple[float, Floats]:
-        w, b = parameters[:-1] / scale, parameters[-1]
-        z = candidates @ w + b
-        q = expit(z)
-        value = shares @ np.logaddexp(0, z) - base_rate * (mean @ w + b)
-        slope = np.append((candidates.T @ (shares * q) - base_rate * mean) / scale, shares @ q - base_rate)
-        ridge = RIDGE * np.append(parameters[:-1], 0.0)
-        return float(value + 0.5 * ridge @ parameters), slope + ridge
+    design, m = np.column_stack([candidates / scale, np.ones(len(candidates))]), positives.shape[1]
+    known, ridge = base_rate * np.append(mean / scale, 1.0), np.append(np.full(m, RIDGE), 0.0)
 
-    m = positives.shape[1]
-    start = np.append(scale / m, logit(base_rate))
-    found = minimize(risk, start, jac=True, method="L-BFGS-B", bounds=[*[(0.0, None)] * m, (None, None)])
-    if not found.success:
-        raise FitError(f"the weights of the combiners did not converge: {found.message}")
-    weights: Floats = found.x[:-1] / scale
-    return weights, float(found.x[-1])
+    def risk(v: Floats) -> float:
+        return float(shares @ np.logaddexp(0, design @ v) - known @ v + 0.5 * ridge @ v**2)
+
+    def derivatives(v: Floats) -> tuple[Floats, Matrix]:
+        q = expit(design @ v)
+        curvature = (design.T * (shares * q * (1 - q))) @ design + np.diag(ridge)
+        return design.T @ (shares * q) - known + ridge * v, curvature
+
+    start, bounded = np.append(scale / m, logit(base_rate)), np.arange(m + 1) < m
+    fitted = minimise("the weights of the combiners", risk, derivatives, start, bounded)
+    return fitted[:-1] / scale, float(fitted[-1])
 
 
 def unlabelled_brier(positives: Probabilities, candidates: Probabilities, base_rate: float) -> float:
@@ -164,6 +172,45 @@ def unlabelled_brier(positives: Probabilities, candidates: Probabilities, base_r
     Its expected value is that of the Brier score with labels, if the positives are like the true candidates.
     """
     return float((candidates**2).mean() - 2 * base_rate * positives.mean() + base_rate)
+
+
+@dataclass(frozen=True)
+class Unlike:
+    """How many true candidates cannot be like the positives, and what that costs.
+
+    share  estimate of the least share of the true candidates that are unlike the positives, in [0, 1]; 0: no sure sign
+    cost   what the Brier score of `unlabelled_brier` lacks for this reason, at least 0
+    """
+
+    share: float
+    cost: float
+
+
+def unlike(positives: Probabilities, candidates: Probabilities, base_rate: float) -> Unlike:
+    """Return how many true candidates cannot be like the positives, by probabilities that have not seen the rows.
+
+    positives   (n,) probabilities of the positives
+    candidates  (u,) probabilities of the candidates
+    base_rate   alpha, in (0, 1)
+
+    The threshold t is where D(t) - SURE se(t) is largest, with the standard error se of D. If this is above 0, the
+    share is D(t) / alpha. These true candidates are below the threshold, where `cost` gives them the mean probability
+    of the candidates there, instead of that of the positives above it: so the term -2 alpha E_f+[q] of the Brier score
+    grows by twice this difference for each of them.
+    """
+    n, u = len(positives), len(candidates)
+    limits = np.unique(positives)
+    true = 1 - np.searchsorted(np.sort(positives), limits) / n
+    every = 1 - np.searchsorted(np.sort(candidates), limits) / u
+    most = np.maximum(every, base_rate * true)  # that the candidates have at least, if they are alike
+    error = np.sqrt(base_rate**2 * true * (1 - true) / n + most * (1 - most) / u)
+    excess = base_rate * true - every
+    best = int(np.argmax(excess - SURE * error))
+    below = candidates < limits[best]
+    if excess[best] <= SURE * error[best] or not below.any():
+        return Unlike(0.0, 0.0)
+    gap = float(positives[positives >= limits[best]].mean() - candidates[below].mean())
+    return Unlike(float(excess[best]) / base_rate, 2 * float(excess[best]) * gap)
 
 
 def _members(

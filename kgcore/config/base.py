@@ -1,125 +1,141 @@
-"""The base class of all settings, whose fields have a description and allowed values.
+"""The base class of all settings: pydantic models, whose fields have a description and allowed values.
 
-The command line, the Prefect forms, MLproject and the cache keys are generated from these fields.
+The command line, the Prefect forms, MLproject and the cache keys come from these fields.
 """
 
-import math
-import operator
-from collections.abc import Callable
-from dataclasses import MISSING, Field, asdict, dataclass, field, fields
-from functools import partial
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self, get_origin
 
-from kgcore.config.choices import Spelling
-from kgcore.config.schema import enumerate_choices, names_of, require_pattern, value_without_null
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_serializer,
+)
+from pydantic.fields import FieldInfo
+from pydantic_core import CoreSchema, ErrorDetails
+
+from kgcore.config.choices import BY_PRESET, SHARES, Choices, Options, Schema, Spelling
 from kgcore.errors import InputError
 from kgcore.registry import Registry
 
-LIMITS: dict[str, tuple[str, Callable[[float, float], bool]]] = {
-    "ge": ("at least", operator.ge),
-    "gt": ("above", operator.gt),
-    "lt": ("below", operator.lt),
-    "le": ("at most", operator.le),
-}
+LIMITS = {"ge": "at least", "gt": "above", "lt": "below", "le": "at most"}
 
 
-def setting(
-    default: Any,
-    description: str,
-    *,
-    ge: float | None = None,
-    gt: float | None = None,
-    lt: float | None = None,
-    le: float | None = None,
-    choices: tuple[str, ...] | Registry[Any] | None = None,
-    options_of: Registry[Any] | None = None,
-    spelling: Spelling | None = None,
-    check: Callable[[str, Any], None] | None = None,
-    ends: tuple[str, str] | None = None,
-) -> Any:
-    """Make a dataclass field for a setting, with its description and its allowed values.
-
-    ge, gt, lt, le  limits of a number: at least, above, below, at most
-    choices         allowed names. A setting that can hold several names is a tuple, or a mapping of names to shares
-    options_of      registry of the components, such as the losses, whose options the setting holds. Such a setting is a
-                    mapping of option names to values
-    default         None: the setting is a quantity that nobody has to give; None is then allowed, whatever the limits
-    spelling        how a text is spelt
-    ends            names of the settings that hold the ends of an interval of this number. On the command line, the
-                    option can then be LOW:HIGH
-    check           function that takes the setting's name and value, and raises InputError if the value is not allowed
-
-    The keys of the metadata are those of pydantic. Prefect reads them to make the form of a deployment and to check
-    the input.
-    """
-    limits = {"ge": ge, "gt": gt, "lt": lt, "le": le}
-    metadata: dict[str, object] = {name: limit for name, limit in limits.items() if limit is not None}
-    metadata["description"] = description
-    if default is None:
-        metadata["json_schema_extra"] = value_without_null
-    if choices is not None:
-        metadata |= {"choices": choices, "json_schema_extra": partial(enumerate_choices, choices)}
-    if options_of is not None:
-        metadata["options_of"] = options_of
-    if spelling is not None:
-        metadata |= {"spelling": spelling, "json_schema_extra": partial(require_pattern, spelling.pattern)}
-        check = spelling.check
-    if ends is not None:
-        metadata["ends"] = ends
-    if check is not None:
-        metadata["check"] = check
-    if isinstance(default, dict):
-        return field(default_factory=lambda: dict(default), metadata=metadata)
-    return field(default=default, metadata=metadata)
+def setting(default: Any, description: str, **limits: Any) -> Any:
+    """Return the field of a setting. limits: ge, gt, lt and le, as in pydantic."""
+    return Field(default, description=description, **limits)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Config:
-    """The base class of all settings. It checks every field on creation, and raises InputError for a forbidden value.
+class Config(BaseModel):
+    """The base class of all settings. A setting that is None is not given, and has its default.
 
     stage  name of the stage that uses the settings; '' for the settings of a job, such as a search
+
+    Raises InputError for a forbidden value. In JSON, only the given settings are written: a default that is written
+    would count as given, and a preset could not decide the setting any more.
     """
 
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
     stage: ClassVar[str] = ""
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}  # misspelt settings are refused
 
-    def __post_init__(self) -> None:
-        for item in fields(self):
-            check_setting(item, getattr(self, item.name))
+    def __init__(self, **settings: Any) -> None:
+        given = {name: value for name, value in settings.items() if value is not None}
+        try:
+            super().__init__(**given)
+        except ValidationError as error:
+            raise InputError(_sentence(type(self), given, error.errors()[0])) from None
+
+    @field_validator("*")
+    @classmethod
+    def _allowed(cls, value: Any, info: ValidationInfo) -> Any:
+        name = str(info.field_name)
+        for rule in cls.model_fields[name].metadata:
+            if isinstance(rule, Choices | Spelling):
+                rule.check(name, value)
+        return value
+
+    @model_serializer
+    def given(self) -> dict[str, Any]:
+        """Return name -> value of each given setting. A default counts as given if the user gives it."""
+        return {name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set}
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return name -> value of every setting."""
+        return {name: value.as_dict() if isinstance(value, Config) else value for name, value in vars(self).items()}
 
     def parameters(self) -> dict[str, object]:
         """Return the settings as MLflow parameters: name -> value."""
-        return asdict(self)
+        return self.as_dict()
+
+    def replace(self, **changes: Any) -> Self:
+        """Return a copy with other values, which count as given. None: not given. Raises InputError as the class."""
+        return type(self)(**self.given() | changes)
+
+    def over(self, settings: Self) -> Self:
+        """Return a copy of `settings` in which the values that are given here replace the old ones.
+
+        Options of the model or the loss are replaced one by one: an option that is not given keeps its old value.
+
+        Raises InputError if settings contradict each other.
+        """
+        options = {name: getattr(settings, name) | getattr(self, name) for name in options_of(type(self))}
+        given = self.given()
+        return settings.replace(**given | {name: value for name, value in options.items() if name in given})
+
+    def added_to(self, other: Self) -> tuple[str, ...]:
+        """Return the names of the settings that are given here but not in `other`.
+
+        A setting that holds options is included if one of its options is given here but not in `other`.
+        """
+        there, options = other.given(), options_of(type(self))
+        return tuple(
+            name
+            for name, value in self.given().items()
+            if name not in there or (name in options and value.keys() - there[name].keys())
+        )
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> Schema:
+        """Return the schema for the forms of Prefect. No setting has a default there: a form would send it."""
+        found = handler(core)
+        for name, schema in handler.resolve_ref_schema(found)["properties"].items():
+            schema |= schema.pop("anyOf", [{}])[0]  # without the alternative null
+            if (default := schema.pop("default", None)) is not None:
+                instead = "the preset's value in a pipeline, otherwise " if name in BY_PRESET else ""
+                schema["description"] += f". If not given: {instead}{value_text(default)}"
+        return found
 
 
-def check_setting(item: "Field[Any]", value: Any) -> None:
-    """Raise InputError if the choices, the range or the check of the setting do not allow the value."""
-    if value is None and default_of(item) is None:
-        return
-    if (check := item.metadata.get("check")) is not None:
-        check(item.name, value)
-    if isinstance(value, tuple) and (not value or len(set(value)) < len(value)):
-        found = ", ".join(value) or "empty"
-        raise InputError(f"{item.name} is {found}: it needs at least one entry and no entry twice")
-    choices = item.metadata.get("choices")
-    for entry in value if isinstance(value, tuple | dict) else (value,):
-        if isinstance(choices, Registry):
-            choices.check(entry)
-        elif choices is not None and entry not in choices:
-            raise InputError(f"{item.name} is {entry!r}: it must be one of {', '.join(choices)}")
-    if isinstance(value, dict) and choices is not None:
-        _check_shares(item.name, value)
-    _check_range(item, value)
+def options_of(kind: type[Config]) -> dict[str, Registry[Any]]:
+    """Return setting -> registry, for the settings that hold the options of a component."""
+    marks = ((name, mark) for name, item in kind.model_fields.items() for mark in item.metadata)
+    return {name: mark.registry for name, mark in marks if isinstance(mark, Options)}
 
 
-def default_of(item: "Field[Any]") -> Any:
-    """Return the default of a setting."""
-    return item.default if item.default_factory is MISSING else item.default_factory()
+def choices_of(item: FieldInfo) -> Choices | None:
+    """Return the allowed names of a setting; None: it is no name."""
+    return next((rule for rule in item.metadata if isinstance(rule, Choices)), None)
 
 
-def default_text(item: "Field[Any]") -> str:
-    """Write the default of a setting as on the command line: `typed=0.9,uniform=0.1`, `platt,isotonic`, `true`."""
-    return value_text(default_of(item))
+def limits_of(item: FieldInfo) -> str:
+    """Return the limits of a number, such as `above 0 and below 1`; '' without limits."""
+    limits = ((text, getattr(rule, name, None)) for rule in item.metadata for name, text in LIMITS.items())
+    return " and ".join(f"{text} {limit:g}" for text, limit in limits if limit is not None)
+
+
+def describe(item: FieldInfo) -> str:
+    """Return the description of a setting, with its choices or its range."""
+    if choices := choices_of(item):
+        return f"{item.description}: {', '.join(choices.names)}"
+    for spelling in (rule for rule in item.metadata if isinstance(rule, Spelling)):
+        return f"{item.description}: {spelling.text}"
+    limits = limits_of(item)
+    return f"{item.description} ({limits})" if limits else str(item.description)
 
 
 def value_text(value: object) -> str:
@@ -137,31 +153,16 @@ def _entry_text(value: float | bool) -> str:
     return str(value).lower() if isinstance(value, bool) else f"{value:g}"
 
 
-def describe(item: "Field[Any]") -> str:
-    """Return the description of a setting, with its choices or its range."""
-    text, choices = str(item.metadata["description"]), item.metadata.get("choices")
-    if choices is not None:
-        return f"{text}: {', '.join(names_of(choices))}"
-    if (spelling := item.metadata.get("spelling")) is not None:
-        return f"{text}: {spelling.text}"
-    limits = _range(item)
-    return f"{text} ({limits})" if limits else text
-
-
-def _limits(item: "Field[Any]") -> dict[str, float]:
-    return {name: item.metadata[name] for name in LIMITS if name in item.metadata}
-
-
-def _range(item: "Field[Any]") -> str:
-    return " and ".join(f"{LIMITS[name][0]} {limit:g}" for name, limit in _limits(item).items())
-
-
-def _check_shares(name: str, shares: dict[str, float]) -> None:
-    if not shares or any(not (math.isfinite(share) and share > 0) for share in shares.values()):
-        raise InputError(f"{name} is {shares!r}: it needs at least one share, and every share must be above 0")
-
-
-def _check_range(item: "Field[Any]", value: Any) -> None:
-    limits = _limits(item)
-    if limits and not (math.isfinite(value) and all(LIMITS[name][1](value, limit) for name, limit in limits.items())):
-        raise InputError(f"{item.name} is {value!r}: it must be {_range(item)}")
+def _sentence(kind: type[Config], given: Mapping[str, Any], fault: ErrorDetails) -> str:
+    """Return what pydantic says of a value in our words: one sentence."""
+    if fault["type"] == "value_error":
+        return str(fault["ctx"]["error"])
+    name = str(fault["loc"][0])
+    if fault["type"] == "extra_forbidden":
+        return f"unknown setting {name!r}: the known ones are {', '.join(kind.model_fields)}"
+    item = kind.model_fields[name]
+    if get_origin(item.annotation) is dict and choices_of(item):
+        return f"{name} is {given[name]!r}: {SHARES}"
+    wanted = limits_of(item)
+    told = f"it must be {wanted}" if wanted else fault["msg"][0].lower() + fault["msg"][1:]
+    return f"{name} is {given[name]!r}: {told}"

@@ -1,15 +1,15 @@
-"""The settings of calibration: the base rate, and the candidates that calibrators are fitted to."""
+"""The settings of calibration: the base rate, the candidates that calibrators are fitted to, and the evidence."""
 
-import math
-from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
+from pydantic import AfterValidator, model_validator
+
+from kgcore.base_rate import ASSUMED, ESTIMATED, STATED, BaseRate, middle
 from kgcore.config.base import Config, setting
-from kgcore.config.choices import EXAM_SHARE, HELD_OUT, TRAINING_ONLY, check_draws_without_training
+from kgcore.config.choices import DRAWN, EXAM_SHARE, HELD_OUT, Choices, Metavar
 from kgcore.errors import InputError
-from kgcore.registries import ALL_CALIBRATORS, CALIBRATORS, STRATEGIES
+from kgcore.registries import ALL_CALIBRATORS, CALIBRATORS, EVIDENCE
 
-ASSUMED, STATED, ESTIMATED = "assumed", "stated", "estimated"  # where a base rate comes from
 ASSUMED_BASE_RATE = 0.5
 COMPLETENESS = (
     "share of the true facts that the graph knows, an interval LOW:HIGH, or a file with a line for each predicate "
@@ -17,7 +17,7 @@ COMPLETENESS = (
 )
 BY_PREDICATE = "by predicate"  # stands for a file of shares in the settings of a run
 SCORE_CALIBRATORS = ("per_relation", "smoothed_isotonic", "beta")
-STRATEGY_CHOICES = STRATEGIES.without(TRAINING_ONLY)
+INTERVAL = Metavar("RATE|LOW:HIGH")
 
 
 def share_of(text: str) -> tuple[float, float, float] | None:
@@ -34,13 +34,16 @@ def share_of(text: str) -> tuple[float, float, float] | None:
     return sum(ends) / len(ends), ends[0], ends[-1]
 
 
-def check_completeness(name: str, text: str | None) -> None:
-    """Raise InputError if a setting is a number out of range. Another text is a file, which is read later."""
+def _checked(text: str) -> str:
+    """Return a completeness. Raises InputError for a number out of range; another text is a file, read later."""
     if text:
-        share_of(str(text))
+        share_of(text)
+    return text
 
 
-@dataclass(frozen=True, kw_only=True)
+Completeness = Annotated[str, AfterValidator(_checked)]
+
+
 class MatchConfig(Config):
     """The candidates to calibrate to, and the corruptions that their mistakes may resemble.
 
@@ -55,17 +58,12 @@ class MatchConfig(Config):
         "file of the triples that you want probabilities for, in any format; some may have a label. Or "
         f"{' or '.join(HELD_OUT)}: a held-out split with its labels hidden",
     )
-    match_strategies: tuple[str, ...] = setting(
-        ("relational", "typed", "uniform"),
-        "corruption strategies that the candidates' mistakes may resemble",
-        choices=STRATEGY_CHOICES,
-        check=check_draws_without_training,
+    match_strategies: Annotated[tuple[str, ...], DRAWN] = setting(
+        ("relational", "typed", "uniform"), "corruption strategies that the candidates' mistakes may resemble"
     )
-    match_hard_strategies: tuple[str, ...] = setting(
+    match_hard_strategies: Annotated[tuple[str, ...], DRAWN] = setting(
         ("near_miss", "nearest"),
         "further strategies that the mistakes may resemble, used only if the base rate is stated",
-        choices=STRATEGY_CHOICES,
-        check=check_draws_without_training,
     )
     match_eta: int = setting(20, "corruptions of each validation positive by each strategy", ge=1)
     match_base_rate: float | None = setting(
@@ -88,6 +86,12 @@ class MatchConfig(Config):
     match_replicates: int = setting(100, "bootstrap replicates of candidates and corruptions, for intervals", ge=20)
     match_seed: int = setting(0, "seed of the corruptions and of the bootstrap replicates", ge=0)
 
+    def at(self, rate: BaseRate) -> Self:
+        """Return the settings for the base rate of a calibration. An estimate is made of the candidates themselves."""
+        if rate.origin == ESTIMATED:
+            return self
+        return self.replace(match_base_rate=rate.value if rate.origin == STATED else None)
+
     @property
     def strategies(self) -> tuple[str, ...]:
         """The strategies that are used, each once."""
@@ -95,24 +99,21 @@ class MatchConfig(Config):
         return tuple(dict.fromkeys((*self.match_strategies, *hard)))
 
 
-@dataclass(frozen=True, kw_only=True)
 class CalibrateConfig(Config):
     """The settings of the calibration, which converts scores to probabilities."""
 
     stage: ClassVar[str] = "calibrate"
 
-    calibrators: tuple[str, ...] = setting(
+    calibrators: Annotated[tuple[str, ...], Choices(ALL_CALIBRATORS)] = setting(
         (*SCORE_CALIBRATORS, "boosted_trees"),
         "calibrators to fit. Those that see evidence beside the score need labelled negatives",
-        choices=ALL_CALIBRATORS,
     )
-    base_rate: float | None = setting(
+    base_rate: Annotated[float | None, INTERVAL] = setting(
         None,
         "base rate alpha: share of true triples among your candidates. If you do not state it, it is estimated from "
         f"the candidates that you give; without candidates, {ASSUMED_BASE_RATE:g} is assumed",
         gt=0,
         lt=1,
-        ends=("base_rate_low", "base_rate_high"),
     )
     base_rate_low: float | None = setting(
         None, "lower end of an interval of the base rate; give the upper end, too", gt=0, lt=1
@@ -124,8 +125,10 @@ class CalibrateConfig(Config):
         gt=0,
         lt=1,
     )
-    base_rate_from: str = setting(STATED, "where the base rate that you give comes from", choices=(STATED, ESTIMATED))
-    completeness: str = setting("", COMPLETENESS, check=check_completeness)
+    base_rate_from: Annotated[str, Choices((STATED, ESTIMATED))] = setting(
+        STATED, "where the base rate that you give comes from"
+    )
+    completeness: Completeness = setting("", COMPLETENESS)
     weighted: bool = setting(
         True, "weight the synthetic negatives to match the base rate; turn off for experiments only"
     )
@@ -141,17 +144,28 @@ class CalibrateConfig(Config):
     )
     combine_seed: int = setting(0, "seed of the fit of combiners", ge=0)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    @model_validator(mode="before")
+    @classmethod
+    def _interval(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """Split a text LOW:HIGH into its ends. The middle of an interval is the base rate if none is given."""
+        if isinstance(text := given.get("base_rate"), str) and (rate := BaseRate.read(text)):
+            ends = {"base_rate_low": rate.low, "base_rate_high": rate.high} if rate.limits else {}
+            return given | {"base_rate": rate.value} | ends
+        low, high = given.get("base_rate_low"), given.get("base_rate_high")
+        if isinstance(low, float) and isinstance(high, float) and 0 < low <= high < 1:
+            return {"base_rate": middle(low, high)} | given
+        return given
+
+    @model_validator(mode="after")
+    def _within(self) -> Self:
         low, high = self.base_rate_low, self.base_rate_high
         if low is None and high is None:
-            return
+            return self
         if low is None or high is None or low > high:
             raise InputError(f"the base rate is between {low} and {high}: give the lower end, then the upper end")
-        if self.base_rate is None:
-            object.__setattr__(self, "base_rate", middle(low, high))
-        elif not low <= self.base_rate <= high:
+        if self.base_rate is not None and not low <= self.base_rate <= high:
             raise InputError(f"base_rate is {self.base_rate:g}: it must be in its interval, {low:g} to {high:g}")
+        return self
 
     @property
     def score_calibrators(self) -> tuple[str, ...]:
@@ -166,84 +180,52 @@ class CalibrateConfig(Config):
     @property
     def has_shares(self) -> bool:
         """Whether the completeness is a file with a share for each predicate."""
-        return bool(self.completeness) and share_of(str(self.completeness)) is None
+        return bool(self.completeness) and share_of(self.completeness) is None
 
     @property
     def recorded(self) -> Self:
         """The settings without the path of this file, whose content is stored beside them."""
-        return replace(self, completeness=BY_PREDICATE) if self.has_shares else self
+        return self.replace(completeness=BY_PREDICATE) if self.has_shares else self
 
     @property
-    def alpha(self) -> float:
+    def rate(self) -> BaseRate:
         """The base rate that the probabilities assume: the given one, or ASSUMED_BASE_RATE."""
-        return ASSUMED_BASE_RATE if self.base_rate is None else self.base_rate
+        if self.base_rate is None:
+            return BaseRate(ASSUMED_BASE_RATE, origin=ASSUMED)
+        return BaseRate(self.base_rate, self.base_rate_low, self.base_rate_high, self.base_rate_from)
 
-    @property
-    def limits(self) -> tuple[float, float] | None:
-        """The ends of the interval of the base rate; None: it has no interval."""
-        low, high = self.base_rate_low, self.base_rate_high
-        return None if low is None or high is None else (low, high)
-
-    def at(self, base_rate: float | None, limits: tuple[float, float] | None = None) -> Self:
-        """Return the same settings at another stated base rate; None: it is not stated. `limits`: its interval."""
-        low, high = limits or (None, None)
-        return replace(self, base_rate=base_rate, base_rate_low=low, base_rate_high=high, base_rate_from=STATED)
-
-    @property
-    def base_rate_is(self) -> str:
-        """STATED, ESTIMATED or ASSUMED."""
-        return ASSUMED if self.base_rate is None else self.base_rate_from
-
-    @property
-    def base_rate_text(self) -> str:
-        """The base rate and where it comes from: `0.5, assumed` or `0.0224 [0.01, 0.05], stated`."""
-        return base_rate_text(self.alpha, self.limits, self.base_rate_is)
+    def at(self, rate: BaseRate | None) -> Self:
+        """Return the same settings at another base rate; None: it is not stated."""
+        if rate is None or rate.origin == ASSUMED:
+            return self.replace(base_rate=None, base_rate_low=None, base_rate_high=None, base_rate_from=None)
+        ends = {"base_rate_low": rate.low, "base_rate_high": rate.high}
+        return self.replace(base_rate=rate.value, base_rate_from=rate.origin, **ends)
 
     def parameters(self) -> dict[str, object]:
         """Return the settings as MLflow parameters, with the base rate that is used, and where it comes from."""
-        settings = super(CalibrateConfig, self.recorded).parameters()
-        return settings | {"base_rate": self.alpha, "base_rate_is": self.base_rate_is}
+        settings = self.recorded.as_dict()
+        return settings | {"base_rate": self.rate.value, "base_rate_is": self.rate.origin}
 
 
-def read_base_rate(value: float | str | None) -> tuple[float | None, tuple[float, float] | None]:
-    """Read a base rate, or an interval LOW:HIGH of it. Return the base rate, in (0, 1), and the ends of the interval.
-
-    The base rate of an interval is its middle, in log-odds. None and '' are no base rate. Raises InputError for any
-    other value.
-    """
-    if value is None or value == "":
-        return None, None
-    try:
-        ends = [float(text) for text in str(value).split(":")]
-    except ValueError:
-        ends = []
-    if len(ends) == 1 and not 0 < ends[0] < 1:
-        raise InputError(f"base_rate is {ends[0]:g}: it must be above 0 and below 1, or LOW:HIGH, such as 0.01:0.05")
-    if len(ends) not in (1, 2) or not all(0 < end < 1 for end in ends) or ends != sorted(ends):
-        raise InputError(
-            f"base_rate is {value!r}: it must be a number above 0 and below 1, or LOW:HIGH, such as 0.01:0.05"
-        )
-    return (ends[0], None) if len(ends) == 1 else (middle(*ends), (ends[0], ends[1]))
+OTHER_SCORES = "other_scores"  # the group of the further models: a run has it if it has further models
+FOLD = "fold"  # the group that says by which of several combiners a triple is judged
+# The groups about both entities together. They alone are used with corruptions as negatives: what is known of one
+# entity betrays how the entity of a corruption was drawn
+OF_PAIRS = ("score", "cohorts", "neighbours", "paths", "rules", "name_likeness", "name_embeddings", OTHER_SCORES)
 
 
-def middle(low: float, high: float) -> float:
-    """Return the base rate in the middle of two others, each in (0, 1), in log-odds."""
-    return 1 / (1 + math.sqrt((1 / low - 1) * (1 / high - 1)))
+class EvidenceConfig(Config):
+    """The groups of evidence, and what answers about entities that training has not seen."""
 
+    stage: ClassVar[str] = "evidence"
 
-def base_rate_text(rate: float, limits: tuple[float, float] | None, origin: str) -> str:
-    """Return a base rate in (0, 1) and where it comes from: `0.5, assumed`, `0.494, estimated`.
-
-    limits  the ends of its interval; None: it has none
-    origin  ASSUMED, STATED or ESTIMATED. An estimate without an interval is rounded to three digits, of the rate or,
-            above 0.5, of 1 - rate
-    """
-    if origin == ESTIMATED and limits is None:
-        digits = 3 - math.ceil(math.log10(min(rate, 1 - rate))) if 0 < rate < 1 else 3
-        rate = round(rate, digits)
-    return f"{rate_text(rate, limits)}, {origin}"
-
-
-def rate_text(rate: float, limits: tuple[float, float] | None) -> str:
-    """Return a base rate as text: `0.5`, or `0.0224 [0.01, 0.05]` with the ends of its interval."""
-    return f"{rate:g}" if limits is None else f"{rate:.3g} [{limits[0]:.3g}, {limits[1]:.3g}]"
+    evidence: Annotated[tuple[str, ...], Choices(EVIDENCE.without((OTHER_SCORES, FOLD)))] = setting(
+        (
+            *("score", "cohorts", "degrees", "types", "neighbours", "paths", "rules", "constants"),
+            *("name_roles", "name_pairs", "name_likeness", "name_embeddings"),
+        ),
+        "groups of evidence about triples",
+    )
+    unseen_seed: int = setting(
+        0, "seed of the fit of the combiner that answers about entities that training has not seen", ge=0
+    )

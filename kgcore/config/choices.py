@@ -1,11 +1,19 @@
-"""The allowed values of settings whose choices are fixed here and not in a registry of components."""
+"""The allowed values of settings: names, spellings, and the choices that no registry of components lists."""
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pydantic import GetJsonSchemaHandler
+from pydantic_core import CoreSchema
 
 from kgcore.errors import InputError
+from kgcore.registries import STRATEGIES
+from kgcore.registry import Registry
+
+Schema = dict[str, Any]
+SHARES = "it needs at least one share, and every share must be above 0"
 
 SIDES = ("subject", "object", "both", "bernoulli")
 AUTO = "auto"  # as many corruptions as the base rate needs
@@ -22,13 +30,104 @@ OBJECTIVES: dict[str, Literal["minimize", "maximize"]] = {
     GAIN: "maximize",
 }
 MISSING_FACTS = "missing_facts"
-POPULATIONS = ("negatives", "answers", MISSING_FACTS)  # that a model is judged on: see kgcore/tuning/gains.py
+POPULATIONS = ("negatives", "answers", MISSING_FACTS)  # that a model is judged on: see kgcore/tuning/objective.py
 SEARCHED = ("learning_rate", "regulariser", "epochs", "training_strategy", "training_sides", "k", "training_eta")
 SEARCHABLE = (*SEARCHED, "dropout", "initial_scale", "inverse_relations", "cohort_weight")
 PER = ("all", "subject", "object")  # what the number of best pairs is counted over
 EXAM_SHARE = 0.5  # share of labels of new triples that belong to the exam
 HELD_OUT = ("valid", "test")  # splits that can be used as candidates, with their labels hidden
 FEWEST_EPOCHS = 4  # fewest epochs of a trial, because a search measures a trial three times before its end
+
+
+# The settings that a preset may decide. All other settings come from the user or have their defaults.
+BY_PRESET = frozenset(
+    {
+        "model",
+        "model_options",
+        "loss",
+        "loss_options",
+        "k",
+        "training_eta",
+        "training_strategy",
+        "training_sides",
+        "training_filtered",
+        "sides_apart",
+        "inverse_relations",
+        "epochs",
+        "batch_size",
+        "chunk_size",
+        "learning_rate",
+        "learning_rate_end",
+        "lp_weight",
+        "lp_power",
+        "dropout",
+        "initial_scale",
+        "cohort_weight",
+        "cohort_size",
+        "cohort_temperature",
+        "calibration_eta",
+        "calibration_strategy",
+        "calibration_sides",
+        "calibration_filtered",
+        "calibrators",
+        "combine_rounds",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The names that a setting allows: as text, as entries of a tuple, or as the keys of a mapping to shares.
+
+    source   the names, or the registry of the components
+    reasons  why other names are not allowed, in words that follow a name
+    """
+
+    source: tuple[str, ...] | Registry[Any]
+    reasons: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def names(self) -> list[str]:
+        """The allowed names."""
+        return self.source.names() if isinstance(self.source, Registry) else list(self.source)
+
+    def check(self, name: str, value: Any) -> None:
+        """Raise InputError if the value of the setting `name` is not allowed."""
+        if isinstance(value, tuple) and (not value or len(set(value)) < len(value)):
+            given = ", ".join(value) or "empty"
+            raise InputError(f"{name} is {given}: it needs at least one entry and no entry twice")
+        for entry in (value,) if isinstance(value, str) else value:
+            if entry in self.reasons:
+                raise InputError(f"{name} is {entry!r}: {self.reasons[entry]}")
+            if isinstance(self.source, Registry):
+                self.source.check(entry)
+            elif entry not in self.source:
+                raise InputError(f"{name} is {entry!r}: it must be one of {', '.join(self.source)}")
+        if isinstance(value, dict) and not (value and min(value.values()) > 0):
+            raise InputError(f"{name} is {value!r}: {SHARES}")
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> Schema:
+        schema = handler(core)
+        if schema["type"] == "array":
+            return schema | {"items": {"type": "string", "enum": self.names}, "minItems": 1, "uniqueItems": True}
+        if schema["type"] == "object":
+            share = {"type": "number", "exclusiveMinimum": 0}
+            return schema | {"propertyNames": {"enum": self.names}, "minProperties": 1, "additionalProperties": share}
+        return schema | {"enum": self.names}
+
+
+@dataclass(frozen=True)
+class Options:
+    """Marks a mapping of option names to values: the options of a component of the registry, such as a loss."""
+
+    registry: Registry[Any]
+
+
+@dataclass(frozen=True)
+class Metavar:
+    """Marks a number that the command line also takes in another form, such as `LOW:HIGH`."""
+
+    text: str
 
 
 @dataclass(frozen=True)
@@ -44,8 +143,11 @@ class Spelling:
 
     def check(self, name: str, value: str) -> None:
         """Raise InputError if the value of the setting `name` is not allowed."""
-        if not re.fullmatch(self.pattern, str(value)):
+        if not re.fullmatch(self.pattern, value):
             raise InputError(f"{name} is {value!r}: it must be {self.text}")
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> Schema:
+        return handler(core) | {"pattern": self.pattern}
 
 
 SIDES_SPELLING = Spelling(
@@ -58,19 +160,11 @@ COLUMNS_SPELLING = Spelling(
 ETA_SPELLING = Spelling("auto or a whole number above 0", r"^(auto|[1-9][0-9]*)$")
 
 
-def check_draws_without_training(name: str, strategies: Iterable[str]) -> None:
-    """Raise InputError if a strategy of the setting `name` must learn during training."""
-    for strategy in sorted(TRAINING_ONLY.intersection(strategies)):
-        raise InputError(f"{name} is {strategy!r}: this strategy learns during training, and can be used only there")
-
-
-def check_draws_without_model(name: str, strategies: Iterable[str]) -> None:
-    """Raise InputError if a strategy of the setting `name` needs a trained model, or must learn during training."""
-    check_draws_without_training(name, strategies)
-    for strategy in sorted(MODEL_ONLY.intersection(strategies)):
-        raise InputError(
-            f"{name} is {strategy!r}: this strategy draws with a trained model, but no model is trained yet"
-        )
+# strategies that draw without learning in training; and those that need no trained model either
+_LEARNS = dict.fromkeys(TRAINING_ONLY, "this strategy learns during training, and can be used only there")
+_NEEDS_MODEL = dict.fromkeys(MODEL_ONLY, "this strategy draws with a trained model, but no model is trained yet")
+DRAWN = Choices(STRATEGIES.without(TRAINING_ONLY), _LEARNS)
+DRAWN_WITHOUT_MODEL = Choices(STRATEGIES.without(TRAINING_ONLY | MODEL_ONLY), _LEARNS | _NEEDS_MODEL)
 
 
 def object_share(sides: str) -> float | None:

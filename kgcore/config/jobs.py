@@ -1,27 +1,32 @@
-"""The settings of the jobs outside a pipeline: questions to a model, promote, watch, tune and ensemble."""
+"""The settings of the jobs outside a pipeline, and those that a run records and nobody gives."""
 
-from dataclasses import dataclass
+from typing import Annotated, ClassVar, Self
+
+from pydantic import Field, model_validator
 
 from kgcore.config.base import Config, setting
-from kgcore.config.calibrate import COMPLETENESS, check_completeness
+from kgcore.config.calibrate import COMPLETENESS, SCORE_CALIBRATORS, Completeness
 from kgcore.config.choices import (
+    DRAWN,
+    DRAWN_WITHOUT_MODEL,
     EXAM_SHARE,
     FEWEST_EPOCHS,
-    MODEL_ONLY,
     OBJECTIVES,
     PER,
     SEARCHABLE,
     SEARCHED,
     SIDES_SPELLING,
-    TRAINING_ONLY,
-    check_draws_without_model,
-    check_draws_without_training,
+    Choices,
+    Options,
 )
 from kgcore.errors import InputError
-from kgcore.registries import CALIBRATORS, POOLS, STRATEGIES
+from kgcore.registries import CALIBRATORS, MODELS, POOLS
+
+SCALES = ("any", "probability")
+IMPORTABLE = ("transe", "distmult", "complex", "rotate", "hole")
+LAYOUTS = ("halves", "pairs")
 
 
-@dataclass(frozen=True, kw_only=True)
 class GateConfig(Config):
     """The conditions under which a challenger replaces the champion."""
 
@@ -48,7 +53,6 @@ class GateConfig(Config):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class WatchConfig(Config):
     """The tests of a model on newly labelled triples for drift, and the reaction to drift."""
 
@@ -66,13 +70,14 @@ class WatchConfig(Config):
         0.1, "report score drift only if it is significant and the population stability index is above this value", gt=0
     )
     at_least: int = setting(50, "smallest number of newly labelled triples that the tests need", ge=10)
-    on_drift: str = setting("warn", "what to do if the base rate or the map moved", choices=("warn", "recalibrate"))
+    on_drift: Annotated[str, Choices(("warn", "recalibrate"))] = setting(
+        "warn", "what to do if the base rate or the map moved"
+    )
     exam_share: float = setting(
         EXAM_SHARE, "share of the labels that belong to the exam; the others are for calibration", ge=0, lt=1
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class PredictConfig(Config):
     """The decisions about candidate triples."""
 
@@ -95,12 +100,13 @@ class PredictConfig(Config):
         lt=1,
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    @model_validator(mode="after")
+    def _one_threshold(self) -> Self:
         if self.threshold != 0.5 and self.cost_false_positive != self.cost_false_negative:
             raise InputError(
                 f"threshold is {self.threshold:g}, and the costs also set a threshold: give a threshold or costs"
             )
+        return self
 
     @property
     def decides_at(self) -> float:
@@ -114,18 +120,18 @@ class PredictConfig(Config):
         return self.cost_false_positive / (self.cost_false_positive + self.cost_false_negative)
 
 
-@dataclass(frozen=True, kw_only=True)
 class PairsConfig(Config):
     """The selection among all pairs of subjects and objects."""
 
     top: int = setting(0, "number of pairs with the highest probabilities to keep; 0 = all pairs", ge=0)
-    per: str = setting("all", "count `top` over all pairs, or for each subject or object", choices=PER)
+    per: Annotated[str, Choices(PER)] = setting("all", "count `top` over all pairs, or for each subject or object")
     above: float = setting(0.0, "keep pairs with a probability above this; 0 = all pairs", ge=0, lt=1)
-    completeness: str = setting("", COMPLETENESS, check=check_completeness)
-    known_facts: str = setting("leave_out", "what to do with pairs that are known facts", choices=("leave_out", "mark"))
+    completeness: Completeness = setting("", COMPLETENESS)
+    known_facts: Annotated[str, Choices(("leave_out", "mark"))] = setting(
+        "leave_out", "what to do with pairs that are known facts"
+    )
 
 
-@dataclass(frozen=True, kw_only=True)
 class AuditConfig(Config):
     """The audit of the training facts."""
 
@@ -139,26 +145,19 @@ class AuditConfig(Config):
         gt=0,
         le=0.5,
     )
-    planted_strategy: dict[str, float] = setting(
-        {"typed": 0.9, "uniform": 0.1},
-        "corruption strategies of the planted errors and their shares",
-        choices=STRATEGIES.without(TRAINING_ONLY | MODEL_ONLY),
-        check=check_draws_without_model,
+    planted_strategy: Annotated[dict[str, float], DRAWN_WITHOUT_MODEL] = setting(
+        {"typed": 0.9, "uniform": 0.1}, "corruption strategies of the planted errors and their shares"
     )
-    planted_sides: str = setting("both", "which side of a fact a planted error replaces", spelling=SIDES_SPELLING)
+    planted_sides: Annotated[str, SIDES_SPELLING] = setting("both", "which side of a fact a planted error replaces")
     audit_seed: int = setting(0, "seed of the folds, of the planted errors and of the drawn facts", ge=0)
     sample: int = setting(0, "number of facts to draw for labelling, instead of the list of all facts; 0: none", ge=0)
 
 
-@dataclass(frozen=True, kw_only=True)
 class BaseRateConfig(Config):
     """The estimate of the base rate of candidates."""
 
-    strategies: tuple[str, ...] = setting(
-        ("relational", "typed", "uniform"),
-        "corruption strategies that the candidates' mistakes may resemble",
-        choices=STRATEGIES.without(TRAINING_ONLY),
-        check=check_draws_without_training,
+    strategies: Annotated[tuple[str, ...], DRAWN] = setting(
+        ("relational", "typed", "uniform"), "corruption strategies that the candidates' mistakes may resemble"
     )
     per_positive: int = setting(20, "corruptions of each validation positive by each strategy", ge=1)
     width: float = setting(
@@ -172,11 +171,10 @@ class BaseRateConfig(Config):
     base_rate_seed: int = setting(0, "seed of the corruptions and of the simulations", ge=0)
 
 
-@dataclass(frozen=True, kw_only=True)
 class ExplainConfig(Config):
     """What the explanation of a probability shows, and what the probability is about."""
 
-    completeness: str = setting("", COMPLETENESS, check=check_completeness)
+    completeness: Completeness = setting("", COMPLETENESS)
     missing: bool = setting(
         False,
         "explain the probability that `discover` gives, about the missing facts of the predicate; `completeness` does "
@@ -188,17 +186,16 @@ class ExplainConfig(Config):
         5, "largest number of known facts to show with the same subject, with the same object, and with neither", ge=0
     )
     at_least: int = setting(
-        PredictConfig.at_least,
+        PredictConfig().at_least,
         "fewest calibration triples of a predicate, true and false each, for which its triples have a probability",
         ge=0,
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class DiscoverConfig(Config):
     """The choice of missing facts."""
 
-    completeness: str = setting("", COMPLETENESS, check=check_completeness)
+    completeness: Completeness = setting("", COMPLETENESS)
 
     top: int = setting(100, "largest number of missing facts; not used with `fdr` or `coverage`", ge=1)
     above: float = setting(0.0, "list only facts with a probability above this value", ge=0, lt=1)
@@ -208,27 +205,29 @@ class DiscoverConfig(Config):
     coverage: float = setting(
         0.0, "answer set of a query that contains the true answer with this probability; 0 = no answer set", ge=0, lt=1
     )
-    candidates: str = setting("typed", "entities that fit the predicate in train, or all", choices=("typed", "all"))
+    candidates: Annotated[str, Choices(("typed", "all"))] = setting(
+        "typed", "entities that fit the predicate in train, or all"
+    )
     at_least: int = setting(
         5, "fewest calibration triples of a predicate, true and false each, for which its triples are answered", ge=0
     )
     discover_seed: int = setting(0, "seed that breaks ties of scores, for `fdr`", ge=0)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    @model_validator(mode="after")
+    def _one_promise(self) -> Self:
         if self.fdr and self.coverage:
             raise InputError(f"fdr is {self.fdr:g} and coverage is {self.coverage:g}: give one of them")
+        return self
 
 
-@dataclass(frozen=True, kw_only=True)
 class TuneConfig(Config):
     """A search for training settings that uses the validation split only."""
 
     trials: int = setting(30, "number of trials, including those of earlier calls with the same settings", ge=1)
     minutes: float = setting(20.0, "time limit of this call in minutes; at least one trial is completed", gt=0)
-    metric: str = setting("brier", "metric on the validation split to optimise", choices=tuple(OBJECTIVES))
-    search: tuple[str, ...] = setting(
-        SEARCHED, "training settings to search; the others keep their values", choices=SEARCHABLE
+    metric: Annotated[str, Choices(tuple(OBJECTIVES))] = setting("brier", "metric on the validation split to optimise")
+    search: Annotated[tuple[str, ...], Choices(SEARCHABLE)] = setting(
+        SEARCHED, "training settings to search; the others keep their values"
     )
     most_epochs: int = setting(100, "largest number of epochs of a trial, if epochs are searched", ge=FEWEST_EPOCHS)
     tune_seed: int = setting(
@@ -236,16 +235,85 @@ class TuneConfig(Config):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class EnsembleConfig(Config):
     """The combination of calibrated models into an ensemble."""
 
-    pools: tuple[str, ...] = setting(("linear", "log_odds"), "how to pool the probabilities", choices=POOLS)
-    member_calibrator: str = setting("smoothed_isotonic", "calibrator of the members", choices=CALIBRATORS)
-    recalibrator: str = setting("beta", "calibrator of the pooled log-odds", choices=CALIBRATORS)
+    pools: Annotated[tuple[str, ...], Choices(POOLS)] = setting(("linear", "log_odds"), "how to pool the probabilities")
+    member_calibrator: Annotated[str, Choices(CALIBRATORS)] = setting("smoothed_isotonic", "calibrator of the members")
+    recalibrator: Annotated[str, Choices(CALIBRATORS)] = setting("beta", "calibrator of the pooled log-odds")
     folds: int = setting(
-        10,
-        "number of folds of the validation triples; for a fold, members are calibrated on the other folds",
-        ge=2,
+        10, "number of folds of the validation triples; for a fold, members are calibrated on the other folds", ge=2
     )
     fold_seed: int = setting(0, "seed of the folds", ge=0)
+
+
+class ScoresConfig(Config):
+    """The columns of a file of scores, and how calibrators are fitted to them and measured."""
+
+    score: str = setting("score", "column with the scores; a higher score must be more plausible")
+    label: str = setting("label", "column with the labels: 1 or true; 0, -1 or false")
+    weight: str = setting("", "column with the weights of the rows, 0 or above; empty: all rows have the same weight")
+    relation: str = setting("", "column with the relations, for results and calibration by relation; empty: none")
+    split: str = setting(
+        "",
+        "column with the splits: calibrators are fitted on valid and measured on test; rows of train are left out. "
+        "Empty: calibrators are fitted on all rows, and measured by cross-fitting",
+    )
+    scorer: str = setting("", "name of the scorer, to which the calibrators belong; empty: the name of its column")
+    scale: Annotated[str, Choices(SCALES)] = setting(
+        "any", "what the scores are: any numbers, or probabilities, of which the log-odds are calibrated"
+    )
+    calibrators: Annotated[tuple[str, ...], Choices(CALIBRATORS)] = setting(SCORE_CALIBRATORS, "calibrators to fit")
+    base_rate: float | None = setting(
+        None,
+        "base rate: share of true rows among those that you will ask about. If you do not state it, it is the share "
+        "among the labelled rows",
+        gt=0,
+        lt=1,
+    )
+    folds: int = setting(10, "number of folds of cross-fitting, if there are no test rows", ge=2, le=100)
+    most_measured: int = setting(
+        1_000_000, "in cross-fitting, measure whole folds until there are about this many rows", ge=1000
+    )
+    fold_seed: int = setting(0, "seed of the folds", ge=0)
+
+    @property
+    def named(self) -> str:
+        """The name of the scorer: the given one, or the name of the column with its scores."""
+        return self.scorer or self.score
+
+
+class ImportConfig(Config):
+    """The scoring function of a table of entities and a table of relations, and how their numbers are stored."""
+
+    model: Annotated[str, Choices(IMPORTABLE)] = setting("transe", "scoring function of the embeddings")
+    model_options: Annotated[dict[str, float | bool], Options(MODELS)] = setting({}, "options of the scoring function")
+    layout: Annotated[str, Choices(LAYOUTS)] = setting(
+        "halves",
+        "where complex numbers are stored as real ones: halves = first all real, then all imaginary parts; pairs = the "
+        "two parts of each number side by side",
+    )
+
+
+class ImportedModel(Config):
+    """What is known of an imported model: a part of `TrainConfig`. How it was trained is not known."""
+
+    stage: ClassVar[str] = "train"
+
+    model: str = "transe"
+    model_options: dict[str, float | bool] = Field({})
+    k: int = 1
+
+
+class SurveyConfig(Config):
+    """The draw of candidates from a population, to which probabilities are calibrated."""
+
+    stage: ClassVar[str] = "survey"
+
+    survey_top: int = setting(300_000, "candidates with the highest scores whose evidence is weighed", ge=1)
+    survey_rest: int = setting(60_000, "candidates that stand for all others", ge=1)
+    survey_seed: int = setting(0, "seed of the draw, of the combiners and of the bootstrap", ge=0)
+
+    def for_list(self, top: int) -> Self:
+        """Return the settings for a list of `top` candidates: the survey has five times as many."""
+        return self.replace(survey_top=max(self.survey_top, 5 * top))

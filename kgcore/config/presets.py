@@ -12,15 +12,15 @@ Without a preset, data sets whose settings were found for them have `default`, a
 value has priority over the preset, and the preset has priority over the default.
 """
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
+from kgcore.base_rate import BaseRate
 from kgcore.config import recipes
-from kgcore.config.calibrate import ASSUMED_BASE_RATE
-from kgcore.config.entries import RaceConfig
-from kgcore.config.given import BY_PRESET, CalibrateGiven, CorruptGiven, PipelineGiven, TrainGiven
-from kgcore.config.pipeline import PipelineConfigs
+from kgcore.config.calibrate import ASSUMED_BASE_RATE, CalibrateConfig, EvidenceConfig, MatchConfig
+from kgcore.config.choices import BY_PRESET
+from kgcore.config.race import ChooseConfig, RaceConfig
 from kgcore.config.recipes import LOSSES, MODELS
-from kgcore.config.stages import TrainConfig
+from kgcore.config.stages import ClassifyConfig, CorruptConfig, EvaluateConfig, PrepareConfig, TrainConfig
 from kgcore.errors import InputError
 
 __all__ = ["AUTO", "CHOICES", "MODELS", "NONE", "PRESETS", "WITHOUT_RACE", "Resolved", "preset", "resolve"]
@@ -30,6 +30,38 @@ AUTO = "auto"
 NONE = "none"
 WITHOUT_RACE = (*PRESETS, NONE)
 CHOICES = (AUTO, *WITHOUT_RACE)
+
+
+@dataclass(frozen=True)
+class PipelineConfigs:
+    """The settings of a whole pipeline, by stage.
+
+    match   no candidates: the pipeline has no stage match
+    choose  a RaceConfig: a race chooses the settings `train`. Otherwise the pipeline has no stage choose
+    """
+
+    prepare: PrepareConfig = PrepareConfig()
+    train: TrainConfig = TrainConfig()
+    corrupt: CorruptConfig = CorruptConfig()
+    calibrate: CalibrateConfig = CalibrateConfig()
+    classify: ClassifyConfig = ClassifyConfig()
+    evaluate: EvaluateConfig = EvaluateConfig()
+    match: MatchConfig = MatchConfig()
+    choose: ChooseConfig = ChooseConfig()
+    evidence: EvidenceConfig = EvidenceConfig()
+
+    def at_base_rate(self) -> "PipelineConfigs":
+        """Return the settings with corruptions and candidates for the base rate of calibration."""
+        rate = self.calibrate.rate
+        return replace(self, corrupt=self.corrupt.at(rate), match=self.match.at(rate))
+
+    def over(self, others: "PipelineConfigs") -> "PipelineConfigs":
+        """Return a copy of `others` in which the values that are given here replace the old ones, as `Config.over`."""
+        return PipelineConfigs(**{stage: own.over(getattr(others, stage)) for stage, own in vars(self).items()})
+
+    def added_to(self, other: "PipelineConfigs") -> tuple[str, ...]:
+        """Return the names of the settings given here but not in `other`, stage by stage, as `Config.added_to`."""
+        return tuple(name for stage, own in vars(self).items() for name in own.added_to(getattr(other, stage)))
 
 
 @dataclass(frozen=True)
@@ -52,7 +84,7 @@ class Resolved:
         return {"preset": self.preset, "preset.filled": ",".join(self.filled) or NONE}
 
 
-def resolve(preset: str | None, given: PipelineGiven, races: bool = True) -> Resolved:
+def resolve(preset: str | None, given: PipelineConfigs, races: bool = True) -> Resolved:
     """Decide every setting of a pipeline: a given value has priority, then the preset, then the default.
 
     preset  name of a preset, or `none`; None: not given
@@ -75,61 +107,54 @@ def resolve(preset: str | None, given: PipelineGiven, races: bool = True) -> Res
     given without a race, if settings contradict each other, or if `best` or `paper` has no settings for the model or
     loss.
     """
-    rate = recipes.LEARNING_RATES.get(given.over(PipelineConfigs()).train.optimiser)
-    if rate is not None:
-        given = replace(given, train=given.train.over(TrainGiven(learning_rate=rate)))
-    if warm := given.over(PipelineConfigs()).prepare.split_rule.other_side:  # so that corruptions keep the cold entity
-        given = replace(given, corrupt=given.corrupt.over(CorruptGiven(calibration_sides=warm)))
-    usual = given.over(PipelineConfigs())
+    if (rate := recipes.LEARNING_RATES.get(given.train.optimiser)) is not None:
+        given = replace(given, train=given.train.over(TrainConfig(learning_rate=rate)))
+    if warm := given.prepare.split_rule.other_side:  # so that corruptions keep the cold entity
+        given = replace(given, corrupt=given.corrupt.over(CorruptConfig(calibration_sides=warm)))
     if preset is None:
-        preset = AUTO if races and usual.prepare.dataset not in recipes.DATASETS else "default"
+        preset = AUTO if races and given.prepare.dataset not in recipes.DATASETS else "default"
     known = CHOICES if races else WITHOUT_RACE
     if preset not in known:
         raise InputError(f"unknown preset {preset!r}: the known ones are {', '.join(known)}")
     if preset == AUTO:
-        return _with_race(given, usual)
-    if usual.choose.minutes:
-        raise InputError(f"minutes is {usual.choose.minutes:g}: only the race of the preset auto has a time limit")
-    decided = PipelineGiven() if preset == NONE else _decided(preset, usual, given.train)
-    configs = given.over(decided.over(PipelineConfigs()))
-    return Resolved(configs, preset, decided.added_to(given))
+        return _with_race(given)
+    if given.choose.minutes:
+        raise InputError(f"minutes is {given.choose.minutes:g}: only the race of the preset auto has a time limit")
+    decided = PipelineConfigs() if preset == NONE else _decided(preset, given)
+    return Resolved(given.over(decided).at_base_rate(), preset, decided.added_to(given))
 
 
-def _with_race(given: PipelineGiven, usual: PipelineConfigs) -> Resolved:
+def _with_race(given: PipelineConfigs) -> Resolved:
     """Return the settings of a pipeline in which a race chooses the settings of training."""
-    decided = _decided("default", usual, given.train)
-    configs = given.over(decided.over(PipelineConfigs()))
+    decided = _decided("default", given)
+    configs = given.over(decided).at_base_rate()
     race = RaceConfig(
-        **vars(configs.choose),
-        given=given.train,
+        **configs.choose.given(),
+        train=given.train,
         usual=configs.train,
-        corrupt=replace(configs.corrupt, for_base_rate=ASSUMED_BASE_RATE),
+        corrupt=configs.corrupt.at(BaseRate(ASSUMED_BASE_RATE)),
     )
     open_settings = BY_PRESET - given.train.given().keys()
-    by_race = (item.name for item in fields(TrainGiven) if item.name in open_settings)
-    others = replace(decided, train=TrainGiven()).added_to(given)
+    by_race = (name for name in TrainConfig.model_fields if name in open_settings)
+    others = replace(decided, train=TrainConfig()).added_to(given)
     return Resolved(replace(configs, choose=race), AUTO, (*by_race, *others))
 
 
-def _decided(name: str, usual: PipelineConfigs, given: TrainGiven) -> PipelineGiven:
-    """Return the settings that a preset decides.
-
-    usual  the settings without a preset, from which the data set, the model and the loss are known
-    given  the training settings that the user gives
-    """
-    dataset, model = usual.prepare.dataset, usual.train.model
-    loss_is_open = {"loss", "loss_options"}.isdisjoint(given.given())
-    if usual.prepare.given_confidence and loss_is_open and name != "paper" and model in recipes.CONFIDENCES:
-        return PipelineGiven(train=recipes.CONFIDENCES[model])
+def _decided(name: str, given: PipelineConfigs) -> PipelineConfigs:
+    """Return the settings that a preset decides, for the given data set, model and loss."""
+    dataset, model = given.prepare.dataset, given.train.model
+    loss_is_open = {"loss", "loss_options"}.isdisjoint(given.train.given())
+    if given.prepare.given_confidence and loss_is_open and name != "paper" and model in recipes.CONFIDENCES:
+        return PipelineConfigs(train=recipes.CONFIDENCES[model])
     chosen = recipes.DEFAULT_LOSSES.get((dataset, model)) if loss_is_open and name != "paper" else None
-    loss, train = chosen or usual.train.loss, TrainGiven(loss=chosen)
+    loss, train = chosen or given.train.loss, TrainConfig(loss=chosen) if chosen else TrainConfig()
     if name != "default" or (model in MODELS and loss in LOSSES):
         train = train.over(_training(name, dataset, model, loss))
     if name == "paper":
-        return PipelineGiven(train=train, corrupt=recipes.PAPER_CORRUPTIONS, calibrate=recipes.PAPER_CALIBRATORS)
-    corrupt = recipes.CORRUPTIONS.get(dataset, CorruptGiven())
-    calibrate = recipes.BEST_CALIBRATORS if name == "best" else CalibrateGiven()
-    return PipelineGiven(train=train, corrupt=corrupt, calibrate=calibrate)
+        return PipelineConfigs(train=train, corrupt=recipes.PAPER_CORRUPTIONS, calibrate=recipes.PAPER_CALIBRATORS)
+    corrupt = recipes.CORRUPTIONS.get(dataset, CorruptConfig())
+    calibrate = recipes.BEST_CALIBRATORS if name == "best" else CalibrateConfig()
+    return PipelineConfigs(train=train, corrupt=corrupt, calibrate=calibrate)
 
 
 def preset(name: str, dataset: str, model: str, loss: str) -> TrainConfig:
@@ -141,10 +166,10 @@ def preset(name: str, dataset: str, model: str, loss: str) -> TrainConfig:
     """
     settings = _training(name, dataset, model, loss)
     model = "hole_complex" if (name, model) == ("paper", "hole") else model
-    return replace(settings.over(TrainConfig()), model=model, loss=loss)
+    return settings.replace(model=model, loss=loss)
 
 
-def _training(name: str, dataset: str, model: str, loss: str) -> TrainGiven:
+def _training(name: str, dataset: str, model: str, loss: str) -> TrainConfig:
     if name not in PRESETS:
         raise InputError(f"unknown preset {name!r}: the known ones are {', '.join(PRESETS)}")
     if model not in MODELS or loss not in LOSSES:

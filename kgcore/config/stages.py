@@ -1,43 +1,104 @@
-"""The settings of each stage but match and calibrate, which are in calibrate.py."""
+"""The settings of each stage but choose, match, evidence and calibrate: see race.py and calibrate.py."""
 
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Annotated, ClassVar, Self
 
+from pydantic import Field, model_validator
+
+from kgcore.base_rate import BaseRate
 from kgcore.config.base import Config, setting
 from kgcore.config.calibrate import ASSUMED_BASE_RATE
 from kgcore.config.choices import (
     AUTO,
+    COLUMNS_SPELLING,
+    DRAWN,
     ETA_SPELLING,
     SIDES_SPELLING,
-    TRAINING_ONLY,
-    check_draws_without_training,
+    Choices,
+    Options,
     object_share,
 )
+from kgcore.config.split import RANDOM, SPLIT_SPELLING, SplitRule
 from kgcore.errors import InputError
 from kgcore.registries import LOSSES, MODELS, OPTIMISERS, STRATEGIES
 
+NO_CONFIDENCE = "none"
 FEWEST_ETA = 20
 ENOUGH = 100
 LOW = 0.05
 MOST_CORRUPTIONS = 5_000_000  # 0.5 GB of scores
 
 
-@dataclass(frozen=True, kw_only=True)
+class PrepareConfig(Config):
+    """The settings of the graph.
+
+    Only the generated family graph uses `size` and `graph_seed`. Only a user's own tables use `columns` and
+    `confidence`. Only a graph without validation and test splits uses `split`, the shares and `split_seed`.
+    """
+
+    stage: ClassVar[str] = "prepare"
+
+    dataset: str = setting(
+        "family", "data set: a name from `kgcal datasets`, a folder, a file, or several files separated by commas"
+    )
+    columns: Annotated[str, COLUMNS_SPELLING] = setting(
+        AUTO, "columns of subject, predicate and object, and of the label if there are labels"
+    )
+    confidence: str = setting(
+        NO_CONFIDENCE,
+        "column with the confidence of each triple, a number from 0 to 1: its name or its position from 1",
+    )
+    split: Annotated[str, SPLIT_SPELLING] = setting(
+        RANDOM,
+        "how valid and test are drawn, if the data set has no splits; they should be as new as the triples that you "
+        "will ask about",
+    )
+    valid_share: float = setting(
+        0.1, "share of the triples that go to valid, if the data set has no splits", gt=0, lt=0.5
+    )
+    test_share: float = setting(
+        0.1, "share of the triples that go to test, if the data set has no splits", gt=0, lt=0.5
+    )
+    split_seed: int = setting(0, "seed of the split, if the data set has no splits", ge=0)
+    size: int = setting(2_000, "number of people in the generated family graph", ge=200)
+    graph_seed: int = setting(0, "seed of the generated family graph", ge=0)
+
+    @model_validator(mode="after")
+    def _columns_differ(self) -> Self:
+        if len(set(self.given_columns)) < len(self.given_columns):
+            raise InputError(f"columns is {self.columns!r}: it must name every column once")
+        return self
+
+    @property
+    def given_columns(self) -> tuple[str, ...]:
+        """The entries of `columns`; empty if the columns are to be found."""
+        return () if self.columns == AUTO else tuple(entry.strip() for entry in self.columns.split(","))
+
+    @property
+    def split_rule(self) -> SplitRule:
+        """The setting `split` in its parts."""
+        return SplitRule.of(self.split)
+
+    @property
+    def given_confidence(self) -> str:
+        """The column of confidences; empty without one."""
+        return "" if self.confidence == NO_CONFIDENCE else self.confidence.strip()
+
+
 class TrainConfig(Config):
     """The embedding model and its training. The defaults were chosen on the validation split of WN11."""
 
     stage: ClassVar[str] = "train"
 
-    model: str = setting("transe", "scoring function", choices=MODELS)
-    model_options: dict[str, float | bool] = setting({}, "options of the scoring function", options_of=MODELS)
-    loss: str = setting("self_adversarial", "training loss", choices=LOSSES)
-    loss_options: dict[str, float | bool] = setting({}, "options of the loss", options_of=LOSSES)
+    model: Annotated[str, Choices(MODELS)] = setting("transe", "scoring function")
+    model_options: Annotated[dict[str, float | bool], Options(MODELS)] = setting({}, "options of the scoring function")
+    loss: Annotated[str, Choices(LOSSES)] = setting("self_adversarial", "training loss")
+    loss_options: Annotated[dict[str, float | bool], Options(LOSSES)] = setting({}, "options of the loss")
     k: int = setting(100, "embedding size", ge=1)
     training_eta: int = setting(20, "corruptions per positive in training", ge=1)
-    training_strategy: dict[str, float] = setting(
-        {"uniform": 1.0}, "corruption strategies in training and their shares", choices=STRATEGIES
+    training_strategy: Annotated[dict[str, float], Choices(STRATEGIES)] = setting(
+        {"uniform": 1.0}, "corruption strategies in training and their shares"
     )
-    training_sides: str = setting("both", "which side a corruption in training replaces", spelling=SIDES_SPELLING)
+    training_sides: Annotated[str, SIDES_SPELLING] = setting("both", "which side a corruption in training replaces")
     training_filtered: bool = setting(False, "remove corruptions that are facts of the train split")
     sides_apart: bool = setting(
         False, "compute one loss for subject corruptions and one for object corruptions, and add them"
@@ -52,11 +113,10 @@ class TrainConfig(Config):
         "number of positives that share one set of corruptions; 1 = every positive draws its own, as in the paper",
         ge=1,
     )
-    optimiser: str = setting(
+    optimiser: Annotated[str, Choices(OPTIMISERS)] = setting(
         "adam",
         "optimiser; adagrad is for graphs whose tables do not fit into the memory with adam: it needs a third of it; "
         "distances like transe are as good with it, dot products are worse",
-        choices=OPTIMISERS,
     )
     learning_rate: float = setting(5e-3, "step size of the optimiser at the start", gt=0)
     learning_rate_end: float = setting(
@@ -86,15 +146,15 @@ class TrainConfig(Config):
         0, "seed of training, for the initial embeddings, the order of the triples, corruptions and cohorts", ge=0
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    @model_validator(mode="after")
+    def _both_sides(self) -> Self:
         if self.inverse_relations and object_share(self.training_sides) in (0, 1):
             raise InputError(
                 f"training_sides is {self.training_sides}: with inverse relations both sides must be corrupted"
             )
+        return self
 
 
-@dataclass(frozen=True, kw_only=True)
 class CorruptConfig(Config):
     """The corruptions that serve as negatives in synthetic calibration, made from the validation positives.
 
@@ -104,20 +164,16 @@ class CorruptConfig(Config):
 
     stage: ClassVar[str] = "corrupt"
 
-    calibration_strategy: dict[str, float] = setting(
-        {"typed": 0.5, "similar": 0.5},
-        "corruption strategies in calibration and their shares",
-        choices=STRATEGIES.without(TRAINING_ONLY),
-        check=check_draws_without_training,
+    calibration_strategy: Annotated[dict[str, float], DRAWN] = setting(
+        {"typed": 0.5, "similar": 0.5}, "corruption strategies in calibration and their shares"
     )
-    calibration_sides: str = setting(
-        "bernoulli", "which side a corruption in calibration replaces", spelling=SIDES_SPELLING
+    calibration_sides: Annotated[str, SIDES_SPELLING] = setting(
+        "bernoulli", "which side a corruption in calibration replaces"
     )
-    calibration_eta: str = setting(
+    calibration_eta: Annotated[str, Field(coerce_numbers_to_str=True), ETA_SPELLING] = setting(
         AUTO,
         "corruptions per positive in calibration; auto draws 20, and more for a low base rate, or makes all of them if "
         "there are not more",
-        spelling=ETA_SPELLING,
     )
     for_base_rate: float = setting(
         ASSUMED_BASE_RATE,
@@ -129,10 +185,6 @@ class CorruptConfig(Config):
         True, "remove corruptions in calibration that are known facts; facts of the test split are not used"
     )
     calibration_seed: int = setting(0, "seed of the corruptions in calibration", ge=0)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "calibration_eta", str(self.calibration_eta))  # Python code may pass a number
-        super().__post_init__()
 
     def eta(self, positives: int) -> int:
         """Return the corruptions per positive, for this number of positives.
@@ -165,23 +217,25 @@ class CorruptConfig(Config):
         needed = round(ENOUGH / self.settled().for_base_rate)
         return needed if needed > self.eta(positives) * positives else None
 
-    def settled(self) -> "CorruptConfig":
+    def at(self, rate: BaseRate) -> Self:
+        """Return the settings for this base rate of the candidates."""
+        return self.replace(for_base_rate=rate.value)
+
+    def settled(self) -> Self:
         """Return the settings without the base rate, if it does not matter. So runs of other base rates are re-used.
 
         From the base rate LOW on, the 20 corruptions of each of 100 positives are enough.
         """
         matters = self.calibration_eta == AUTO and self.for_base_rate < LOW
-        return self if matters else replace(self, for_base_rate=ASSUMED_BASE_RATE)
+        return self if matters else self.replace(for_base_rate=ASSUMED_BASE_RATE)
 
 
-@dataclass(frozen=True, kw_only=True)
 class ScoreConfig(Config):
     """The settings of scoring: none, because the model and the triples determine the scores."""
 
     stage: ClassVar[str] = "score"
 
 
-@dataclass(frozen=True, kw_only=True)
 class ClassifyConfig(Config):
     """The settings of the decisions from probabilities."""
 
@@ -190,14 +244,12 @@ class ClassifyConfig(Config):
     tau: float = setting(0.5, "decision threshold: a triple with a probability above it counts as true", gt=0, lt=1)
 
 
-@dataclass(frozen=True, kw_only=True)
 class RankConfig(Config):
     """The settings of filtered ranks: none."""
 
     stage: ClassVar[str] = "rank"
 
 
-@dataclass(frozen=True, kw_only=True)
 class EvaluateConfig(Config):
     """The settings of the evaluation, which measures the calibrated probabilities on the test split."""
 
@@ -209,7 +261,6 @@ class EvaluateConfig(Config):
     bootstrap_seed: int = setting(0, "seed of the bootstrap for the intervals", ge=0)
 
 
-@dataclass(frozen=True, kw_only=True)
 class ReportConfig(Config):
     """The settings of the report: none."""
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgcore.arrays import Bools, Floats, Ints, Triples, Weights
-from kgcore.corruptions.hits import DrawnHits
+from kgcore.config.choices import object_share
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph, TripleIndex
 
@@ -21,6 +21,90 @@ if TYPE_CHECKING:
 
 SUBJECT, OBJECT = 0, 2
 REDRAWS = 10  # how often a corruption that is a known fact is drawn again
+
+
+class DrawnHits:
+    """Counts how often each positive (n, 3) would be among drawn corruptions of the others, if it were a hidden fact.
+
+    Corruptions of valid are no facts of train or valid, but some are facts that no split may tell: hidden facts. Valid
+    was left out of train in the same way. So each fact of valid shows how often a hidden fact is among the corruptions:
+    see kgcore/calibration/hidden.py. Hits are computed as if this fact alone were hidden, and all others known (leave
+    one out). Then the chance of a hit is that of a hidden fact. Hits are counted for each replaced side, because a
+    split by cold entities hides other facts from each: see `hidden_hits`. Leaving all facts of valid unfiltered would
+    not do: a positive with many hidden facts has few false corruptions, and each of its corruptions counts the more.
+
+    seen  the known facts that are no hits: those of train
+    """
+
+    def __init__(self, positives: Triples, seen: TripleIndex) -> None:
+        self._positives, self._seen = positives, seen
+        self._rows: list[Ints] = []
+        self._triples: list[Triples] = []
+
+    def add(self, triples: Triples, rows: Ints) -> None:
+        """Add draws (k, 3) that are known facts, and that are drawn again or dropped. rows (k,): their corruptions."""
+        outside = ~self._seen.contains(triples)
+        self._triples.append(triples[outside])
+        self._rows.append(rows[outside])
+
+    def for_each(self, kept: Bools, source: Ints) -> Floats:
+        """Return the hits (n, 2) for each kept corruption.
+
+        kept    (m,) mask of the corruptions that are no known facts in the end
+        source  (m,) the positive of each corruption
+
+        If a positive were hidden, its first draw for a corruption would be kept. So it counts once for a corruption.
+        """
+        triples, rows = np.concatenate(self._triples), np.concatenate(self._rows)
+        _, first = np.unique(np.stack([rows, self._seen.keys(triples)], axis=1), axis=0, return_index=True)
+        triples, source = triples[first], source[rows[first]]
+        return hits_of(triples, np.ones(len(first)), source, self._positives, self._seen) / max(int(kept.sum()), 1)
+
+
+def hits_of(triples: Triples, weights: Weights, source: Ints, positives: Triples, index: TripleIndex) -> Floats:
+    """Return the weight of the triples (k, 3) that are equal to each positive: (n, 3) -> (n, 2).
+
+    weights  (k,) of the triples. Equal positives share the weight
+    source   (k,) the positive that each triple is a corruption of. The first column has the weight of the triples that
+             replace its subject, the second of those that replace its object
+    index    any facts of the graph, for its keys
+    """
+    keys, place, times = np.unique(index.keys(positives), return_inverse=True, return_counts=True)
+    asked, on_object = index.keys(triples), triples[:, 0] == positives[source, 0]
+    place_of = np.searchsorted(keys, asked).clip(max=len(keys) - 1)
+    equal = keys[place_of] == asked
+    counts = np.bincount(2 * place_of[equal] + on_object[equal], weights[equal], 2 * len(keys)).reshape(-1, 2)
+    hits: Floats = (counts / times[:, None])[place]
+    return hits
+
+
+def subject_shares(graph: KnowledgeGraph, sides: str) -> Floats:
+    """Return, for each predicate, the share of its corruptions that replace the subject: (R,).
+
+    The other corruptions replace the object. The shares for each value of `sides`:
+
+    subject          1
+    object           0
+    object=SHARE     1 - SHARE
+    both             1/2 (paper, section 4)
+    bernoulli        tph / (tph + hpt), where tph is the predicate's mean number of objects per subject in training, and
+                     hpt its mean number of subjects per object. For a predicate with one object per subject, such as
+                     `gender`, most corruptions replace the object, so that they are rarely true. 1/2 for a predicate
+                     without training triples. Wang et al., "Knowledge Graph Embedding by Translating on
+                     Hyperplanes", AAAI 2014, section 4.
+
+    Raises InputError if `sides` has another value.
+    """
+    if (share := object_share(sides)) is not None:
+        return np.full(len(graph.predicates), 1 - share)
+    train = np.unique(graph.train.positives, axis=0)
+    subjects, objects = (
+        np.bincount(np.unique(train[:, [1, column]], axis=0)[:, 0], minlength=len(graph.predicates))
+        for column in (0, 2)
+    )
+    # tph = triples / subjects and hpt = triples / objects, so the number of triples cancels out
+    shares: Floats = np.where(subjects + objects > 0, objects / np.maximum(subjects + objects, 1), 0.5)
+    return shares
 
 
 class Strategy(ABC):
@@ -95,7 +179,7 @@ class Corruptions:
     weights    (m,) above 0, with mean 1, if these are all corruptions of each positive: see `every_corruption`. None:
                they were drawn, and each of them counts the same
     hits       (n, 2) at least 0: how often each of the n positives would be among the corruptions if it were a hidden
-               fact, for each corruption, by replaced subject and by replaced object: see kgcore/corruptions/hits.py.
+               fact, for each corruption, by replaced subject and by replaced object: see `DrawnHits`.
                None: they were not counted
     """
 
@@ -119,7 +203,7 @@ def corrupt(
 ) -> Corruptions:
     """Corrupt every positive (n, 3) eta times: replace its subject or object by another entity (paper, section 4).
 
-    shares  (R,) probability that a corruption replaces the subject, for each predicate: see kgcore/corruptions/sides.py
+    shares  (R,) probability that a corruption replaces the subject, for each predicate: see `subject_shares`
     known   facts that are not corruptions; None = keep all corruptions, as in the paper
     seen    those of them that are not among the positives: the facts of train. With it, `hits` are counted
 

@@ -10,7 +10,7 @@ from kgcore.registries import STRATEGIES
 
 
 @STRATEGIES.register("batch")
-class Batch(Strategy):
+class InBatch(Strategy):
     """A strategy whose candidates are the subjects and objects of the triples that are corrupted in the same draw.
 
     All candidates except the triple's own entity have equal probability. If there is no other candidate, the draw is
@@ -30,11 +30,11 @@ class Batch(Strategy):
         if not len(triples):
             return np.empty((0, count), dtype=np.int64)
         pool, place = np.unique(triples[:, [SUBJECT, OBJECT]], return_inverse=True)
-        own = place.reshape(-1, 2)[:, int(column == OBJECT)]
+        replaced = place.reshape(-1, 2)[:, int(column == OBJECT)]
         if len(pool) == 1:
             self.fallbacks += len(triples) * count
             return self._uniform.draw(triples, column, count, rng)
         drawn = rng.integers(len(pool) - 1, size=(len(triples), count))
-        drawn += drawn >= own[:, None]
+        drawn += drawn >= replaced[:, None]
         entities: Ints = pool[drawn]
         return entities

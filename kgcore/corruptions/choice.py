@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 BLOCK = 200_000  # at most this many candidates are rated at once, to bound the memory
 
 
-class Choice(Strategy):
+class RatedStrategy(Strategy):
     """A strategy that lets another strategy draw `candidates` entities, and keeps the one with the highest rating.
 
     A rating of -inf excludes a candidate. If all are excluded, the draw is uniform. Ratings that need a model use that
@@ -82,8 +82,8 @@ class Choice(Strategy):
             for block in (rows[start : start + size] for start in range(0, len(rows), size)):
                 ratings = self.rate(triples[block], column, np.tile(entities, (len(block), 1)))
                 uniform = self._uniform.distribution(triples[block], column)
-                for row, own, other in zip(block.tolist(), ratings, uniform, strict=True):
-                    best, none = best_of(chances[row, entities], own, self._candidates)
+                for row, row_ratings, other in zip(block.tolist(), ratings, uniform, strict=True):
+                    best, none = best_of(chances[row, entities], row_ratings, self._candidates)
                     chances[row] = none * other
                     chances[row, entities] += best
         return chances

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kgcore.arrays import Floats, Ints, Triples
-from kgcore.corruptions.base import OBJECT, SUBJECT, Corruptions, Strategy
-from kgcore.corruptions.hits import hits_of
+from kgcore.arrays import Bools, Floats, Ints, Triples
+from kgcore.corruptions.base import OBJECT, SUBJECT, Corruptions, Strategy, hits_of
 from kgcore.errors import InputError
 from kgcore.graph import TripleIndex
 
@@ -49,58 +48,47 @@ def every_corruption(
         number = estimated_number(positives, strategy, shares)
         if number is None or number > 2 * most:
             return None
-    parts: list[CorruptionBlock] = []
-    found, facts = 0, 0
+    blocks: list[CorruptionBlock] = []
+    number = 0
     for block in blocks_of_all(positives, strategy, shares, known):
         if block is None:
             return None
-        found, facts = found + len(block.triples), facts + len(block.facts.triples)
-        if found > most:
+        number += int((~block.is_fact).sum())
+        if number > most:
             return None
-        parts.append(block)
-    if not found:
+        blocks.append(block)
+    if not number:
+        facts = sum(len(block.triples) for block in blocks)
         raise InputError(f"all {facts:,} corruptions are known facts: use another strategy, or do not drop known facts")
-    triples, source, chances = (
-        np.concatenate([getattr(part, name) for part in parts]) for name in ("triples", "source", "chances")
+    triples, source, chances, is_fact = (
+        np.concatenate([getattr(block, name) for block in blocks])
+        for name in ("triples", "source", "chances", "is_fact")
     )
-    totals: Floats = np.bincount(source, chances, len(positives)).astype(np.float64)
+    kept = ~is_fact
+    totals: Floats = np.bincount(source[kept], chances[kept], len(positives)).astype(np.float64)
     used = int((totals > 0).sum())
-    weights = chances / totals[source] * (found / used)
-    hits = None if known is None or seen is None else _hits(parts, totals, positives, seen)
-    return Corruptions(triples, source, len(positives) - used, redrawn=facts, weights=weights, hits=hits)
-
-
-def _hits(blocks: list["CorruptionBlock"], totals: Floats, positives: Triples, seen: TripleIndex) -> Floats:
-    """Return the hits (n, 2) of `Corruptions`: what infinitely many draws would count.
-
-    totals  (n,) the probability that a draw for each positive is no known fact
-    """
-    facts, source, chances = (
-        np.concatenate([getattr(block.facts, name) for block in blocks]) for name in ("triples", "source", "chances")
-    )
-    outside = ~seen.contains(facts)
-    facts, source, chances = facts[outside], source[outside], chances[outside]
-    hits = hits_of(facts, chances / (totals[source] + chances), source, positives, seen)
-    return hits / float((totals > 0).sum())
+    weights, hits = chances[kept] / totals[source[kept]] * (number / used), None
+    if known is not None and seen is not None:  # what infinitely many draws would count
+        is_fact[is_fact] = ~seen.contains(triples[is_fact])
+        of, chance = source[is_fact], chances[is_fact]
+        hits = hits_of(triples[is_fact], chance / (totals[of] + chance), of, positives, seen) / used
+    redrawn = len(kept) - number
+    return Corruptions(triples[kept], source[kept], len(positives) - used, 0, redrawn, weights, hits)
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Corruptions of positives: triples (m, 3), the rows of the positives (m,), ascending, and the probabilities (m,).
+class CorruptionBlock:
+    """All corruptions of a few positives: triples (m, 3).
 
-    chances  the probabilities of side and entity
+    source   (m,) the rows of the positives, ascending
+    chances  (m,) the probabilities of side and entity
+    is_fact  (m,) whether the corruption is a known fact, which is left out
     """
 
     triples: Triples
     source: Ints
     chances: Floats
-
-
-@dataclass(frozen=True)
-class CorruptionBlock(Rows):
-    """All corruptions of a few positives. `facts` are those that were left out, because they are known facts."""
-
-    facts: Rows
+    is_fact: Bools
 
 
 def estimated_number(positives: Triples, strategy: Strategy, shares: Floats) -> float | None:
@@ -124,36 +112,24 @@ def blocks_of_all(
     """
     size = max(1, CELLS // strategy.num_entities)
     for start in range(0, len(positives), size):
-        made = _block(positives[start : start + size], strategy, shares)
-        if made is None:
+        few = positives[start : start + size]
+        sides = _sides(few, strategy, shares)
+        if sides is None:
             yield None
             return
-        triples, source, chances = made
-        source = source + start
-        new = np.ones(len(triples), dtype=bool) if known is None else ~known.contains(triples)
-        facts = Rows(triples[~new], source[~new], chances[~new])
-        yield CorruptionBlock(triples[new], source[new], chances[new], facts)
-
-
-def _block(triples: Triples, strategy: Strategy, shares: Floats) -> tuple[Triples, Ints, Floats] | None:
-    """Return the corruptions (m, 3) of a few positives, their rows and their probabilities (m,). Rows ascend.
-
-    None if the strategy does not know its probabilities.
-    """
-    sides = _sides(triples, strategy, shares)
-    if sides is None:
-        return None
-    made, rows, chances = [], [], []
-    for column, own, found in sides:
-        place, entities = np.nonzero(found > NEGLIGIBLE)
-        corrupted = triples[own[place]]
-        corrupted[:, column] = entities
-        made.append(corrupted)
-        rows.append(own[place])
-        chances.append(found[place, entities])
-    source = np.concatenate(rows)
-    order = np.argsort(source, kind="stable")
-    return np.concatenate(made)[order], source[order], np.concatenate(chances)[order]
+        corruptions, rows, chances = [], [], []
+        for column, replaced, probabilities in sides:
+            place, entities = np.nonzero(probabilities > NEGLIGIBLE)
+            corrupted = few[replaced[place]]
+            corrupted[:, column] = entities
+            corruptions.append(corrupted)
+            rows.append(replaced[place])
+            chances.append(probabilities[place, entities])
+        source = np.concatenate(rows)
+        order = np.argsort(source, kind="stable")
+        triples = np.concatenate(corruptions)[order]
+        is_fact = np.zeros(len(triples), dtype=bool) if known is None else known.contains(triples)
+        yield CorruptionBlock(triples, source[order] + start, np.concatenate(chances)[order], is_fact)
 
 
 def _sides(triples: Triples, strategy: Strategy, shares: Floats) -> list[tuple[int, Ints, Floats]] | None:
@@ -163,10 +139,10 @@ def _sides(triples: Triples, strategy: Strategy, shares: Floats) -> list[tuple[i
     """
     sides, on_subject = [], shares[triples[:, 1]]
     for column, share in ((SUBJECT, on_subject), (OBJECT, 1 - on_subject)):
-        own = np.flatnonzero(share > 0)
-        found = strategy.distribution(triples[own], column)
-        if found is None:
+        replaced = np.flatnonzero(share > 0)
+        chances = strategy.distribution(triples[replaced], column)
+        if chances is None:
             return None
-        found *= share[own, None]
-        sides.append((column, own, found))
+        chances *= share[replaced, None]
+        sides.append((column, replaced, chances))
     return sides

@@ -3,14 +3,14 @@
 import numpy as np
 
 from kgcore.arrays import Floats, Ints, Triples
-from kgcore.corruptions.choice import Choice
+from kgcore.corruptions.choice import RatedStrategy
 from kgcore.corruptions.typed import Typed
 from kgcore.graph import KnowledgeGraph
 from kgcore.registries import STRATEGIES
 
 
 @STRATEGIES.register("near_miss")
-class NearMiss(Choice):
+class NearMiss(RatedStrategy):
     """A strategy that draws 20 typed corruptions and keeps the one that the model scores highest.
 
     Training facts are excluded. 20 is the default of `candidates`. In an incomplete graph, this strategy draws more

@@ -3,14 +3,14 @@
 import numpy as np
 
 from kgcore.arrays import Floats, Ints, Triples
-from kgcore.corruptions.choice import Choice
+from kgcore.corruptions.choice import RatedStrategy
 from kgcore.corruptions.uniform import Uniform
 from kgcore.graph import KnowledgeGraph
 from kgcore.registries import STRATEGIES
 
 
 @STRATEGIES.register("nearest")
-class Nearest(Choice):
+class Nearest(RatedStrategy):
     """A strategy that draws 20 uniform candidates and keeps the one whose embedding is nearest to the true entity's.
 
     The distance is Euclidean. 20 is the default of `candidates`.

@@ -38,8 +38,8 @@ class Relational(Strategy):
             rows, places = np.nonzero(entities < 0)
             if not len(rows):
                 return entities
-            found, fits = self._offer(triples[rows], column, rng)
-            entities[rows[fits], places[fits]] = found[fits]
+            entities_offered, fits = self._offer(triples[rows], column, rng)
+            entities[rows[fits], places[fits]] = entities_offered[fits]
         rows, places = np.nonzero(entities < 0)
         entities[rows, places] = self._uniform.draw(triples[rows], column, 1, rng)[:, 0]
         self.fallbacks += len(rows)
@@ -55,10 +55,10 @@ class Relational(Strategy):
         predicates, entities = np.divmod(self._seen[column], self.num_entities)
         chances = np.zeros((len(triples), self.num_entities))
         for predicate in np.unique(triples[:, 1]).tolist():
-            own = predicates == predicate
-            offered = np.bincount(entities[~own], minlength=self.num_entities).astype(np.float64)
+            of_predicate = predicates == predicate
+            offered = np.bincount(entities[~of_predicate], minlength=self.num_entities).astype(np.float64)
             offered /= max(offered.sum(), 1.0)
-            offered[entities[own]] = 0
+            offered[entities[of_predicate]] = 0
             chances[triples[:, 1] == predicate] = offered
         chances[np.arange(len(triples)), triples[:, column]] = 0
         failed = (1 - chances.sum(axis=1, keepdims=True)).clip(0, 1)
@@ -74,7 +74,7 @@ class Relational(Strategy):
         drawn = (rng.random(len(triples)) * others).astype(np.int64)
         drawn += np.where(drawn >= first, beyond - first, 0)
         entities: Ints = seen[drawn.clip(max=len(seen) - 1)] % self.num_entities
-        own = predicates * self.num_entities + entities
-        place = np.searchsorted(seen, own).clip(max=len(seen) - 1)
-        fits: Bools = (others > 0) & (seen[place] != own) & (entities != triples[:, column])
+        keys = predicates * self.num_entities + entities
+        place = np.searchsorted(seen, keys).clip(max=len(seen) - 1)
+        fits: Bools = (others > 0) & (seen[place] != keys) & (entities != triples[:, column])
         return entities, fits

@@ -4,7 +4,7 @@ import numpy as np
 from scipy.sparse import csr_matrix, diags_array
 
 from kgcore.arrays import Floats, Ints, Triples
-from kgcore.corruptions.choice import Choice
+from kgcore.corruptions.choice import RatedStrategy
 from kgcore.corruptions.typed import Typed
 from kgcore.graph import KnowledgeGraph
 from kgcore.registries import STRATEGIES
@@ -14,7 +14,7 @@ DENSE = 200  # up to so many entities the decomposition is that of a dense matri
 
 
 @STRATEGIES.register("similar")
-class Similar(Choice):
+class Similar(RatedStrategy):
     """A strategy that draws 20 typed corruptions and keeps the entity that is most similar to the true one.
 
     Two entities are similar if they have the same neighbours by the same predicates, and the same predicates: the
@@ -34,8 +34,8 @@ class Similar(Choice):
     def rate(self, triples: Triples, column: int, offered: Ints) -> Floats:
         corrupted = np.repeat(triples, offered.shape[1], axis=0)
         corrupted[:, column] = offered.ravel()
-        own = self._vectors[triples[:, column]]
-        cosines: Floats = np.einsum("nk,nmk->nm", own, self._vectors[offered])
+        replaced = self._vectors[triples[:, column]]
+        cosines: Floats = np.einsum("nk,nmk->nm", replaced, self._vectors[offered])
         return np.where(self._known.contains(corrupted).reshape(offered.shape), -np.inf, cosines)
 
 

@@ -32,10 +32,10 @@ class Typed(Strategy):
         return predicates * self.num_entities + entities
 
     def draw(self, triples: Triples, column: int, count: int, rng: np.random.Generator) -> Ints:
-        seen, predicates, own = self._seen[column], triples[:, 1], triples[:, column]
+        seen, predicates, replaced = self._seen[column], triples[:, 1], triples[:, column]
         first, beyond = (np.searchsorted(seen, self._keys(p, np.zeros_like(p))) for p in (predicates, predicates + 1))
-        place = np.searchsorted(seen, self._keys(predicates, own))
-        held = seen[place.clip(max=len(seen) - 1)] == self._keys(predicates, own)
+        place = np.searchsorted(seen, self._keys(predicates, replaced))
+        held = seen[place.clip(max=len(seen) - 1)] == self._keys(predicates, replaced)
         others = beyond - first - held
         drawn = first[:, None] + (rng.random((len(triples), count)) * others[:, None]).astype(np.int64)
         drawn += (drawn >= place[:, None]) & held[:, None]

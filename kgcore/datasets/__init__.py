@@ -1,11 +1,10 @@
 """The data sets, each declared in one file, and the steps that turn a download into a `KnowledgeGraph`.
 
-The steps, in order: fetch.py downloads or copies the files and verifies their checksums, or paths.py finds a user's own
-files. read.py reads them by the readers in formats/, schema.py validates the rows, and numbering.py replaces names by
-numbers. draw.py splits a graph that comes without splits. prepare.py checks, counts and makes the graph;
-counts.py compares the counts with the declared ones.
+The steps, in order: fetch.py downloads or copies the files and verifies their checksums, or base.py finds a user's own
+files. read.py reads them by the readers in formats/ and replaces names by numbers, and schema.py validates the rows.
+draw.py splits a graph that comes without splits, draw_rules.py by a rule. prepare.py checks the counts, makes the graph
+and says which names are not in the training split.
 
-unknown_names.py has the message about names that are not in the training split, and unseen.py reads the rows with such
-entities. labels.py adds newly labelled triples to a graph; label_halves.py divides them between calibration and the
-exam. genealogy.py generates the `family` data set. base.py defines the declaration of a data set.
+unseen.py reads the rows with entities that are not in the training split. labels.py adds newly labelled triples to a
+graph, and divides them between calibration and the exam. base.py defines the declaration of a data set.
 """

@@ -7,28 +7,22 @@ import numpy as np
 
 from kgcore.arrays import Bools, Ints
 from kgcore.config.split import COLD, GROUP, TIME, SplitRule
-from kgcore.datasets.draw_cold import draw_cold
-from kgcore.datasets.draw_values import Values, draw_groups, draw_times
-from kgcore.datasets.places import LEFT_OUT, PLACES, TEST, TRAIN, VALID, Shares
-from kgcore.datasets.twins import Families, repeats_of, units_of
+from kgcore.datasets.draw_rules import (
+    LEFT_OUT,
+    PLACES,
+    TEST,
+    TRAIN,
+    VALID,
+    SplitDraw,
+    Values,
+    draw_cold,
+    draw_groups,
+    draw_times,
+)
+from kgcore.datasets.twins import Families, repeats_of
 from kgcore.errors import InputError
 
 FEWEST = 10  # true triples with known names that valid and test need, unless the split is random
-
-
-@dataclass(frozen=True)
-class Draw:
-    """How to draw the splits.
-
-    valid_share, test_share  shares of the true triples that go to valid and to test, above 0; their sum is below 1
-    seed                     seed of the draw
-    rule                     what the facts of valid and test have in common
-    """
-
-    valid_share: float = 0.1
-    test_share: float = 0.1
-    seed: int = 0
-    rule: SplitRule = SplitRule()
 
 
 @dataclass(frozen=True)
@@ -46,7 +40,7 @@ class Drawn:
     detail: str = ""
 
 
-def draw_splits(rows: Ints, draw: Draw, predicates: Sequence[str] = (), values: Values | None = None) -> Drawn:
+def draw_splits(rows: Ints, draw: SplitDraw, predicates: Sequence[str] = (), values: Values | None = None) -> Drawn:
     """Divide the rows among train, valid and test.
 
     rows        (n, 4) distinct rows in sorted order: subject, predicate, object, label (1 / 0). The order of a file's
@@ -70,16 +64,15 @@ def draw_splits(rows: Ints, draw: Draw, predicates: Sequence[str] = (), values: 
     rng, rule = np.random.default_rng(draw.seed), draw.rule
     units = _units(rows, true, Families.of(repeats, int(rows[:, 1].max()) + 1) if repeats else None)
     twins = int((np.bincount(units)[units] > 1).sum())
-    shares = Shares(draw.valid_share, draw.test_share)
     detail = ""
     if rule.kind == TIME and values is not None:
-        places, detail = draw_times(units, values, shares)
+        places, detail = draw_times(units, values, draw)
     elif rule.kind == GROUP and values is not None:
-        places, detail = draw_groups(units, values, shares, rng)
+        places, detail = draw_groups(units, values, draw, rng)
     elif rule.kind == COLD:
-        places, detail = draw_cold(rows, units, repeats, predicates, rule, shares, rng)
+        places, detail = draw_cold(rows, units, repeats, predicates, draw, rng)
     else:
-        places = _random(rows, units, true, shares, rng)
+        places = _random(rows, units, true, draw, rng)
     places[(places == TRAIN) & ~true] = LEFT_OUT
     if detail:
         _check_sizes(rows, places, rule)
@@ -91,22 +84,22 @@ def _units(rows: Ints, true: Bools, families: Families | None) -> Ints:
     if families is None:
         return np.arange(len(rows))
     units = np.empty(len(rows), dtype=np.int64)
-    units[true] = units_of(rows[true, :3], families)
+    units[true] = families.units(rows[true, :3])
     units[~true] = len(rows) + np.arange((~true).sum())
     distinct: Ints = np.unique(units, return_inverse=True)[1]
     return distinct
 
 
-def _random(rows: Ints, units: Ints, true: Bools, shares: Shares, rng: np.random.Generator) -> Ints:
+def _random(rows: Ints, units: Ints, true: Bools, draw: SplitDraw, rng: np.random.Generator) -> Ints:
     """Return the place (n,) of each row of a random split."""
     facts = np.flatnonzero(true)
     order = facts[rng.permutation(len(facts))]
     bound = np.zeros(len(units), dtype=bool)  # units that train needs
     bound[units[order[_first_of_a_name(rows[order])]]] = True
     free = order[~bound[units[order]]]
-    valid, test = (max(1, round(share * len(facts))) for share in (shares.valid, shares.test))
+    valid, test = (max(1, round(share * len(facts))) for share in (draw.valid_share, draw.test_share))
     if valid + test > len(free):
-        valid = max(1, round(len(free) * shares.of_valid))
+        valid = max(1, round(len(free) * draw.of_valid))
         test = len(free) - valid
     if test < 1:
         raise InputError(
@@ -125,7 +118,7 @@ def _random(rows: Ints, units: Ints, true: Bools, shares: Shares, rng: np.random
         raise InputError("all triples that can leave train say the same: add triples, or give the splits as files")
     false = np.flatnonzero(~true)
     mixed = false[rng.permutation(len(false))]
-    cut = round(len(false) * shares.of_valid)
+    cut = round(len(false) * draw.of_valid)
     places[mixed[:cut]], places[mixed[cut:]] = VALID, TEST
     return places
 

@@ -1,6 +1,6 @@
 """FB13: people in Freebase, with labelled negatives."""
 
-from kgcore.datasets.base import Counts, DatasetSpec, SplitFile
+from kgcore.datasets.base import DatasetSpec, ExpectedCounts, SplitFile
 from kgcore.registries import DATASETS
 
 DATASETS.add(
@@ -16,7 +16,7 @@ DATASETS.add(
             "valid": SplitFile("freebase13/dev.txt", ("c4ef7b244baa436a97c2a5e57d4ba7ed",)),
             "test": SplitFile("freebase13/test.txt", ("f9af2eac7c5a86996c909bdffd295528",)),
         },
-        counts=Counts(train_rows=316_232, entities=75_043, predicates=13),
+        counts=ExpectedCounts(train_rows=316_232, entities=75_043, predicates=13),
         as_published=True,
     ),
 )

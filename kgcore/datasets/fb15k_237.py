@@ -1,6 +1,6 @@
 """FB15K-237: Freebase without the inverse relations that leak test triples into training; no labelled negatives."""
 
-from kgcore.datasets.base import Counts, DatasetSpec, SplitFile
+from kgcore.datasets.base import DatasetSpec, ExpectedCounts, SplitFile
 from kgcore.registries import DATASETS
 
 DATASETS.add(
@@ -19,7 +19,7 @@ DATASETS.add(
             "valid": SplitFile("fb15k-237/valid.txt", ("6a94efd530e5f43fcf84f50bc6d37b69",)),
             "test": SplitFile("fb15k-237/test.txt", ("f5bdf63db39f455dec0ed259bb6f8628",)),
         },
-        counts=Counts(train_rows=272_115, entities=14_541, entities_in_all=True, predicates=237),
+        counts=ExpectedCounts(train_rows=272_115, entities=14_541, entities_in_all=True, predicates=237),
         as_published=True,
     ),
 )

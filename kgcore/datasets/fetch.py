@@ -17,7 +17,7 @@ from kgcore.datasets.base import DatasetSpec, md5_of
 from kgcore.errors import InputError, raise_faults
 
 
-class Progress(Protocol):
+class DownloadProgress(Protocol):
     """A progress bar with tqdm's interface, which pooch expects."""
 
     total: int
@@ -33,7 +33,7 @@ def fetch(
     mirror: str | None = None,
     size: int = 0,
     seed: int = 0,
-    progress: Callable[[str], Progress] | None = None,
+    progress: Callable[[str], DownloadProgress] | None = None,
 ) -> Path:
     """Return the folder with the verified files of a data set. Download and unpack, or generate, missing files.
 
@@ -78,8 +78,8 @@ def _problems(spec: DatasetSpec, folder: Path) -> dict[str, str]:
         path = folder / file.path
         if not path.is_file():
             problems[file.path] = f"{file.path} is missing"
-        elif file.md5 and (found := md5_of(path)) not in file.md5:
-            problems[file.path] = f"{file.path} has md5 {found}: it must be {' or '.join(file.md5)}"
+        elif file.md5 and (digest := md5_of(path)) not in file.md5:
+            problems[file.path] = f"{file.path} has md5 {digest}: it must be {' or '.join(file.md5)}"
     return problems
 
 
@@ -88,29 +88,25 @@ class _AbsentError(InputError):
 
 
 def _collect(
-    spec: DatasetSpec, mirror: str | None, work: Path, files: Path, progress: Callable[[str], Progress] | None
+    spec: DatasetSpec, mirror: str | None, work: Path, files: Path, progress: Callable[[str], DownloadProgress] | None
 ) -> dict[str, Path | str]:
-    """Copy the data set's files into the folder `files` without verification. Return path -> source of each file.
-
-    The files of a `plain` data set are copied one by one. Files that a mirror does not have as single files come from
-    an archive in the mirror. Raises InputError if a file cannot be obtained.
-    """
+    """Copy the data set's files into the folder `files`, one by one or from an archive. Return path -> its source."""
     place = _place(mirror, _archives(spec)) if mirror else str(spec.url)
     came_from: dict[str, Path | str] = {}
     wanted = [file.path for file in spec.files.values()]
     for path in wanted if spec.plain else ():
         try:
-            found = _obtain(path, _inside(place, path), files, progress)
+            obtained = _obtain(path, _inside(place, path), files, progress)
         except _AbsentError:
             if mirror is None:
                 raise
             continue
-        if found != files / path:
+        if obtained != files / path:
             (files / path).parent.mkdir(parents=True, exist_ok=True)
             try:
-                shutil.copyfile(found, files / path)
+                shutil.copyfile(obtained, files / path)
             except OSError as error:
-                raise InputError(f"{found} cannot be read: {error.strerror}") from error
+                raise InputError(f"{obtained} cannot be read: {error.strerror}") from error
         came_from[path] = place
     missing = [path for path in wanted if path not in came_from]
     if missing:
@@ -126,14 +122,9 @@ def _obtain_archive(
     place: Path | str,
     missing: list[str],
     work: Path,
-    progress: Callable[[str], Progress] | None,
+    progress: Callable[[str], DownloadProgress] | None,
 ) -> Path:
-    """Return the path of the first archive that the mirror has, or of the downloaded public archive.
-
-    missing  the files that the archive must provide, for the error message
-
-    Raises InputError if there is no archive.
-    """
+    """Return the path of the first archive that the mirror has, or of the public one. `missing`: what it must have."""
     archives = _archives(spec)
     if mirror is None:
         return _obtain(archives[0], place, work, progress)
@@ -151,11 +142,7 @@ def _obtain_archive(
 
 
 def _archives(spec: DatasetSpec) -> tuple[str, ...]:
-    """Return the possible names of the archive in a mirror.
-
-    The result is empty for a `plain` data set without `archives`. Any other data set without `archives` has one name,
-    the last part of its public URL. Raises InputError if such a data set has no URL.
-    """
+    """Return the possible names of the archive in a mirror: `archives`, or the last part of the public URL."""
     if spec.archives or spec.plain:
         return spec.archives
     name = unquote(urlparse(spec.url or "").path).rpartition("/")[2]
@@ -168,10 +155,7 @@ def _archives(spec: DatasetSpec) -> tuple[str, ...]:
 
 
 def _place(mirror: str, archives: Sequence[str]) -> Path | str:
-    """Return the mirror as a folder or an http(s) URL. Raises InputError if it is neither.
-
-    archives  names of archives, for the error message
-    """
+    """Return the mirror as a folder or an http(s) URL. `archives`: names for the message."""
     parsed = urlparse(mirror)
     if parsed.scheme in ("", "file") or Path(mirror).is_dir():
         folder = Path(unquote(parsed.path) if parsed.scheme == "file" else mirror).expanduser()
@@ -190,7 +174,7 @@ def _inside(place: Path | str, name: str) -> Path | str:
     return place / name if isinstance(place, Path) else f"{place.rstrip('/')}/{name}"
 
 
-def _obtain(name: str, source: Path | str, into: Path, progress: Callable[[str], Progress] | None) -> Path:
+def _obtain(name: str, source: Path | str, into: Path, progress: Callable[[str], DownloadProgress] | None) -> Path:
     """Return the path of the file in a mirror folder, or download it from the URL into the folder `into`."""
     if isinstance(source, Path):
         if not source.is_file():
@@ -226,10 +210,7 @@ class _Downloader(pooch.HTTPDownloader):  # type: ignore[misc]
 
 
 def _unpack(archive: Path, members: list[str], target: Path) -> None:
-    """Extract only the files `members` into the folder `target`.
-
-    Raises InputError if the archive is damaged, lacks a member, or contains a path outside the folder.
-    """
+    """Extract only the files `members` into the folder `target`. No path of the archive may leave this folder."""
     try:
         with zipfile.ZipFile(archive) as zipped:
             for name in zipped.namelist():

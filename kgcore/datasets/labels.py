@@ -1,18 +1,37 @@
 """Newly labelled triples: how to read them and put them into the validation split of a graph."""
 
 from dataclasses import replace
+from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from kgcore.arrays import Bools
 from kgcore.datasets.formats.base import COLUMNS
 from kgcore.datasets.formats.columns import MEANING
-from kgcore.datasets.prepare import Prepared
+from kgcore.datasets.prepare import Prepared, describe_unknown_names, examples_of_unknown_names
 from kgcore.datasets.read import read_table
-from kgcore.datasets.unknown_names import describe_unknown_names, examples_of_unknown_names
 from kgcore.errors import InputError, raise_faults
 from kgcore.graph import KnowledgeGraph, Split
+
+
+def for_exam(names: pd.DataFrame, share: float) -> Bools:
+    """Return a mask (n,) of the triples that belong to the exam. The others belong to calibration.
+
+    names  n rows, columns subject, predicate, object
+    share  expected share of the triples for the exam, in [0, 1); 0: none
+
+    A triple belongs to the exam if h / 2^64 < share, where h is the BLAKE2b hash of 8 bytes, big-endian, of the UTF-8
+    text `subject<tab>predicate<tab>object`. So the answer depends on the triple alone: not on its label, on the order
+    of the file, or on other triples. A triple keeps its place when the file grows. A larger share moves triples only
+    from calibration to the exam. Raises InputError for a share out of range.
+    """
+    if not 0 <= share < 1:
+        raise InputError(f"exam_share is {share:g}: it must be at least 0 and below 1")
+    rows = zip(*(names[column] for column in COLUMNS), strict=True)
+    hashes = [int.from_bytes(blake2b("\t".join(row).encode(), digest_size=8).digest(), "big") for row in rows]
+    return np.array(hashes, dtype=np.float64) / 2.0**64 < share
 
 
 def read_labels(path: Path) -> pd.DataFrame:
@@ -72,7 +91,7 @@ def with_labels(graph: KnowledgeGraph, labelled: pd.DataFrame, instead: bool = F
         )
     true, false = graph.index(graph.valid.positives), graph.index(graph.valid.negatives)
     held = np.where(labels == 1, true.contains(triples), false.contains(triples))
-    made = _with_validation(graph, Split(triples, labels), instead)
+    labelled_graph = _with_validation(graph, Split(triples, labels), instead)
     counts = {
         "labels_rows": len(labelled),
         "labels_with_unseen": int((~known).sum()),
@@ -80,17 +99,14 @@ def with_labels(graph: KnowledgeGraph, labelled: pd.DataFrame, instead: bool = F
         "labels_used": len(labels),
         "labels_false": int((labels == 0).sum()),
         "labels_known": int(held.sum()),
-        "valid_positives": len(made.valid.positives),
-        "valid_negatives": len(made.valid.negatives),
+        "valid_positives": len(labelled_graph.valid.positives),
+        "valid_negatives": len(labelled_graph.valid.negatives),
     }
-    return Prepared(made, counts, {"labels": unknown_examples})
+    return Prepared(labelled_graph, counts, {"labels": unknown_examples})
 
 
 def _with_validation(graph: KnowledgeGraph, new: Split, instead: bool) -> KnowledgeGraph:
-    """Return the graph whose validation split has the new labels, or consists of them.
-
-    Raises InputError if the validation split has no positives.
-    """
+    """Return the graph whose validation split has the new labels, or consists of them."""
     kept = ~graph.index(new.triples).contains(graph.valid.triples)
     facts, base_rate = graph.other_facts, None
     if instead:

@@ -1,6 +1,6 @@
 """Convert verified files into a `KnowledgeGraph`, and count the contents of the files."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -9,14 +9,78 @@ import pandas as pd
 
 from kgcore.arrays import Bools, Floats, Ints, sorted_distinct
 from kgcore.datasets.base import DatasetSpec
-from kgcore.datasets.counts import LARGEST_OVERLAP, check_counts, count_overlaps
-from kgcore.datasets.draw import Draw, draw_splits
-from kgcore.datasets.draw_values import Values
+from kgcore.datasets.draw import draw_splits
+from kgcore.datasets.draw_rules import SplitDraw, Values
 from kgcore.datasets.read import Read, read_files
-from kgcore.datasets.unknown_names import MOST_EXAMPLES, examples_of_unknown_names
-from kgcore.datasets.unseen import Unseen, unseen_rows
+from kgcore.datasets.unseen import UnseenRows, unseen_rows
 from kgcore.errors import InputError, raise_faults
 from kgcore.graph import SPLITS, KnowledgeGraph, Split, TripleIndex
+
+# At most this share of a held-out split's positives may be in another split too, and at most this share of a split's
+# negatives may be positives of the split too. A larger share shows that one file is a copy of the other.
+LARGEST_OVERLAP = 0.2
+MOST_EXAMPLES = 3
+
+
+def _check_counts(spec: DatasetSpec, counts: dict[str, int]) -> None:
+    """Raise InputError if a count differs from the declared count."""
+    wanted = spec.counts
+    counted = {
+        "train_rows": counts["train_rows"],
+        "train_distinct": counts["train_rows"] - counts["train_duplicates"],
+        "entities": counts["entities_in_all_files" if wanted.entities_in_all else "entities"],
+        "predicates": counts["predicates"],
+    }
+    for name, value in counted.items():
+        expected = getattr(wanted, name)
+        if expected is not None and value != expected:
+            raise InputError(f"{spec.name} has {value:,} {name.replace('_', ' ')}: it must have {expected:,}")
+
+
+def _count_overlaps(distinct: dict[str, Ints], entities: int, predicates: int, counts: dict[str, int]) -> None:
+    """Count the positives that two splits share, and the negatives that a split has as positives, into `counts`."""
+    true = {name: rows[rows[:, 3] == 1, :3] for name, rows in distinct.items()}
+    false = {name: rows[rows[:, 3] == 0, :3] for name, rows in distinct.items()}
+    index = {name: TripleIndex(triples, entities, predicates) for name, triples in true.items()}
+    for name, other in (("valid", "train"), ("test", "train"), ("valid", "test")):
+        shared = counts[f"{name}_positives_in_{other}"] = int(index[other].contains(true[name]).sum())
+        smaller = name if other == "train" or len(true[name]) <= len(true[other]) else other
+        if shared > LARGEST_OVERLAP * len(true[smaller]):
+            raise InputError(
+                f"{shared:,} of {len(true[smaller]):,} positives of {smaller} are also in "
+                f"{other if smaller == name else name}: a held-out split must not contain the triples of another split"
+            )
+    for name in ("valid", "test"):
+        for other in SPLITS:
+            counts[f"{name}_negatives_true_in_{other}"] = int(index[other].contains(false[name]).sum())
+
+
+def examples_of_unknown_names(
+    frame: pd.DataFrame, entities: Collection[str], predicates: Collection[str]
+) -> tuple[str, ...]:
+    """Return the unknown names of the first MOST_EXAMPLES triples, each as `line 17: unknown entity 'x'`.
+
+    frame                 triples with at least one unknown name each, in columns subject, predicate, object. The index
+                          is the line number, or a text such as `row 17`
+    entities, predicates  the known names
+    """
+    known = {"subject": set(entities), "predicate": set(predicates)}
+    known["object"] = known["subject"]
+    kinds = {"subject": "entity", "predicate": "predicate", "object": "entity"}
+    examples = []
+    for line, row in frame.head(MOST_EXAMPLES).iterrows():
+        names = [
+            f"unknown {kind} {row[column]!r}" for column, kind in kinds.items() if row[column] not in known[column]
+        ]
+        place = line if isinstance(line, str) else f"line {line}"
+        examples.append(f"{place}: {' and '.join(dict.fromkeys(names))}")
+    return tuple(examples)
+
+
+def describe_unknown_names(count: int, examples: Collection[str]) -> str:
+    """Return text with the count of the triples and examples: `2 with a name that is not in train (line 3: ...)`."""
+    shown = "; ".join(examples) + ("; ..." if count > len(examples) else "")
+    return f"{count:,} with a name that is not in train" + (f" ({shown})" if examples else "")
 
 
 @dataclass(frozen=True)
@@ -36,12 +100,12 @@ class Prepared:
     graph: KnowledgeGraph
     counts: dict[str, int]
     unknown: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    unseen: Unseen | None = None
+    unseen: UnseenRows | None = None
     drawn: str = ""
 
 
 def prepare(
-    spec: DatasetSpec, folder: Path, columns: tuple[str, ...] = (), draw: Draw = Draw(), confidence: str = ""
+    spec: DatasetSpec, folder: Path, columns: tuple[str, ...] = (), draw: SplitDraw = SplitDraw(), confidence: str = ""
 ) -> Prepared:
     """Read and validate the data set in `folder`, and replace its names by numbers.
 
@@ -76,31 +140,30 @@ def prepare(
         counts[f"{name}_duplicates"] = len(rows[name]) - len(distinct_rows[name])
         if read.confidences is not None:
             counts[f"{name}_conflicting"] = len(np.unique(rows[name], axis=0)) - len(distinct_rows[name])
-    count_overlaps(distinct_rows, *sizes, counts)
+    _count_overlaps(distinct_rows, *sizes, counts)
 
     entity_ids, predicate_ids = (sorted_distinct(rows["train"][:, columns].reshape(-1)) for columns in ([0, 2], [1]))
     counts["entities"], counts["predicates"] = len(entity_ids), len(predicate_ids)
-    check_counts(spec, counts)
+    _check_counts(spec, counts)
     splits: dict[str, Split] = {}
     for name, others in (("train", ()), ("test", ("train",)), ("valid", ("train", "test"))):
         taken = [distinct_rows[other][:, :3] for other in others if not spec.as_published]
         index = TripleIndex(np.concatenate([rows["train"][:0, :3], *taken]), *sizes)
-        part = _restrict(name, distinct_rows[name], index, counts, entity_ids, predicate_ids)
-        splits[name] = _split(part, entity_ids, predicate_ids, read.confidences)
+        kept = _restrict(name, distinct_rows[name], index, counts, entity_ids, predicate_ids)
+        splits[name] = _split(kept, entity_ids, predicate_ids, read.confidences)
     names = [read.entities[i] for i in entity_ids.tolist()], [read.predicates[i] for i in predicate_ids.tolist()]
     unknown = {} if spec.drawn else _unknown(read, rows, (entity_ids, predicate_ids), names, counts)
-    in_no_split = _facts_in_no_split(rows, entity_ids, predicate_ids)
+    left_out = rows.get("left_out", rows["train"][:0])  # the true ones of them remain known facts
+    left_out = left_out[(left_out[:, 3] == 1) & _known(left_out, entity_ids, predicate_ids)]
+    in_no_split = _split(left_out, entity_ids, predicate_ids, None).triples
     graph = KnowledgeGraph(spec.name, *names, splits["train"], splits["valid"], splits["test"], in_no_split)
     some = all(counts[f"{name}_with_unseen"] for name in SPLITS[1:])
     unseen = unseen_rows(replace(read, rows=rows) if spec.drawn else read, graph) if some else None
     return Prepared(graph, counts, unknown, unseen, detail)
 
 
-def _drawn(read: Read, sizes: tuple[int, int], draw: Draw, counts: dict[str, int]) -> tuple[dict[str, Ints], str]:
-    """Return split -> rows of a data set with only training triples, and a sentence about them.
-
-    The function adds to `counts` and empties `read`. A large graph is in memory once, not twice.
-    """
+def _drawn(read: Read, sizes: tuple[int, int], draw: SplitDraw, counts: dict[str, int]) -> tuple[dict[str, Ints], str]:
+    """Return split -> rows that are drawn, and a sentence. `read` is emptied, so that memory has a graph once."""
     whole = read.rows.pop("train")
     distinct = _distinct(whole, sizes)
     counts["drawn_from_rows"], counts["drawn_from_duplicates"] = len(whole), len(whole) - len(distinct)
@@ -114,18 +177,8 @@ def _drawn(read: Read, sizes: tuple[int, int], draw: Draw, counts: dict[str, int
     return drawn.rows, drawn.detail
 
 
-def _facts_in_no_split(rows: Mapping[str, Ints], entity_ids: Ints, predicate_ids: Ints) -> Ints:
-    """Return the true triples (n, 3) that are left out of all splits, with positions in the vocabularies of train."""
-    left_out = rows.get("left_out", rows["train"][:0])
-    facts = left_out[(left_out[:, 3] == 1) & _known(left_out, entity_ids, predicate_ids)]
-    return _split(facts, entity_ids, predicate_ids, None).triples
-
-
 def _with_negatives(spec: DatasetSpec, folder: Path, read: Read, sizes: tuple[int, int]) -> dict[str, Ints]:
-    """Return split -> rows, in which rows from a file of negatives have the label 0.
-
-    Raises InputError if more than the share `LARGEST_OVERLAP` of a file's negatives are also positives of its split.
-    """
+    """Return split -> rows, in which rows from a file of negatives have the label 0."""
     rows, faults = dict(read.rows), []
     for role in [role for role in rows if role.endswith("_negatives")]:
         split = role.removesuffix("_negatives")
@@ -143,12 +196,7 @@ def _with_negatives(spec: DatasetSpec, folder: Path, read: Read, sizes: tuple[in
 
 
 def _distinct(rows: Ints, sizes: tuple[int, int]) -> Ints:
-    """Return the distinct rows (n, 4), sorted by subject, predicate, object and label.
-
-    sizes  numbers of entities and predicates
-
-    Of rows with a confidence (n, 5) that differ in nothing else, the one with the highest confidence is kept.
-    """
+    """Return the distinct rows, sorted. Of rows (n, 5) that differ only in confidence, the highest one is kept."""
     if rows.shape[1] == 5:
         ordered: Ints = rows[np.lexsort(rows.T[::-1])]
         last = np.append((ordered[1:, :4] != ordered[:-1, :4]).any(axis=1), True)
@@ -159,11 +207,11 @@ def _distinct(rows: Ints, sizes: tuple[int, int]) -> Ints:
         return np.unique(rows, axis=0)
     keys = ((rows[:, 0] * predicates + rows[:, 1]) * entities + rows[:, 2]) * 2 + rows[:, 3]
     keys = sorted_distinct(keys)
-    found = np.empty((len(keys), 4), dtype=np.int64)
+    distinct = np.empty((len(keys), 4), dtype=np.int64)
     for column, size in ((3, 2), (2, entities), (1, predicates)):
-        keys, found[:, column] = np.divmod(keys, size)
-    found[:, 0] = keys
-    return found
+        keys, distinct[:, column] = np.divmod(keys, size)
+    distinct[:, 0] = keys
+    return distinct
 
 
 def _unknown(
@@ -174,30 +222,25 @@ def _unknown(
     counts: Mapping[str, int],
 ) -> dict[str, tuple[str, ...]]:
     """Return split -> examples of its rows with a name that is not in train."""
-    found = {}
+    examples = {}
     for name in SPLITS:
         if counts[f"{name}_with_unseen"]:
             missing = np.flatnonzero(~_known(rows[name], *known))
             # rows of a file of negatives come after the others
-            own = len(read.rows[name])
-            parts = [(name, missing[missing < own]), (f"{name}_negatives", missing[missing >= own] - own)]
-            frames = [read.frame(role, part[:MOST_EXAMPLES]) for role, part in parts if len(part)]
-            found[name] = examples_of_unknown_names(pd.concat(frames), *names)
-    return found
+            first_negative = len(read.rows[name])
+            parts = [
+                (name, missing[missing < first_negative]),
+                (f"{name}_negatives", missing[missing >= first_negative] - first_negative),
+            ]
+            frames = [read.frame(role, places[:MOST_EXAMPLES]) for role, places in parts if len(places)]
+            examples[name] = examples_of_unknown_names(pd.concat(frames), *names)
+    return examples
 
 
 def _restrict(
     name: str, rows: Ints, taken: TripleIndex, counts: dict[str, int], entity_ids: Ints, predicate_ids: Ints
 ) -> Ints:
-    """Return the rows whose names are all in train, and which no other split has.
-
-    rows   the sorted distinct rows of the split
-    taken  triples of other splits, which are left out
-
-    The function adds the numbers of unseen triples, triples left out, positives and negatives to `counts`.
-
-    Raises InputError if the result has no positives.
-    """
+    """Return the distinct rows whose names are all in train, without the triples `taken`. Add numbers to `counts`."""
     seen = _known(rows, entity_ids, predicate_ids)
     counts[f"{name}_with_unseen"] = int((~seen).sum())
     rows = rows[seen]
@@ -215,15 +258,12 @@ def _restrict(
 
 
 def _split(rows: Ints, entity_ids: Ints, predicate_ids: Ints, confidences: Floats | None) -> Split:
-    """Return the rows as a split, with positions in the vocabularies of train.
-
-    confidences  the values of the positions in the fifth column of the rows; None: they have four columns
-    """
+    """Return the rows as a split of train's ids. `confidences`: what the positions in their fifth column stand for."""
     s, o = (np.searchsorted(entity_ids, rows[:, column]) for column in (0, 2))
-    own = None if confidences is None else confidences[rows[:, 4]]
-    certain = own is None or bool((own == 1).all())
+    values = None if confidences is None else confidences[rows[:, 4]]
+    certain = values is None or bool((values == 1).all())
     triples = np.c_[s, np.searchsorted(predicate_ids, rows[:, 1]), o]
-    return Split(triples, rows[:, 3].astype(np.float64), None if certain else own)
+    return Split(triples, rows[:, 3].astype(np.float64), None if certain else values)
 
 
 def _known(rows: Ints, entity_ids: Ints, predicate_ids: Ints) -> Bools:

@@ -1,25 +1,140 @@
 """Read all files of a data set as numbered rows. One message has the faults of all files, each with file and line."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from kgcore.arrays import Floats, Ints
 from kgcore.config.split import GROUP, TIME, SplitRule
 from kgcore.datasets.base import DatasetSpec
-from kgcore.datasets.formats.base import COLUMNS, LABEL, Block, Source
+from kgcore.datasets.formats.base import COLUMNS, CONFIDENCE, LABEL, Block, TriplesFile
+from kgcore.datasets.formats.columns import MEANING
 from kgcore.datasets.formats.files import format_name, format_of, read_blocks
-from kgcore.datasets.numbering import Numbering, Rows, frame_of, triples_frame
 from kgcore.errors import InputError, raise_faults
 from kgcore.graph import SPLITS
 from kgcore.registries import FORMATS, LAYOUTS
 
+Small = npt.NDArray[np.int32]
 VOCABULARIES = ("entities", "predicates")  # roles of the files that map names to ids, if triples consist of ids
 DEFAULT_LAYOUT = "openke"  # of declared data sets with vocabularies
 MOST_COUNTED = 10_000  # the reading of a file ends after so many faults
+
+
+class Numbering:
+    """The names seen so far, each with a number: 0, 1, 2, ... by first appearance."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def encode(self, column: pa.ChunkedArray) -> Small:
+        """Return the numbers (n,) of the names (n,). A name that is new gets the next number."""
+        encoded, known = column.combine_chunks().dictionary_encode(), self._numbers
+        names = encoded.dictionary.to_pylist()
+        numbers = np.fromiter((known.setdefault(name, len(known)) for name in names), np.int32, len(names))
+        codes: Small = numbers[encoded.indices.to_numpy(zero_copy_only=False)]
+        return codes
+
+    @property
+    def names(self) -> list[str]:
+        """The names, by number."""
+        return list(self._numbers)
+
+    def sort(self) -> tuple[list[str], Small]:
+        """Return the names in the order of their code points, and the place of each number in this order."""
+        names = pa.array(self._numbers, pa.string())
+        order = pc.sort_indices(names).to_numpy()
+        places = np.empty(len(order), dtype=np.int32)
+        places[order] = np.arange(len(order), dtype=np.int32)
+        return names.take(pa.array(order)).to_pylist(), places
+
+
+@dataclass
+class SplitRows:
+    """The rows of a split as numbers, in the order of its files.
+
+    labelled  whether the files have labels; None before the first block
+    literals  number of RDF triples left out, because their object is a literal
+    """
+
+    labelled: bool | None = None
+    literals: int = 0
+    _parts: list[Small] = field(default_factory=list)
+    _starts: list[tuple[int, int, str]] = field(default_factory=list)
+    _confidences: list[Floats] = field(default_factory=list)
+    _times_or_groups: Numbering = field(default_factory=Numbering)
+    _values: list[Small] = field(default_factory=list)
+    _length: int = 0
+
+    def add(self, block: Block, entities: Numbering, predicates: Numbering, unit: str) -> None:
+        """Add the rows of a block without faults. `unit` is what its numbers count: line, row or triple."""
+        names = block.names
+        numbers = [
+            numbering.encode(names[column])
+            for column, numbering in zip(COLUMNS, (entities, predicates, entities), strict=True)
+        ]
+        label = _labels(names[LABEL]) if LABEL in names.column_names else np.ones(len(names), dtype=np.int32)
+        self._starts.append((self._length, block.first, unit))
+        self._parts.append(np.stack([*numbers, label], axis=1))
+        if CONFIDENCE in names.column_names:
+            self._confidences.append(pd.to_numeric(names[CONFIDENCE].to_pandas()).to_numpy(np.float64))
+        for column in {TIME, GROUP}.intersection(names.column_names):
+            self._values.append(self._times_or_groups.encode(names[column]))
+        self._length += len(names)
+        self.literals += block.literals
+        self.labelled = bool(self.labelled) or LABEL in names.column_names
+
+    def __len__(self) -> int:
+        return self._length
+
+    def place(self, row: int) -> str:
+        """Return where a row is in its file: `line 17`."""
+        start, first, unit = max(entry for entry in self._starts if entry[0] <= row)
+        return f"{unit} {first + row - start}"
+
+    @property
+    def confidences(self) -> Floats:
+        """The confidences (n,) of the rows, in [0, 1], if the files have them."""
+        return np.concatenate(self._confidences)
+
+    @property
+    def values(self) -> tuple[Ints, list[str]]:
+        """The distinct times or groups of the rows as text, and for each row (n,) which of them it has."""
+        return np.concatenate(self._values).astype(np.int64), self._times_or_groups.names
+
+    def numbers(self, entities: Small, predicates: Small) -> Ints:
+        """Return the rows (n, 4): subject, predicate, object, label (1 / 0). The blocks are then empty.
+
+        entities, predicates  new numbers of the names, by their old ones
+        """
+        rows = np.empty((self._length, 4), dtype=np.int64)
+        start = 0
+        while self._parts:
+            block = self._parts.pop(0)
+            here = rows[start : start + len(block)]
+            for column, places in ((0, entities), (1, predicates), (2, entities)):
+                here[:, column] = places[block[:, column]]
+            here[:, 3] = block[:, 3]
+            start += len(block)
+        return rows
+
+
+def _labels(column: pa.ChunkedArray) -> Small:
+    encoded = column.combine_chunks().dictionary_encode()
+    meaning = np.array([MEANING[text.lower()] for text in encoded.dictionary.to_pylist()], dtype=np.int32)
+    labels: Small = meaning[encoded.indices.to_numpy(zero_copy_only=False)]
+    return labels
+
+
+def _frame_of(block: Block) -> pd.DataFrame:
+    """Return the rows of a block as strings. The index is the number of the line."""
+    frame: pd.DataFrame = block.names.to_pandas()
+    return frame.set_index(block.numbers)
 
 
 @dataclass(frozen=True)
@@ -34,16 +149,18 @@ class Read:
     """
 
     rows: dict[str, Ints]
-    places: dict[str, Rows]
+    places: dict[str, SplitRows]
     entities: list[str]
     predicates: list[str]
     confidences: Floats | None = None
 
     def frame(self, role: str, rows: Ints) -> pd.DataFrame:
         """Return the names of rows (n,) of a split. The index says where each is in its file: `line 17`."""
-        found, places = self.rows[role][rows], self.places[role]
+        numbers, places = self.rows[role][rows], self.places[role]
         names = (self.entities, self.predicates, self.entities)
-        columns = {column: [names[place][number] for number in found[:, place]] for place, column in enumerate(COLUMNS)}
+        columns = {
+            column: [names[place][number] for number in numbers[:, place]] for place, column in enumerate(COLUMNS)
+        }
         return pd.DataFrame(columns, index=[places.place(int(row)) for row in rows], dtype="str")
 
 
@@ -56,46 +173,41 @@ def read_files(
 ) -> Read:
     """Read all files of the data set in `folder`.
 
-    columns, confidence  the settings `columns` and `confidence`: see `Source`
+    columns, confidence  the settings `columns` and `confidence`: see `TriplesFile`
     rule                 how the splits are drawn: the column of times or groups is read, too
 
     Raises InputError that lists the faults of all files, if there are any.
     """
     entities, predicates = Numbering(), Numbering()
     read = _reader(spec, folder)
-    found: dict[str, Rows] = {}
+    rows_by_role: dict[str, SplitRows] = {}
     faults: list[str] = []
     for role, file in spec.files.items():
         split = role.partition("+")[0]
         if split in VOCABULARIES:
             continue
         held_out = split in SPLITS[1:] and f"{split}_negatives" not in spec.files
-        path, labelled = folder / file.path, _labelled(spec, held_out)
+        either = spec.labelled is None and spec.layout == ""  # the file may have labels
+        path, labelled = folder / file.path, None if either else bool(spec.labelled) and held_out
         times, groups = (rule.column if rule.kind == kind else "" for kind in (TIME, GROUP))
-        source = Source(path, columns, labelled, held_out, False, confidence, times, groups)
-        rows = found.setdefault(split, Rows())
+        source = TriplesFile(path, columns, labelled, held_out, False, confidence, times, groups)
+        rows = rows_by_role.setdefault(split, SplitRows())
         try:
             faults += _add(rows, read(source), source, entities, predicates, spec.layout)
         except InputError as error:
             faults.append(str(error))
-    raise_faults(faults or _label_faults(spec, folder, found))
+    raise_faults(faults or _label_faults(spec, folder, rows_by_role))
     entity_names, entity_places = entities.sort()
     predicate_names, predicate_places = predicates.sort()
-    numbered = {role: rows.numbers(entity_places, predicate_places) for role, rows in found.items()}
-    confidences = _number_confidences(numbered, found) if confidence else None
-    read_all = Read(numbered, found, entity_names, predicate_names, confidences)
+    numbered = {role: rows.numbers(entity_places, predicate_places) for role, rows in rows_by_role.items()}
+    confidences = None
+    if confidence:  # each row gets the position of its confidence
+        confidences = np.unique(np.concatenate([rows.confidences for rows in rows_by_role.values()]))
+        for role, rows in rows_by_role.items():
+            numbered[role] = np.c_[numbered[role], np.searchsorted(confidences, rows.confidences)]
+    read_all = Read(numbered, rows_by_role, entity_names, predicate_names, confidences)
     raise_faults(_training_faults(spec, folder, read_all))
     return read_all
-
-
-def _number_confidences(numbered: dict[str, Ints], found: dict[str, Rows]) -> Floats:
-    """Add the position of its confidence to each row of `numbered`. Return the distinct confidences, increasing."""
-    own = {role: rows.confidences for role, rows in found.items()}
-    values: Floats = np.unique(np.concatenate([part for part in own.values() if part is not None]))
-    for role, part in own.items():
-        assert part is not None
-        numbered[role] = np.c_[numbered[role], np.searchsorted(values, part)]
-    return values
 
 
 def format_modules(spec: DatasetSpec) -> list[str]:
@@ -113,21 +225,15 @@ def read_table(path: Path, labelled: bool) -> pd.DataFrame:
     """
     from kgcore.datasets.schema import validate
 
-    source, unit = Source(path, labelled=labelled), format_of(path).unit
+    source, unit = TriplesFile(path, labelled=labelled), format_of(path).unit
     blocks = list(read_blocks(source))
-    frame = triples_frame(blocks, (*COLUMNS, LABEL) if labelled else COLUMNS)
+    empty = pd.DataFrame(columns=[*COLUMNS, LABEL] if labelled else COLUMNS, dtype="str")
+    frame = pd.concat([_frame_of(block) for block in blocks] or [empty])
     raise_faults([fault for block in blocks for fault in block.faults] + validate(frame, path, unit))
     return frame
 
 
-def _labelled(spec: DatasetSpec, held_out: bool) -> bool | None:
-    """Return whether a file must have labels, must not, or may."""
-    if spec.labelled is None and spec.layout == "":
-        return None
-    return bool(spec.labelled) and held_out
-
-
-def _reader(spec: DatasetSpec, folder: Path) -> Callable[[Source], Iterator[Block]]:
+def _reader(spec: DatasetSpec, folder: Path) -> Callable[[TriplesFile], Iterator[Block]]:
     """Return the function that yields the blocks of a file of triples."""
     if not set(VOCABULARIES) <= set(spec.files):
         return read_blocks
@@ -137,18 +243,24 @@ def _reader(spec: DatasetSpec, folder: Path) -> Callable[[Source], Iterator[Bloc
 
 
 def _add(
-    rows: Rows, blocks: Iterator[Block], source: Source, entities: Numbering, predicates: Numbering, layout: str
+    rows: SplitRows,
+    blocks: Iterator[Block],
+    source: TriplesFile,
+    entities: Numbering,
+    predicates: Numbering,
+    layout: str,
 ) -> list[str]:
     """Add the blocks of a file to the rows of its split, and return the faults of the file."""
     from kgcore.datasets.schema import validate
 
-    unit = "line" if layout else _unit(source.path)
+    kind = "" if layout else format_name(source.path)
+    unit = FORMATS.get(kind).unit if kind else "line"
     faults: list[str] = []
     before, literals = len(rows), rows.literals
     for block in blocks:
         wrong = [*block.faults]
         if unit != "triple":  # an RDF parser has checked the names
-            wrong += validate(frame_of(block), source.path, unit)
+            wrong += validate(_frame_of(block), source.path, unit)
         faults += wrong
         if len(faults) > MOST_COUNTED:
             break
@@ -160,21 +272,16 @@ def _add(
     return faults
 
 
-def _unit(path: Path) -> str:
-    try:
-        return format_of(path).unit
-    except InputError:
-        return "line"
-
-
-def _label_faults(spec: DatasetSpec, folder: Path, found: dict[str, Rows]) -> list[str]:
+def _label_faults(spec: DatasetSpec, folder: Path, found: dict[str, SplitRows]) -> list[str]:
     """Return a fault if only one of valid and test has labels, or if the files of one split differ."""
     has = {split: found[split].labelled for split in SPLITS[1:] if split in found}
     if spec.labelled is None and len(set(has.values())) > 1:
-        [one], [other] = ([split for split, labelled in has.items() if labelled is wanted] for wanted in (True, False))
+        [with_labels], [other] = (
+            [split for split, labelled in has.items() if labelled is wanted] for wanted in (True, False)
+        )
         return [
-            f"{folder / spec.files[one].path} has labels, and {folder / spec.files[other].path} has none: both must "
-            "have labels, or neither"
+            f"{folder / spec.files[with_labels].path} has labels, and {folder / spec.files[other].path} has none: both "
+            "must have labels, or neither"
         ]
     return []
 

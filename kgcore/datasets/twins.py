@@ -73,8 +73,8 @@ class Families:
 
         Predicate p has the nodes p, as it is, and R + p, turned round. A family is a component of this graph.
         """
-        pairs = {(one.predicate, one.other, one.inverse) for one in repeats}
-        kept = [one for one in pairs if not mutual or (one[1], one[0], one[2]) in pairs]
+        pairs = {(repeat.predicate, repeat.other, repeat.inverse) for repeat in repeats}
+        kept = [repeat for repeat in pairs if not mutual or (repeat[1], repeat[0], repeat[2]) in pairs]
         p, q, inverse = np.array(kept, dtype=np.int64).reshape(-1, 3).T
         rows, columns = np.r_[p, p + predicates], np.r_[q + predicates * inverse, q + predicates * (1 - inverse)]
         links = coo_matrix((np.ones(len(rows), dtype=bool), (rows, columns)), shape=(2 * predicates, 2 * predicates))
@@ -90,8 +90,7 @@ class Families:
         first, second = np.where(swapped, [second, first], [first, second])
         return np.stack([first, self.family[p], second], axis=1)
 
-
-def units_of(facts: Triples, families: Families) -> Ints:
-    """Return the unit (n,) of each fact: twins have the same one."""
-    units: Ints = np.unique(families.aligned(facts), axis=0, return_inverse=True)[1].reshape(-1)
-    return units
+    def units(self, facts: Triples) -> Ints:
+        """Return the unit (n,) of each fact (n, 3): twins have the same one."""
+        units: Ints = np.unique(self.aligned(facts), axis=0, return_inverse=True)[1].reshape(-1)
+        return units

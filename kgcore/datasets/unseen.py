@@ -15,7 +15,7 @@ from kgcore.graph import SPLITS, KnowledgeGraph, Split
 
 
 @dataclass(frozen=True)
-class Unseen:
+class UnseenRows:
     """Held-out triples with at least one entity that training lacks.
 
     names   names of these entities, sorted: names[i] has the id E + i
@@ -26,7 +26,7 @@ class Unseen:
     splits: Mapping[str, Split]
 
 
-def unseen_rows(read: Read, graph: KnowledgeGraph) -> Unseen:
+def unseen_rows(read: Read, graph: KnowledgeGraph) -> UnseenRows:
     """Return the rows of valid and test with an entity that training lacks. Predicates that it lacks are left out.
 
     read  the rows of the files that the graph was made from. Confidences of the rows are left out
@@ -35,18 +35,20 @@ def unseen_rows(read: Read, graph: KnowledgeGraph) -> Unseen:
     entities = _positions(read.entities, graph.entities)
     rows = {name: _rows(read, name) for name in SPLITS[1:]}
     parts = {}
-    for name, part in rows.items():
-        known = (entities[part[:, [0, 2]]] >= 0).all(axis=1)
-        parts[name] = part[~known & (predicates[part[:, 1]] >= 0)]
-    held_out = np.concatenate([part[:, [0, 2]].reshape(-1) for part in parts.values()])
+    for name, split_rows in rows.items():
+        known = (entities[split_rows[:, [0, 2]]] >= 0).all(axis=1)
+        parts[name] = split_rows[~known & (predicates[split_rows[:, 1]] >= 0)]
+    held_out = np.concatenate([split_rows[:, [0, 2]].reshape(-1) for split_rows in parts.values()])
     new = np.unique(held_out[entities[held_out] < 0])
     entities[new] = len(graph.entities) + np.arange(len(new))
     splits = {}
-    for name, part in parts.items():
-        triples = np.c_[entities[part[:, 0]], predicates[part[:, 1]], entities[part[:, 2]], part[:, 3]]
+    for name, split_rows in parts.items():
+        triples = np.c_[
+            entities[split_rows[:, 0]], predicates[split_rows[:, 1]], entities[split_rows[:, 2]], split_rows[:, 3]
+        ]
         distinct = np.unique(triples, axis=0)
         splits[name] = Split(distinct[:, :3], distinct[:, 3].astype(np.float64))
-    return Unseen(tuple(read.entities[number] for number in new.tolist()), splits)
+    return UnseenRows(tuple(read.entities[number] for number in new.tolist()), splits)
 
 
 def _positions(names: Sequence[str], known: Sequence[str]) -> Ints:

@@ -1,6 +1,6 @@
 """WN11: a part of WordNet with labelled negatives."""
 
-from kgcore.datasets.base import Counts, DatasetSpec, SplitFile
+from kgcore.datasets.base import DatasetSpec, ExpectedCounts, SplitFile
 from kgcore.registries import DATASETS
 
 DATASETS.add(
@@ -16,7 +16,7 @@ DATASETS.add(
             "valid": SplitFile("wordnet11/dev.txt", ("87bf86e225e79294a2524089614b96aa",)),
             "test": SplitFile("wordnet11/test.txt", ("24113b464f8042c339e3e6833c1cebdf",)),
         },
-        counts=Counts(train_rows=112_581, train_distinct=110_361, entities=38_194, predicates=11),
+        counts=ExpectedCounts(train_rows=112_581, train_distinct=110_361, entities=38_194, predicates=11),
         as_published=True,
     ),
 )

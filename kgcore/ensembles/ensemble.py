@@ -1,20 +1,29 @@
-"""A fitted ensemble: its members, its pool, the calibrator of the pooled log-odds, and the file format."""
+"""A pool of calibrated models: its file format, and the models as one scorer, whose scores are the pooled log-odds."""
 
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Self
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from kgcore.arrays import Floats, Ints, Probabilities, Scores
-from kgcore.calibration.bound import BoundCalibrator
+from kgcore.arrays import Floats, Ints, Scores, Triples
+from kgcore.calibration.calibrated import SCORERS, Calibrated
+from kgcore.combiners.scorer import CombinedModel
 from kgcore.ensembles.base import Pool
-from kgcore.errors import InputError, check_format
+from kgcore.errors import InputError
+from kgcore.graph import KnowledgeGraph
+from kgcore.models.pointwise import PointwiseScorer
+from kgcore.models.scorer import Scorer
 from kgcore.registries import POOLS
+from kgcore.score_table import ScoreTable
 
-FORMAT = 3
+if TYPE_CHECKING:
+    import torch
+
+    from kgcore.models.trained import TrainedModel
 
 
 @dataclass(frozen=True)
@@ -27,7 +36,7 @@ class Pooling:
     pool       the fitted pool
     """
 
-    members: tuple[BoundCalibrator, ...]
+    members: tuple[Calibrated, ...]
     low: float
     high: float
     name: str
@@ -72,6 +81,7 @@ class Pooling:
     def to_json(self) -> dict[str, Any]:
         """Return the pool and its members as plain JSON values."""
         return {
+            "scorer": "pool",
             "members": [member.to_json() for member in self.members],
             "bounds": [self.low, self.high],
             "pool": self.name,
@@ -81,69 +91,80 @@ class Pooling:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
         """Read the output of `to_json`. Raises InputError for an unknown pool and an unknown calibrator."""
-        members = tuple(BoundCalibrator.from_json(member) for member in data["members"])
+        members = tuple(Calibrated.from_json(member) for member in data["members"])
         low, high = data["bounds"]
         return cls(members, low, high, data["pool"], POOLS.get(data["pool"])(**data["parameters"]))
 
 
-@dataclass(frozen=True)
-class Ensemble:
-    """A pool of m calibrated members, whose pooled log-odds are calibrated again.
+SCORERS["pool"] = Pooling.from_json
 
-    pooling       the members and their pool
-    recalibrated  the calibrator of the pooled log-odds, bound to the fingerprint of `pooling`
+
+def pooling_of(ensemble: Calibrated) -> Pooling:
+    """Return the pool of an ensemble."""
+    assert isinstance(ensemble.scorer, Pooling)
+    return ensemble.scorer
+
+
+@dataclass(frozen=True)
+class PooledModel(PointwiseScorer):
+    """The score of a triple is the log-odds that the pool makes of the members' probabilities.
+
+    pooling  the members' calibrators, and their pool
+    members  (m) the members' models
     """
 
     pooling: Pooling
-    recalibrated: BoundCalibrator
+    members: tuple["TrainedModel", ...]
 
     @property
-    def members(self) -> tuple[BoundCalibrator, ...]:
-        """Return the fitted calibrator of each model (m)."""
-        return self.pooling.members
+    def sizes(self) -> tuple[int, int]:
+        return self.members[0].sizes
 
     @property
-    def name(self) -> str:
-        """Return the registered name of the pool."""
-        return self.pooling.name
+    def embedding_models(self) -> tuple["TrainedModel", ...]:
+        return self.members
 
-    @property
-    def negatives(self) -> str:
-        """Return the kind of negatives that the ensemble was fitted on: ground_truth or synthetic."""
-        return self.recalibrated.negatives
+    def score(self, triples: Triples) -> Scores:
+        scores = [member.score(triples) for member in self.members]
+        return self.pooling.log_odds(self.pooling.member_probabilities(scores, self._models, triples[:, 1]))
 
-    @property
-    def base_rate(self) -> float:
-        """Return the share of true triples that its probabilities assume, in (0, 1)."""
-        return self.recalibrated.base_rate
+    def fingerprint(self) -> str:
+        return self.pooling.fingerprint()
 
-    @property
-    def label(self) -> str:
-        """Return its name in tables and metrics, such as `ground_truth.linear`."""
-        return f"{self.negatives}.{self.name}"
+    def to(self, device: "torch.device") -> Self:
+        return replace(self, members=tuple(member.to(device) for member in self.members))
 
-    def predict(self, members: Floats, predicates: Ints | None = None) -> Probabilities:
-        """Return the probabilities of the ensemble (n,), in [0, 1].
+    def cosines(self, entity: int) -> Floats:
+        """Return the mean of the members' cosines, with the weights of the pool."""
+        shares = self.pooling.pool.shares
+        parts = (share * member.cosines(entity) for share, member in zip(shares, self.members, strict=True))
+        total: Floats = sum(parts, np.zeros(1))
+        return total
 
-        members     (n, m) the members' probabilities, in [0, 1]
-        predicates  (n,) the predicates of the triples; required if the recalibrator has a map for each
-                    predicate
+    @cached_property
+    def _models(self) -> tuple[str, ...]:
+        return tuple(member.fingerprint() for member in self.members)
 
-        Raises InputError for other shapes or values, and if required predicates are missing.
-        """
-        if predicates is None and self.recalibrated.calibrator.by_predicate:
-            raise InputError(f"the ensemble {self.label} has a map for each predicate: pass the predicates, too")
-        return self.recalibrated.predict(self.pooling.log_odds(members), self.recalibrated.model, predicates)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the ensemble as plain JSON values, which hold no executable code."""
-        return {"format": FORMAT, **self.pooling.to_json(), "calibrator": self.recalibrated.to_json()}
+def pooled_table(model: PooledModel, tables: Sequence[ScoreTable]) -> ScoreTable:
+    """Return the table with the scores of an ensemble.
 
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Self:
-        """Read the output of `to_json`.
+    tables  (m) the score table of each member, all of the same rows
 
-        Raises InputError for another format, an unknown pool and an unknown calibrator.
-        """
-        check_format("ensembles", data, FORMAT)
-        return cls(Pooling.from_json(data), BoundCalibrator.from_json(data["calibrator"]))
+    Raises MismatchError if a table has the scores of another model.
+    """
+    first = tables[0]
+    scores, prints = [table.scores for table in tables], [table.model for table in tables]
+    members = model.pooling.member_probabilities(scores, prints, first.triples[:, 1])
+    return replace(first, scores=model.pooling.log_odds(members), model=model.fingerprint())
+
+
+def scorer_of(calibrated: Calibrated, models: "Sequence[TrainedModel]", graph: KnowledgeGraph) -> Scorer:
+    """Return what gives the scores of a calibrator: a model, a combiner of its score with evidence, or a pool.
+
+    models  the embedding models, in the order of `calibrated.embedding_models`
+    """
+    if isinstance(calibrated.scorer, Pooling):
+        return PooledModel(calibrated.scorer, tuple(models))
+    first, *others = models
+    return CombinedModel(calibrated.combined, first, graph, tuple(others)) if calibrated.combined else first

@@ -1,27 +1,23 @@
 """Fit ensembles: calibrate the members, fit the pool to cross-fitted probabilities, and calibrate its output."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from kgcore.arrays import Ints
-from kgcore.calibration.bound import BoundCalibrator
-from kgcore.calibration.fit import (
-    SYNTHETIC,
-    base_rate_of,
-    calibration_samples,
-    corruption_settings,
-    ends_of,
-    support_of,
-)
-from kgcore.calibration.folds import cross_fitted, draw_folds, row_groups
-from kgcore.calibration.hidden import hidden_facts
+from kgcore.arrays import Floats, Ints, Probabilities
+from kgcore.calibration.balance import base_rate_weights
+from kgcore.calibration.calibrated import Calibrated
+from kgcore.calibration.fit import Basis, calibrated, calibration_bases
+from kgcore.calibration.folds import cross_fitted, row_groups
 from kgcore.calibration.sample import CalibrationSample
-from kgcore.config import ESTIMATED, CalibrateConfig, CorruptConfig, EnsembleConfig
-from kgcore.ensembles.ensemble import Ensemble, Pooling
+from kgcore.config import CalibrateConfig, ClassifyConfig, CorruptConfig, EnsembleConfig
+from kgcore.ensembles.disagreement import Disputed, disagreement, disputed
+from kgcore.ensembles.ensemble import Pooling, pooling_of
 from kgcore.errors import InputError, MismatchError
+from kgcore.evaluation.predictions import Predictions
+from kgcore.folds import draw_folds
+from kgcore.metrics.classification import accuracy
 from kgcore.registries import CALIBRATORS, POOLS
 from kgcore.score_table import ScoreTable
 
@@ -33,7 +29,7 @@ def fit_ensembles(
     calibrate: CalibrateConfig,
     config: EnsembleConfig,
     rng: np.random.Generator,
-) -> list[Ensemble]:
+) -> list[Calibrated]:
     """Fit every pool of the configuration on each kind of negatives.
 
     tables     (m) the score table of each member, all of the same rows
@@ -47,7 +43,7 @@ def fit_ensembles(
     So the validation rows are split into folds, with a positive and its corruptions in the same fold. The probability
     of each row comes from a calibrator fitted on the other folds (stacking: Wolpert 1992; van der Laan et al. 2007).
     The pool and its calibrator are fitted to these probabilities. The members of the returned ensembles are calibrated
-    on all validation rows.
+    on all validation rows. An ensemble is a calibrated thing whose scorer is a `Pooling`.
 
     A pool cannot correct a probability of 0 or 1. So the probabilities of the members are clipped to the range that the
     sample supports: see `bounds`.
@@ -56,24 +52,13 @@ def fit_ensembles(
     different rows or `source` does not fit them, FitError if a fit does not converge.
     """
     check_same_rows(tables)
-    samples = [calibration_samples(table, calibrate) for table in tables]
-    hidden = hidden_facts(tables[0])
+    bases = [calibration_bases(table, calibrate, corrupt) for table in tables]
     groups = row_groups(tables[0], source, calibrate.weighted)
-    made = []
-    for negatives in sorted(samples[0]):
-        own, labelled = [sample[negatives] for sample in samples], negatives == "ground_truth"
-        unfitted = partial(
-            BoundCalibrator,
-            negatives=negatives,
-            base_rate=base_rate_of(own[0], negatives, calibrate),
-            corruptions=corruption_settings(corrupt, negatives),
-            base_rate_is=ESTIMATED if labelled else calibrate.base_rate_is,
-            limits=None if labelled else calibrate.limits,
-            hidden=hidden.share if hidden and negatives == SYNTHETIC else None,
-        )
-        ends = ends_of(tables[0], calibrate, hidden) if negatives == SYNTHETIC else ()
-        made += _fit_pools(tables, unfitted, own, ends, groups[negatives], config, rng)
-    return made
+    ensembles: list[Calibrated] = []
+    for negatives in sorted(bases[0]):
+        of_members = [of_kinds[negatives] for of_kinds in bases]
+        ensembles += _fit_pools(tables, of_members, groups[negatives], config, rng)
+    return ensembles
 
 
 def check_same_rows(tables: Sequence[ScoreTable]) -> None:
@@ -98,45 +83,28 @@ def check_same_rows(tables: Sequence[ScoreTable]) -> None:
 
 
 def _fit_pools(
-    tables: Sequence[ScoreTable],
-    unfitted: Callable[..., BoundCalibrator],
-    samples: Sequence[CalibrationSample],
-    ends: Sequence[CalibrationSample],
-    groups: Ints,
-    config: EnsembleConfig,
-    rng: np.random.Generator,
-) -> list[Ensemble]:
+    tables: Sequence[ScoreTable], bases: Sequence[Basis], groups: Ints, config: EnsembleConfig, rng: np.random.Generator
+) -> list[Calibrated]:
     """Fit every pool of the configuration on one kind of negatives.
 
-    unfitted  binds a calibrator of the samples: it knows their kind of negatives and their base rate
-    samples   (m) the calibration sample of each member
-    ends      samples at the ends of the interval of the hidden share: see `support_of`
-    groups    (n,) the group number of each row; rows of one group stay in one fold
+    bases   (m) what each member is fitted to
+    groups  (n,) the group number of each row; rows of one group stay in one fold
     """
-    name = config.member_calibrator
-    calibrator, labels, weights = CALIBRATORS.get(name), samples[0].labels, samples[0].weights
+    name, first = config.member_calibrator, bases[0]
+    kind, labels, weights = CALIBRATORS.get(name), first.sample.labels, first.sample.weights
     fold = draw_folds(groups, labels, config.folds, rng)
-    low, high = bounds(samples[0])
-    held_out = np.stack([cross_fitted(calibrator, sample, fold) for sample in samples], axis=1).clip(low, high)
+    low, high = bounds(first.sample)
+    held_out = np.stack([cross_fitted(kind, basis.sample, fold) for basis in bases], axis=1).clip(low, high)
     members = tuple(
-        unfitted(name=name, model=table.model, dataset=table.dataset, calibrator=calibrator().fit_sample(sample))
-        for table, sample in zip(tables, samples, strict=True)
+        calibrated(basis.terms, name, kind().fit_sample(basis.sample), table.model)
+        for table, basis in zip(tables, bases, strict=True)
     )
-    made = []
-    for kind in config.pools:
-        pool = POOLS.get(kind).fit(held_out, labels, weights)
-        pooled = replace(samples[0], scores=pool.log_odds(held_out))
-        again = CALIBRATORS.get(config.recalibrator)().fit_sample(pooled)
-        pooling = Pooling(members, low, high, kind, pool)
-        recalibrated = replace(
-            members[0],
-            name=config.recalibrator,
-            model=pooling.fingerprint(),
-            calibrator=again,
-            support=support_of(pooled, again.by_predicate, ends),
-        )
-        made.append(Ensemble(pooling, recalibrated))
-    return made
+    ensembles = []
+    for pool_name in config.pools:
+        pool = POOLS.get(pool_name).fit(held_out, labels, weights)
+        pooled = first.scored(pool.log_odds(held_out))
+        ensembles.append(pooled.fit(config.recalibrator, Pooling(members, low, high, pool_name, pool)))
+    return ensembles
 
 
 def bounds(sample: CalibrationSample) -> tuple[float, float]:
@@ -150,3 +118,66 @@ def bounds(sample: CalibrationSample) -> tuple[float, float]:
     odds = sample.base_rate / (1 - sample.base_rate)
     low, high = odds / (positives + 2), odds * (negatives + 2)
     return low / (1 + low), high / (1 + high)
+
+
+@dataclass(frozen=True)
+class JudgedEnsembles:
+    """The probabilities and the disagreement on the n test rows.
+
+    predictions   the probabilities by label: `ground_truth.linear` for an ensemble, `ground_truth.NAME` for the member
+                  called NAME
+    disagreement  label of the ensemble -> (n,) disagreement of its members, in nats
+    disputed      label of the ensemble -> its error where the members agree most, and where they disagree most
+    """
+
+    predictions: Predictions
+    disagreement: dict[str, Floats]
+    disputed: dict[str, Disputed]
+
+
+def judge(
+    ensembles: Sequence[Calibrated],
+    tables: Sequence[ScoreTable],
+    names: Sequence[str],
+    base_rate: float,
+    config: ClassifyConfig,
+) -> JudgedEnsembles:
+    """Compute the probabilities of ensembles and of their members on the test rows.
+
+    tables     (m) the score table of each member
+    names      (m) the name of each member, for the labels of its probabilities
+    base_rate  in (0, 1). If the test split has no labelled negatives, its corruptions are the negatives, weighted to
+               this base rate. Otherwise it is not used.
+
+    An ensemble has probabilities but no scores. So the scores of the result are NaN, and it has no per-relation
+    thresholds. Raises MismatchError if a table holds the scores of another model than the member's.
+    """
+    table, test = tables[0], tables[0].measured("test")
+    labels, truth, alone = table.labels[test], table.truth[test], table.judged_alone("test")
+    predicates = table.triples[test, 1]
+    weights = np.ones(len(labels)) if alone else base_rate_weights(labels, base_rate, predicates)
+    scores, models = [own.scores[test] for own in tables], [own.model for own in tables]
+    probabilities: dict[str, Probabilities] = {}
+    apart: dict[str, Floats] = {}
+    for ensemble in ensembles:
+        pooling = pooling_of(ensemble)
+        members = pooling.member_probabilities(scores, models, predicates)
+        of_members = {f"{ensemble.negatives}.{name}": members[:, number] for number, name in enumerate(names)}
+        pooled = ensemble.predict(pooling.log_odds(members), ensemble.model, predicates)
+        probabilities |= of_members | {ensemble.label: pooled}
+        apart[ensemble.label] = disagreement(members, pooling.pool.shares)
+    predictions = Predictions(
+        triples=table.triples[test],
+        labels=labels,
+        weights=weights,
+        scores=np.full(len(labels), np.nan),
+        probabilities=probabilities,
+        accuracies={label: accuracy(q > config.tau, truth, weights) for label, q in probabilities.items()},
+        accuracy_per_relation={},
+        relations=[],
+        synthetic_negatives=not alone,
+        left_out=table.left_out("test"),
+        confidences=truth if table.soft("test") else None,
+    )
+    errors = {label: disputed(own, probabilities[label], truth, weights) for label, own in apart.items()}
+    return JudgedEnsembles(predictions, apart, errors)

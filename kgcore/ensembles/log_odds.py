@@ -3,12 +3,11 @@
 from typing import Self
 
 import numpy as np
-from scipy.special import expit, logit
+from scipy.special import logit
 
 from kgcore.arrays import Floats, Labels, Weights
-from kgcore.calibration.logistic import mean_keeping_targets
+from kgcore.calibration.logistic import fit_logistic, mean_keeping_targets
 from kgcore.ensembles.base import Pool, as_fit_data, as_members, weighted_sum
-from kgcore.newton import Matrix, minimise
 from kgcore.registries import POOLS
 
 
@@ -29,18 +28,9 @@ class LogOdds(Pool):
     @classmethod
     def fit(cls, members: Floats, labels: Labels, weights: Weights) -> Self:
         q, y, u = as_fit_data(members, labels, weights)
-        evidence, targets = logit(q), mean_keeping_targets(y, u)
-
-        def loss(w: Floats) -> float:
-            z = evidence @ w
-            return float(u @ (np.logaddexp(0, z) - targets * z))
-
-        def derivatives(w: Floats) -> tuple[Floats, Matrix]:
-            r = expit(evidence @ w)
-            return evidence.T @ (u * (r - targets)), (evidence * (u * r * (1 - r))[:, None]).T @ evidence
-
         start, bounded = np.full(q.shape[1], 1 / q.shape[1]), np.ones(q.shape[1], dtype=bool)
-        return cls(minimise("the log-odds pool", loss, derivatives, start, bounded).tolist())
+        fitted = fit_logistic("the log-odds pool", logit(q).T, mean_keeping_targets(y, u), u, start, bounded)
+        return cls(fitted.tolist())
 
     def log_odds(self, members: Floats) -> Floats:
         return weighted_sum(logit(as_members(members)), self.weights)

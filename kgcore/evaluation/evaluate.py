@@ -7,16 +7,20 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from kgcore.arrays import Ints
+from kgcore.calibration.calibrated import Calibrated
+from kgcore.calibration.fit import SYNTHETIC
 from kgcore.config import ClassifyConfig, EvaluateConfig
 from kgcore.errors import MismatchError
 from kgcore.evaluation.predictions import Predictions
-from kgcore.metrics.base import Draw, Metric, Sample
+from kgcore.metrics.base import Metric, Sample, Tally
 from kgcore.metrics.bootstrap import estimate, resampled
 from kgcore.metrics.catalogue import every_metric
-from kgcore.metrics.reliability import Reliability, diagram
-from kgcore.metrics.tally import SortedRows
+from kgcore.metrics.reliability import Reliability, reliability
 
 FINEST = 4096  # resamplings merge neighbouring probabilities into at most 4096 groups
+ERROR = "debiased_rmsce"
+TOLERANCE = 0.02  # a calibration error whose interval is above it is reported first, and does not pass the gate
+SAME_BASE_RATE = 0.05  # test rows with a base rate that differs by more are no test of a calibrator
 MOST_RESAMPLED = 2**18  # from more independent rows than this, groups of rows are resampled instead of rows
 
 
@@ -37,23 +41,17 @@ class Measured:
 
     def with_ends(self) -> dict[str, float]:
         """Return the metrics, and the ends NAME_low and NAME_high of the intervals that MLflow shows."""
-        return with_ends(self.metrics, self.intervals)
-
-
-def with_ends(metrics: Mapping[str, float], intervals: Mapping[str, tuple[float, float]]) -> dict[str, float]:
-    """Return the metrics and the interval ends that MLflow shows, as `Measured.with_ends` does."""
-    shown = [name for name, metric in every_metric().items() if metric.with_ends and name in metrics]
-    ends: dict[str, float] = {}
-    for name in shown:
-        if name in intervals:
-            ends[f"{name}_low"], ends[f"{name}_high"] = intervals[name]
-    return {**metrics, **ends}
+        ends: dict[str, float] = {}
+        for name, metric in every_metric().items():
+            if metric.with_ends and name in self.intervals:
+                ends[f"{name}_low"], ends[f"{name}_high"] = self.intervals[name]
+        return self.metrics | ends
 
 
 def evaluate(
     predictions: Predictions,
     config: EvaluateConfig,
-    tau: float = ClassifyConfig.tau,
+    tau: float = ClassifyConfig().tau,
     source: Ints | None = None,
     on_replicate: Callable[[int], None] = lambda done: None,
     cold: int | None = None,
@@ -76,7 +74,7 @@ def evaluate(
     perfect probabilities, so an interval of it would not cover. For speed, every resampling uses the bins of equal mass
     of the whole sample, and merges neighbouring probabilities if there are more than 4096 distinct ones. With more than
     MOST_RESAMPLED rows, no `source` and no confidences, it draws how often each group of merged rows occurs, for each
-    calibrator on its own: the intervals are the same, but for the weights inside a group (see `SortedRows.merged`).
+    calibrator on its own: the intervals are the same, but for the weights inside a group (see `Sample.merged`).
 
     Raises MismatchError if the length of `source` is not the number of negatives, or an index is out of range.
     """
@@ -85,21 +83,22 @@ def evaluate(
     judged = {label: (q, predictions.truth, predictions.weights) for label, q in predictions.probabilities.items()}
     clusters = _clusters(predictions, source, cold)
     together = None if cold is None else clusters  # a positive and its corruptions hardly vary together
-    coarse = {label: Sample(SortedRows(*rows, FINEST), config.bins, tau, together) for label, rows in judged.items()}
+    settings = config.bins, tau, together
+    coarse = {label: Sample(*rows, *settings, most=FINEST) for label, rows in judged.items()}
     rng, n = np.random.default_rng(config.bootstrap_seed), len(predictions.labels)
     replicates: dict[str, list[dict[str, float]]] = {label: [] for label in judged}
     if clusters is None and n > MOST_RESAMPLED and predictions.confidences is None:
-        draws = _draws_of_groups(coarse, rng, config)
+        tallies = _tallies_of_groups(coarse, rng, config)
     else:
         times = resampled(n, rng, config.bootstrap_replicates, clusters)
-        draws = ({label: sample.draw(counts) for label, sample in coarse.items()} for counts in times)
-    for done, drawn in enumerate(draws, start=1):
-        for label, draw in drawn.items():
-            replicates[label].append({name: draw.once(metric.figure) for name, metric in varied.items()})
+        tallies = ({label: sample.tally(counts) for label, sample in coarse.items()} for counts in times)
+    for done, drawn in enumerate(tallies, start=1):
+        for label, tally in drawn.items():
+            replicates[label].append({name: tally.once(metric.figure) for name, metric in varied.items()})
         on_replicate(done)
-    samples = {label: Sample(SortedRows(*rows), config.bins, tau, together) for label, rows in judged.items()}
     return {
-        label: _measure(sample, metrics, replicates[label], config.bootstrap_level) for label, sample in samples.items()
+        label: _measure(Sample(*rows, *settings), metrics, replicates[label], config.bootstrap_level)
+        for label, rows in judged.items()
     }
 
 
@@ -114,16 +113,15 @@ def kept_sources(source: Ints, predicates: Ints, corrupted: Ints) -> Ints:
     return kept
 
 
-def _draws_of_groups(
+def _tallies_of_groups(
     samples: Mapping[str, Sample], rng: np.random.Generator, config: EvaluateConfig
-) -> Iterator[dict[str, Draw]]:
+) -> Iterator[dict[str, Tally]]:
     """Yield resamplings of the samples, by label, in which groups of rows are drawn at once."""
-    groups = {label: sample.rows.merged() for label, sample in samples.items()}
-    merged = {label: Sample(rows, samples[label].bins, samples[label].tau) for label, (rows, _) in groups.items()}
+    groups = {label: sample.merged() for label, sample in samples.items()}
     for _ in range(config.bootstrap_replicates):
         yield {
-            label: merged[label].draw(rng.multinomial(int(sizes.sum()), sizes / sizes.sum()).astype(np.float64))
-            for label, (_, sizes) in groups.items()
+            label: merged.tally(rng.multinomial(int(sizes.sum()), sizes / sizes.sum()).astype(np.float64))
+            for label, (merged, sizes) in groups.items()
         }
 
 
@@ -131,16 +129,17 @@ def _measure(
     sample: Sample, metrics: Mapping[str, Metric], replicates: list[dict[str, float]], level: float
 ) -> Measured:
     """Compute the metrics that are defined on a sample, and their intervals from the values on its replicates."""
-    everything = sample.draw()
-    values = {name: metric.value(everything) for name, metric in metrics.items()}
+    tally = sample.tally()
+    values = {name: tally.once(metric.figure) for name, metric in metrics.items()}
     intervals = {}
     for name in replicates[0]:
-        found = estimate(values[name], [figures[name] for figures in replicates], level)
-        if math.isfinite(found.low):
+        interval = estimate(values[name], [figures[name] for figures in replicates], level)
+        if math.isfinite(interval.low):
             lowest, highest = metrics[name].range
-            intervals[name] = (max(found.low, lowest), min(found.high, highest))
+            intervals[name] = (max(interval.low, lowest), min(interval.high, highest))
     defined = {name: value for name, value in values.items() if math.isfinite(value)}
-    return Measured(defined, sample.once(diagram), intervals)
+    shown = reliability(sample.probabilities, sample.labels, sample.weights, sample.bins)
+    return Measured(defined, shown, intervals)
 
 
 def _clusters(predictions: Predictions, source: Ints | None, cold: int | None) -> Ints | None:
@@ -168,3 +167,33 @@ def _clusters_of_positives(predictions: Predictions, source: Ints) -> Ints:
     clusters = np.empty(len(positive), dtype=np.int64)
     clusters[positive], clusters[~positive] = np.arange(positive.sum()), source
     return clusters
+
+
+def miscalibrated(
+    bounds: Mapping[str, Calibrated],
+    predictions: Predictions,
+    measured: Mapping[str, Measured],
+    incomplete: bool = False,
+) -> dict[str, str]:
+    """Return label -> a sentence with its debiased RMSCE, for each calibrator whose lower interval end is too high.
+
+    bounds        label -> calibrator, without baselines
+    predictions   of the test rows
+    measured      label -> its metrics and their intervals
+    incomplete    whether the graph is stated to be incomplete
+
+    A calibrator is judged on its own test alone. The base rate of the test rows is near its base rate. If their
+    negatives are corruptions, it is fitted to corruptions, and the graph is not stated to be incomplete: some
+    corruptions of test would be true, and count as false.
+    """
+    sentences = {}
+    for label, bound in bounds.items():
+        same = abs(predictions.base_rate - bound.base_rate) <= SAME_BASE_RATE
+        kind = not predictions.synthetic_negatives or (bound.negatives == SYNTHETIC and not incomplete)
+        low, high = measured[label].intervals.get(ERROR, (0.0, 0.0))
+        if same and kind and low > TOLERANCE:
+            sentences[label] = (
+                f"The probabilities of {label.replace('_', ' ')} are not calibrated: their debiased RMSCE on this test "
+                f"is {measured[label].metrics[ERROR]:.4f} [{low:.4f}, {high:.4f}], and {TOLERANCE:g} is the tolerance."
+            )
+    return sentences

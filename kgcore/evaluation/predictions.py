@@ -5,15 +5,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kgcore.arrays import Bools, Ints, Labels, Probabilities, Scores, Triples, Weights
+from kgcore.arrays import Bools, Floats, Ints, Labels, Probabilities, Scores, Triples, Weights
+from kgcore.base_rate import ASSUMED, BaseRate
 from kgcore.calibration.balance import base_rate_weights, weights_at
 from kgcore.calibration.baselines.uncalibrated import Uncalibrated
-from kgcore.calibration.bound import BoundCalibrator
+from kgcore.calibration.calibrated import Calibrated
 from kgcore.calibration.combine import table_probabilities
-from kgcore.config import ASSUMED, STATED, ClassifyConfig
+from kgcore.config import ClassifyConfig
 from kgcore.evaluation.decisions import RelationDecisions, ThresholdResult
 from kgcore.evidence.table import TableEvidence
-from kgcore.metrics.classification import RelationThresholds, accuracy, learned_thresholds, median_thresholds
+from kgcore.metrics.classification import accuracy, learned_thresholds, median_thresholds
 from kgcore.score_table import ScoreTable
 
 UNCALIBRATED_RAW = "uncalibrated_raw"
@@ -57,13 +58,10 @@ class Predictions:
         """Return the share of positives, or the mean confidence, by weight."""
         return float(np.average(self.truth, weights=self.weights))
 
-    def notes(
-        self, base_rate: float, base_rate_is: str = STATED, labelled_false: int = 0, calibrated: bool = True
-    ) -> list[str]:
+    def notes(self, rate: BaseRate, labelled_false: int = 0, calibrated: bool = True) -> list[str]:
         """Return sentences that say how the results were measured, and what they say about real mistakes.
 
-        base_rate       base rate of synthetic calibrators, in (0, 1)
-        base_rate_is    where it comes from: assumed, stated or estimated
+        rate            base rate of synthetic calibrators
         labelled_false  number of validation triples that are labelled false
         calibrated      whether the calibration error is within the tolerance
         """
@@ -72,7 +70,7 @@ class Predictions:
         if self.synthetic_negatives:
             notes = [
                 f"Measured on {positives:,} test positives and {negatives:,} corruptions of them, without known facts, "
-                f"weighted to the {base_rate_is} base rate of {base_rate:.4g} in each relation, because this data set "
+                f"weighted to the {rate.origin} base rate of {rate.value:.4g} in each relation, because this data set "
                 "has no labelled negatives.",
                 *(_BY_CONSTRUCTION if calibrated else ()),
                 _about_mistakes(labelled_false),
@@ -83,14 +81,14 @@ class Predictions:
                     "known fact."
                 )
         elif self.confidences is not None:
-            notes = [*self._about_confidences(), *self._about_base_rate(base_rate, base_rate_is)]
+            notes = [*self._about_confidences(), *self._about_base_rate(rate)]
         else:
             notes = [f"Measured on {positives:,} positives and {negatives:,} labelled negatives of the test split."]
-            notes += self._about_base_rate(base_rate, base_rate_is)
-        if base_rate_is == ASSUMED:
+            notes += self._about_base_rate(rate)
+        if rate.origin == ASSUMED:
             notes.append(
-                f"The base rate of synthetic calibrators, {base_rate:g}, is assumed: nobody stated or estimated it. If "
-                "another share of your candidates is true, their probabilities are wrong: state the share with "
+                f"The base rate of synthetic calibrators, {rate.value:g}, is assumed: nobody stated or estimated it. "
+                "If another share of your candidates is true, their probabilities are wrong: state the share with "
                 "--base-rate."
             )
         return notes
@@ -111,15 +109,15 @@ class Predictions:
             )
         return notes
 
-    def _about_base_rate(self, base_rate: float, base_rate_is: str) -> list[str]:
+    def _about_base_rate(self, rate: BaseRate) -> list[str]:
         """Return a sentence if the base rate of synthetic calibrators is far from that of the test rows."""
-        if abs(self.base_rate - base_rate) <= 0.05:
+        if abs(self.base_rate - rate.value) <= 0.05:
             return []
         share = "share of positives in" if self.confidences is None else "mean confidence of"
         return [
-            f"The {base_rate_is} base rate is {base_rate:.4g}, but the {share} the test split is "
+            f"The {rate.origin} base rate is {rate.value:.4g}, but the {share} the test split is "
             f"{self.base_rate:.2f}: on this split, synthetic calibrators look miscalibrated, which is "
-            f"expected, because their probabilities are for the {base_rate_is} base rate."
+            f"expected, because their probabilities are for the {rate.origin} base rate."
         ]
 
 
@@ -149,7 +147,7 @@ def _about_mistakes(labelled_false: int) -> str:
 
 def classify(
     table: ScoreTable,
-    calibrators: Sequence[BoundCalibrator],
+    calibrators: Sequence[Calibrated],
     num_predicates: int,
     base_rate: float,
     config: ClassifyConfig,
@@ -179,7 +177,7 @@ def classify(
         "learned": learned_thresholds(*fitted_on, table.truth[valid], num_predicates, weigh("valid", valid)),
         "median": median_thresholds(*fitted_on, num_predicates, weigh("valid", valid)),
     }
-    decisions = {name: rule.decide(predicates, scores) for name, rule in rules.items()}
+    decisions = {name: scores > rule[predicates] for name, rule in rules.items()}
     return Predictions(
         triples=table.triples[test],
         labels=table.labels[test],
@@ -199,7 +197,7 @@ def _by_relation(
     predicates: Ints,
     labels: Labels,
     weights: Weights,
-    rules: Mapping[str, RelationThresholds],
+    rules: Mapping[str, Floats],
     decisions: Mapping[str, Bools],
 ) -> list[RelationDecisions]:
     """Return the threshold and the accuracy of each rule, for each predicate of the test rows.
@@ -209,12 +207,10 @@ def _by_relation(
     """
     relations = []
     for predicate in np.unique(predicates).tolist():
-        own = predicates == predicate
+        rows = predicates == predicate
         results = {
-            name: ThresholdResult(
-                float(rules[name].thresholds[predicate]), accuracy(decided[own], labels[own], weights[own])
-            )
+            name: ThresholdResult(float(rules[name][predicate]), accuracy(decided[rows], labels[rows], weights[rows]))
             for name, decided in decisions.items()
         }
-        relations.append(RelationDecisions(predicate, int(own.sum()), results["learned"], results["median"]))
+        relations.append(RelationDecisions(predicate, int(rows.sum()), results["learned"], results["median"]))
     return relations

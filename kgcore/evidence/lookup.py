@@ -9,7 +9,7 @@ import numpy as np
 from kgcore.arrays import Bools, Floats, Ints
 
 if TYPE_CHECKING:  # scipy is loaded when it computes
-    from scipy.sparse import csr_array
+    from scipy.sparse import csc_array, csr_array
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,14 @@ class Counts:
         """Count keys (n,), in any order."""
         found, counts = np.unique(keys, return_counts=True)
         return cls(KeyTable.of(found), counts)
+
+    @classmethod
+    def of_matrix(cls, matrix: "csc_array | csr_array") -> Self:
+        """Read counts from a matrix (n, m): the key of row i and column j is i m + j."""
+        entries = matrix.tocoo()
+        keys = entries.row.astype(np.int64) * entries.shape[1] + entries.col
+        order = np.argsort(keys)
+        return cls(KeyTable.of(keys[order]), entries.data[order].astype(np.int64))
 
     def __call__(self, keys: Ints) -> Ints:
         """Return how often each of the keys (n,) occurs: 0 for an unknown key."""

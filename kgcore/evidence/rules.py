@@ -65,11 +65,7 @@ class Rules(Feature):
         many = csr_array((leaving.counts, (kind, x)), shape=(width, entities))
         has = np.unique((s * predicates + p)[s != o])
         subjects = csr_array((np.ones(len(has), dtype=np.int64), np.divmod(has, predicates)), (entities, predicates))
-        joint = (subjects.T @ many.T).tocoo()
-        keys = joint.row.astype(np.int64) * width + joint.col
-        order = np.argsort(keys)
-        bodies = Counts(Counts.of(keys).table, joint.data[order])
-        return cls(source.facts, links, support, bodies, leaving)
+        return cls(source.facts, links, support, Counts.of_matrix(subjects.T @ many.T), leaving)
 
     def values(self, triples: Triples) -> Floats:
         s, p, o = triples.T

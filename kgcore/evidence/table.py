@@ -1,7 +1,9 @@
-"""The evidence of a table of triples: all features of all groups, computed in blocks."""
+"""The evidence of triples: all features of all groups, of a table, of a tile, and of entities that training lacks."""
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -10,6 +12,8 @@ import numpy.typing as npt
 from kgcore.arrays import Bools, Floats, Ints, Triples
 from kgcore.errors import MismatchError
 from kgcore.evidence.base import Feature, Source
+from kgcore.evidence.tile import PairColumn, Tile, Values
+from kgcore.evidence.words import words_of
 from kgcore.registries import EVIDENCE
 
 ROWS_AT_ONCE = 2**14  # triples of a block
@@ -119,3 +123,86 @@ def _values(group: Feature, triples: Triples, seen: Bools) -> Floats:
     values = np.full((len(triples), len(group.names)), np.nan)
     values[seen] = group.values(triples[seen])
     return values
+
+
+@dataclass(frozen=True)
+class TileColumn:
+    """One feature of the pairs of a tile.
+
+    column  its bounds, but for the pairs apart
+    apart   (k,) ascending positions i m + j of the pairs (i, j) apart
+    values  (k,) their features
+    """
+
+    column: PairColumn
+    apart: Ints
+    values: Values
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The features of the pairs of a tile that are not special. A group is computed when a feature of it is wanted."""
+
+    features: Features
+    tile: Tile
+    _groups: dict[str, tuple[TileColumn, ...]] = field(default_factory=dict)
+
+    def column(self, number: int) -> TileColumn:
+        """Return a feature by its position in `features.names`."""
+        for name, group in self.features.groups.items():
+            if number < len(group.names):
+                if name not in self._groups:
+                    self._groups[name] = self._of_group(group)
+                return self._groups[name][number]
+            number -= len(group.names)
+        raise IndexError(number)
+
+    def _of_group(self, group: Feature) -> tuple[TileColumn, ...]:
+        tiled = group.tile(self.tile)
+        if tiled.apart is None:
+            nothing = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32)
+            return tuple(TileColumn(column, *nothing) for column in tiled.columns)
+        pairs = tiled.apart & ~self.tile.special
+        triples, apart = self.tile.at(pairs), np.flatnonzero(pairs)
+        values = np.empty((len(group.names), len(triples)), dtype=np.float32)
+        for start in range(0, len(triples), ROWS_AT_ONCE):
+            values[:, start : start + ROWS_AT_ONCE] = group.values(triples[start : start + ROWS_AT_ONCE]).T
+        return tuple(TileColumn(column, apart, own) for column, own in zip(tiled.columns, values, strict=True))
+
+
+@dataclass(frozen=True)
+class NamedEvidence:
+    """The evidence of triples with unseen entities. The first use takes longer: it makes tables that are kept.
+
+    Only groups with `sees_unseen` are prepared. The features of all other groups are NaN for these triples, so that the
+    result is that of `Features.evidence`, to the bit.
+
+    source    graph and model
+    groups    registered names of the groups
+    features  names (d) of their features, in the order of the groups
+    """
+
+    source: Source
+    groups: tuple[str, ...]
+    features: tuple[str, ...]
+
+    def of(self, triples: Triples, names: Sequence[str]) -> Evidence:
+        """Return the evidence of triples (n, 3), each with an entity that training lacks.
+
+        names  names of these entities: names[i] has the id E + i, for E entities of train
+        """
+        found = self._tables.extended(names).evidence(triples)
+        values = np.full((len(triples), len(self.features)), np.nan, dtype=np.float32)
+        places = {name: place for place, name in enumerate(self.features)}
+        values[:, [places[name] for name in found.names]] = found.values
+        return Evidence(self.features, values)
+
+    @cached_property
+    def shared_words(self) -> frozenset[str]:
+        """The words that the names of at least two entities of training have."""
+        counts = Counter(word for name in self.source.graph.entities for word in set(words_of(name)))
+        return frozenset(word for word, count in counts.items() if count > 1)
+
+    @cached_property
+    def _tables(self) -> Features:
+        return Features.of(self.source, [name for name in self.groups if EVIDENCE.get(name).sees_unseen])

@@ -61,12 +61,9 @@ class Types(Feature):
         keys, counts = np.unique(np.concatenate([s * width + p, o * width + p + predicates]), return_counts=True)
         ends, places = np.divmod(keys, width)
         has = csr_array((np.ones(len(ends)), (ends, places)), shape=(entities, width))
-        joint = (has.T @ has).tocoo()
-        order = np.argsort(joint.row.astype(np.int64) * width + joint.col)
-        pairs = (joint.row.astype(np.int64) * width + joint.col)[order]
         starts = np.searchsorted(ends, np.arange(entities + 1))
-        together = Counts(Counts.of(pairs).table, joint.data[order].astype(np.int64))
-        return cls(source.facts, starts, places, counts, np.bincount(places, minlength=width), together)
+        sizes = np.bincount(places, minlength=width)
+        return cls(source.facts, starts, places, counts, sizes, Counts.of_matrix(has.T @ has))
 
     def values(self, triples: Triples) -> Floats:
         blocks = np.split(triples, range(ROWS_AT_ONCE, len(triples), ROWS_AT_ONCE))

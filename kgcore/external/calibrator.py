@@ -10,10 +10,9 @@ import pandas as pd
 import pyarrow as pa
 
 from kgcore.arrays import Ints, Probabilities, Scores
-from kgcore.calibration.bound import BoundCalibrator
+from kgcore.calibration.calibrated import Calibrated
 from kgcore.errors import InputError, MismatchError, check_format, first_line
-from kgcore.external.rows import UNKNOWN
-from kgcore.external.tables import TableBlock, read_table
+from kgcore.external.tables import UNKNOWN, TableBlock, read_table
 
 FORMAT = 1
 SCORE, RELATION, SCORER = "score", "relation", "scorer"  # columns of a frame
@@ -38,7 +37,7 @@ class ScoreCalibrator:
     scorer: str
     scale: str
     relations: tuple[str, ...]
-    bound: BoundCalibrator
+    bound: Calibrated
 
     @property
     def by_relation(self) -> bool:
@@ -59,7 +58,7 @@ class ScoreCalibrator:
         scores     (n,) on the scale of the calibrator; log-odds if it is `probability`
         relations  (n,) their numbers, UNKNOWN if unknown; None: no relations
 
-        The intervals are those of `BoundCalibrator.interval`. Raises InputError if relations are missing and needed.
+        The intervals are those of `Calibrated.interval`. Raises InputError if relations are missing and needed.
         """
         q = self.bound.predict(scores, scorer_fingerprint(self.scorer, self.scale), relations)
         return q, *self.bound.interval(scores, q, relations)
@@ -122,7 +121,7 @@ class ScoreCalibrator:
         return answers.set_axis(frame.index)
 
     def at(self, base_rate: float | None) -> Self:
-        """Return the calibrator for another base rate in (0, 1), as `BoundCalibrator.at` does; itself for None."""
+        """Return the calibrator for another base rate in (0, 1), as `Calibrated.at` does; itself for None."""
         return self if base_rate is None else replace(self, bound=self.bound.at(base_rate))
 
     def to_json(self) -> dict[str, Any]:
@@ -134,5 +133,5 @@ class ScoreCalibrator:
     def from_json(cls, data: dict[str, Any]) -> Self:
         """Read the calibrator that `to_json` wrote. Raises InputError for an unknown format."""
         check_format("calibrators of scores", data, FORMAT)
-        bound = BoundCalibrator.from_json(data["calibrator"])
+        bound = Calibrated.from_json(data["calibrator"])
         return cls(data["scorer"], data["scale"], tuple(data["relations"]), bound)

@@ -8,13 +8,14 @@ import numpy as np
 
 from kgcore.arrays import Probabilities
 from kgcore.calibration.balance import weights_at
-from kgcore.calibration.bound import stored_class
-from kgcore.calibration.fit import GROUND_TRUTH, baselines, fit_labelled, labelled_sample
-from kgcore.calibration.folds import cross_fitted_each, draw_folds
+from kgcore.calibration.calibrated import stored_class
+from kgcore.calibration.fit import BASELINES_OF_SCORES, GROUND_TRUTH, fit_labelled, labelled_sample
+from kgcore.calibration.folds import cross_fitted_each
 from kgcore.config import ScoresConfig
 from kgcore.errors import InputError, KgcalWarning
 from kgcore.evaluation.predictions import Predictions
 from kgcore.external.calibrator import ScoreCalibrator
+from kgcore.folds import draw_folds
 from kgcore.registries import CALIBRATORS
 from kgcore.score_table import ScoreTable
 
@@ -25,7 +26,7 @@ def usable(config: ScoresConfig) -> tuple[str, ...]:
     Raises InputError if the configuration has other calibrators than the default ones, and one of them needs relations.
     """
     needy = [name for name in config.calibrators if CALIBRATORS.get(name).by_predicate]
-    if needy and not config.relation and config.calibrators != ScoresConfig.calibrators:
+    if needy and not config.relation and config.calibrators != ScoresConfig().calibrators:
         raise InputError(
             f"{', '.join(needy)} needs relations: name their column with --relation, or leave it out of --calibrators"
         )
@@ -59,7 +60,7 @@ def of_other_folds(
     n, (folds, measured) = len(sample.labels), folds_of(table, config)
     fold = draw_folds(np.arange(n), sample.labels, folds, np.random.default_rng(config.fold_seed))
     order = np.argsort(fold, kind="stable")[: int((fold < measured).sum())]
-    labels = {name: name for name in baselines(0.5)} | {f"{GROUND_TRUTH}.{name}": name for name in usable(config)}
+    labels = {name: name for name in BASELINES_OF_SCORES} | {f"{GROUND_TRUTH}.{name}": name for name in usable(config)}
     classes = {label: stored_class(name) for label, name in labels.items()}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", KgcalWarning)  # the final fit gives the same warning once

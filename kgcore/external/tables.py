@@ -20,6 +20,7 @@ STYLES = {"tsv": TABS, "csv": COMMAS, "parquet": None}  # format of a table -> h
 SPLITS = {"train": 0, "valid": 1, "validation": 1, "dev": 1, "calibration": 1, "test": 2}
 NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 CLIP = 1e-7  # probabilities are clipped to [CLIP, 1 - CLIP] before they become log-odds, as in the log loss
+UNKNOWN = -1  # number of a relation without labelled rows
 Codes = npt.NDArray[np.int8]
 
 

@@ -1,14 +1,10 @@
 """Models that another library has trained: their tables and names are read, checked, and put in the order of a graph.
 
-tables.py         a table of embeddings from a .npy or .safetensors file
-names.py          the names of the rows of a table
-embeddings.py     tables and names to a trained model
-pykeen.py         folders that PyKEEN's pipeline has written
-libkge.py         checkpoints of LibKGE
-process.py        loads a pickle in a process of its own
-pykeen_export.py  a script for that process: it loads PyKEEN's pickle, and hands back tensors
-libkge_export.py  the same for LibKGE
+files.py       tables of embeddings, the names of their rows, and pickles that a process of its own loads
+export.py      the script for that process: it loads a pickle of PyKEEN or LibKGE, and hands back tensors
+libraries.py   folders that PyKEEN's pipeline has written, and checkpoints of LibKGE
+embeddings.py  tables and names to a trained model
 
-Only the two scripts load pickles that may run code, and only in a process of their own. libkge.py loads tensors and
-settings with `weights_only=True`, which runs no code.
+Only export.py loads pickles that may run code, and only in a process of its own. libraries.py loads tensors and
+settings of LibKGE with `weights_only=True`, which runs no code.
 """

@@ -9,7 +9,7 @@ import torch
 from kgcore.arrays import Ints
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
-from kgcore.imports.tables import Numbers
+from kgcore.imports.files import Numbers
 from kgcore.models.base import Embeddings
 from kgcore.models.trained import TrainedModel
 
@@ -58,13 +58,13 @@ def check_widths(foreign: Foreign) -> int:
     entities, relations = foreign.entities, foreign.relations
     size = _components(entities, foreign) if foreign.model in COMPLEX else _real_width(entities, foreign.model)
     if foreign.model == "complex":
-        found, right = _components(relations, foreign), {size}
+        width, right = _components(relations, foreign), {size}
     elif foreign.model == "rotate":
-        found = relations.numbers.shape[1]
+        width = relations.numbers.shape[1]
         right = {size} if np.iscomplexobj(relations.numbers) else {size, 2 * size}
     else:
-        found, right = _real_width(relations, foreign.model), {size}
-    if found not in right:
+        width, right = _real_width(relations, foreign.model), {size}
+    if width not in right:
         raise InputError(
             f"{relations.place} has rows of {relations.numbers.shape[1]} numbers, and {entities.place} of "
             f"{entities.numbers.shape[1]}: these do not fit in {foreign.model}, whose embedding size would be {size}"
@@ -125,9 +125,10 @@ def _rows(table: Table, wanted: Sequence[str], word: str, words: str) -> Ints:
     """Return the row of each name of the graph."""
     if table.names is None:
         if len(table.numbers) != len(wanted):
+            option = "entities" if word == "entity" else "relations"
             raise InputError(
                 f"{table.place} has {len(table.numbers):,} rows, but the graph has {len(wanted):,} {words}: without a "
-                f"file of names, there must be a row for each, sorted by name (try --{_option(word)} FILE)"
+                f"file of names, there must be a row for each, sorted by name (try --{option} FILE)"
             )
         return np.arange(len(wanted))
     places = {name: row for row, name in enumerate(table.names)}
@@ -139,10 +140,6 @@ def _rows(table: Table, wanted: Sequence[str], word: str, words: str) -> Ints:
             f"{', '.join(map(repr, table.names[:3]))})"
         )
     return np.array([places[name] for name in wanted], dtype=np.int64)
-
-
-def _option(word: str) -> str:
-    return "entities" if word == "entity" else "relations"
 
 
 def _halves(numbers: Numbers, layout: str) -> Numbers:

@@ -1,6 +1,6 @@
 """Bounds of sums of decision trees for all pairs of a tile, compiled by Numba for the CPU.
 
-kgcore/combiners/forest.py prepares them. The plain form is `Trees.sums` in kgcore/combiners/trees.py.
+kgcore/combiners/forest.py prepares them. The plain form is LightGBM's `predict`.
 """
 
 from collections.abc import Callable
@@ -63,9 +63,9 @@ def fill_shares(cohorts: Floats, low: Floats, high: Floats, low_shares: Array, h
 
 
 @exact_part
-def _sums(left: Leaves, values: Floats, start: float) -> tuple[float, float]:
-    """Return the start plus the smallest value, and plus the largest value, of the leaves that each tree has left."""
-    least, most, one = start, start, left.dtype.type(1)
+def _sums(left: Leaves, values: Floats) -> tuple[float, float]:
+    """Return the sums of the smallest value, and of the largest value, of the leaves that each tree has left."""
+    least, most, one = 0.0, 0.0, left.dtype.type(1)
     for tree in range(len(values)):
         rest = left[tree]
         value = values[tree, trailing_zeros(rest)]
@@ -91,7 +91,6 @@ def fill_bounds(
     dense: int,
     masks: Leaves,
     values: Floats,
-    start: float,
     low: Floats,
     high: Floats,
 ) -> None:
@@ -129,4 +128,4 @@ def fill_bounds(
                     row = rows[first]
                     for word in range(len(words)):
                         words[word] &= row[word]
-            low[i, j], high[i, j] = _sums(left, values, start)
+            low[i, j], high[i, j] = _sums(left, values)

@@ -1,11 +1,8 @@
 """Multiclass negative log-likelihood: a softmax over a positive and its corruptions."""
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 
-from kgcore.loops import losses
 from kgcore.losses.base import Loss
 from kgcore.registries import LOSSES
 
@@ -20,6 +17,3 @@ class MulticlassNLL(Loss):
     def __call__(self, positives: Tensor, corruptions: Tensor) -> Tensor:
         every = torch.cat([positives.unsqueeze(-1), corruptions], -1)
         return (torch.logsumexp(every, -1) - positives).sum()
-
-    def kernel(self) -> tuple[Callable[..., float], tuple[float, ...]]:
-        return losses.multiclass_nll, ()

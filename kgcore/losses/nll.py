@@ -1,11 +1,8 @@
 """Negative log-likelihood of a logistic model."""
 
-from collections.abc import Callable
-
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from kgcore.loops import losses
 from kgcore.losses.base import Loss
 from kgcore.registries import LOSSES
 
@@ -23,9 +20,6 @@ class NLL(Loss):
 
     def of_confidences(self, positives: Tensor, corruptions: Tensor, confidences: Tensor) -> Tensor:
         return cross_entropy(positives, confidences).sum() + softplus(corruptions).sum()
-
-    def kernel(self) -> tuple[Callable[..., float], tuple[float, ...]]:
-        return losses.nll, ()
 
 
 def cross_entropy(scores: Tensor, confidences: Tensor) -> Tensor:

@@ -1,10 +1,7 @@
 """Pairwise margin loss."""
 
-from collections.abc import Callable
-
 from torch import Tensor
 
-from kgcore.loops import losses
 from kgcore.losses.base import Loss
 from kgcore.registries import LOSSES
 
@@ -23,6 +20,3 @@ class Pairwise(Loss):
 
     def __call__(self, positives: Tensor, corruptions: Tensor) -> Tensor:
         return (self.margin + corruptions - positives.unsqueeze(-1)).clamp_min(0).sum()
-
-    def kernel(self) -> tuple[Callable[..., float], tuple[float, ...]]:
-        return losses.pairwise, (self.margin,)

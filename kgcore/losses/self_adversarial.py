@@ -1,12 +1,9 @@
 """Self-adversarial loss: corruptions with higher scores have larger weights."""
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from kgcore.loops import losses
 from kgcore.losses.base import Loss
 from kgcore.losses.nll import cross_entropy
 from kgcore.registries import LOSSES
@@ -37,6 +34,3 @@ class SelfAdversarial(Loss):
     def _of_corruptions(self, corruptions: Tensor) -> Tensor:
         weights = torch.softmax(self.alpha * corruptions.detach(), -1)
         return (weights * logsigmoid(-corruptions - self.margin)).sum()
-
-    def kernel(self) -> tuple[Callable[..., float], tuple[float, ...]]:
-        return losses.self_adversarial, (self.margin, self.alpha)

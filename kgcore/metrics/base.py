@@ -1,12 +1,24 @@
-"""The description of a metric, and the sample that an evaluation computes it on."""
+"""The description of a metric, and the triples that it is computed on: a sample, and tallies of its resamplings."""
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, Literal, Self, TypeAlias, TypeVar
 
-from kgcore.arrays import Floats, Ints
-from kgcore.metrics.tally import SortedRows
+import numpy as np
+
+from kgcore.arrays import (
+    Floats,
+    Ints,
+    Labels,
+    Probabilities,
+    Weights,
+    as_probabilities,
+    as_truth,
+    as_weights,
+    same_length,
+)
 
 T = TypeVar("T")
 Family: TypeAlias = Literal["headline", "calibration", "discrimination", "sharpness", "uncertainty", "confidence"]
@@ -14,6 +26,17 @@ Best: TypeAlias = Literal["lowest", "highest", "neither"]
 LAST: Final = 1000
 UNIT: Final = (0.0, 1.0)
 NOT_NEGATIVE: Final = (0.0, math.inf)
+
+
+def checked_rows(
+    probabilities: Probabilities, labels: Labels, weights: Weights | None
+) -> tuple[Probabilities, Labels, Weights]:
+    """Return probabilities in [0, 1], labels or confidences in [0, 1], and weights > 0 (None: ones), each (n,).
+
+    Raises InputError for arrays of different lengths and for values out of range.
+    """
+    n = same_length(probabilities=probabilities, labels=labels)
+    return as_probabilities(probabilities, n), as_truth(labels, n), as_weights(weights, n)
 
 
 class _Shared:
@@ -31,34 +54,137 @@ class _Shared:
 
 
 class Sample(_Shared):
-    """The inputs of a metric that resampling does not change: the triples of one calibrator, and the settings.
+    """The triples of one calibrator (n,), grouped by probability once, so that many resamplings are fast.
 
-    rows  the probabilities, labels and weights (n,) of the triples; rows.q (g,) holds the distinct probabilities
-    bins  number of bins of the binned calibration errors
-    tau   decision threshold: a triple is called true where q > tau
+    probabilities, labels, weights  (n,). A label is 0, 1, or a confidence in between: `soft` says whether one is
+    bins      number of bins of the binned calibration errors
+    tau       decision threshold: a triple is called true where q > tau
     clusters  (n,) the number of each triple's cluster, from 0, if the triples of a cluster vary together; None: each
               triple varies alone
+    most      the largest number of distinct probabilities to keep. If there are more, neighbouring probabilities are
+              merged into at most `most` groups with about equal numbers of rows, and each group gets its weighted
+              mean. This is much faster, and it hardly changes how a metric varies. None: keep all
+
+    `q` (g,) holds the distinct probabilities, increasing; `place` (n,) the position of each triple's probability in it.
+
+    Raises InputError for values out of range.
     """
 
-    def __init__(self, rows: SortedRows, bins: int, tau: float, clusters: Ints | None = None) -> None:
+    def __init__(
+        self,
+        probabilities: Probabilities,
+        labels: Labels,
+        weights: Weights | None = None,
+        bins: int = 10,
+        tau: float = 0.5,
+        clusters: Ints | None = None,
+        most: int | None = None,
+    ) -> None:
         super().__init__()
-        self.rows, self.bins, self.tau, self.clusters = rows, bins, tau, clusters
+        q, y, w = checked_rows(probabilities, labels, weights)
+        self.probabilities, self.labels, self.weights = q, y, w
+        self.bins, self.tau, self.clusters = bins, tau, clusters
+        distinct, place, count = np.unique(q, return_inverse=True, return_counts=True)
+        if most is not None and len(distinct) > most:
+            group = (np.cumsum(count) - 1) * most // len(q)
+            place = np.unique(group, return_inverse=True)[1][place]
+            distinct = np.bincount(place, w * q) / np.bincount(place, w)
+        self.q, self.place = distinct, place
+        self.soft = bool(((y > 0) & (y < 1)).any())
+        shares = (np.flatnonzero(y > 0), y), (np.flatnonzero(y < 1), 1 - y)
+        self._sides = [(rows, place[rows], w[rows] * part[rows], w[rows] ** 2 * part[rows]) for rows, part in shares]
 
-    def draw(self, counts: Floats | None = None) -> "Draw":
-        """Return the resampling in which row i occurs counts[i] times; counts (n,). None: every row occurs once."""
-        return Draw(self, counts)
+    def tally(self, counts: Floats | None = None) -> "Tally":
+        """Return the tally in which row i occurs counts[i] times; counts (n,). None: every row occurs once."""
+        sums: list[Floats] = []
+        squares: list[Floats] = []
+        for rows, place, w, squared in self._sides:
+            times = np.ones(len(rows)) if counts is None else counts[rows]
+            sums.append(np.bincount(place, times * w, len(self.q)).astype(np.float64))
+            squares.append(np.bincount(place, times * squared, len(self.q)).astype(np.float64))
+        return Tally(self, (sums[0], sums[1]), (squares[0], squares[1]), self._errors(counts) if self.soft else None)
+
+    def _errors(self, counts: Floats | None) -> "Errors":
+        w, apart = self.weights, np.abs(self.probabilities - self.labels)
+        times = np.ones(len(w)) if counts is None else counts
+        sums = (
+            np.bincount(self.place, times * values, len(self.q))
+            for values in (w * apart**2, w * apart, (w * apart) ** 2)
+        )
+        return Errors(*(total.astype(np.float64) for total in sums))
+
+    def merged(self) -> "tuple[Sample, Ints]":
+        """Merge the rows of each distinct probability and label, 0 or 1, into one row, with their mean weight.
+
+        Return the m merged rows, and how many rows each of them stands for (m,). A bootstrap of many rows draws these
+        numbers from a multinomial distribution, which takes far less time. It differs from a bootstrap of the rows only
+        if rows of one label and one probability have different weights.
+        """
+        parts = []
+        for label, (_, place, w, _) in zip((1.0, 0.0), self._sides, strict=True):
+            number = np.bincount(place, minlength=len(self.q))
+            used = np.flatnonzero(number)
+            mean = np.bincount(place, w, len(self.q))[used] / number[used]
+            parts.append((self.q[used], np.full(len(used), label), mean, number[used]))
+        q, y, weights, numbers = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        return Sample(q, y, weights, self.bins, self.tau), numbers
 
 
-class Draw(_Shared):
-    """A resampling of a sample: the argument of every metric.
+@dataclass(frozen=True)
+class Errors:
+    """Sums over the triples with each probability q, for confidences c; arrays (g,).
 
-    sample  the sample that the rows are drawn from
-    tally   the drawn triples, grouped by probability; tally.q is sample.rows.q
+    squared   sum of w (q - c)^2
+    absolute  sum of w |q - c|
+    squares   sum of w^2 (q - c)^2
     """
 
-    def __init__(self, sample: Sample, counts: Floats | None = None) -> None:
+    squared: Floats
+    absolute: Floats
+    squares: Floats
+
+
+class Tally(_Shared):
+    """A resampling of a sample, grouped by probability: the argument of every metric.
+
+    A triple with a confidence c, between 0 and 1, counts as c of a true triple and 1 - c of a false one.
+
+    sample                              the sample that the triples are drawn from
+    q                                   its distinct probabilities (g,), increasing
+    positive, negative                  (g,) total weight of the true and of the false triples with this probability
+    positive_squares, negative_squares  (g,) sums of the squared weights of these triples
+    errors                              sums of the differences between probability and confidence; None if every label
+                                        is 0 or 1
+
+    Equal probabilities share one entry, so a metric of a tally does not depend on the order of ties. After resampling,
+    some entries can have no weight. Such entries do not change any metric.
+    """
+
+    def __init__(
+        self, sample: Sample, weights: tuple[Floats, Floats], squares: tuple[Floats, Floats], errors: Errors | None
+    ) -> None:
         super().__init__()
-        self.sample, self.tally = sample, sample.rows.tally(counts)
+        self.sample, self.q, self.errors = sample, sample.q, errors
+        self.positive, self.negative = weights
+        self.positive_squares, self.negative_squares = squares
+
+    @cached_property
+    def weight(self) -> Floats:
+        """The total weight of the triples with each probability (g,)."""
+        return self.positive + self.negative
+
+    @cached_property
+    def residual(self) -> Floats:
+        """The sum of w_i (y_i - q_i) over the triples with each probability (g,)."""
+        return self.positive * (1 - self.q) - self.negative * self.q
+
+    def mean(self, if_true: Floats, if_false: Floats) -> float:
+        """Return the weighted mean over triples of a value that depends only on the probability and the label.
+
+        if_true, if_false  (g,) the value of a true and of a false triple with each probability
+        """
+        total = self.positive @ if_true + self.negative @ if_false
+        return float(total / self.weight.sum())
 
 
 @dataclass(frozen=True)
@@ -69,11 +195,9 @@ class Metric:
     family     the group that it is shown with: headline (the first table), calibration, discrimination, sharpness,
                uncertainty or confidence
     best       which values are better: lowest, highest, or neither
-    figure     function that computes the value on a draw; NaN where the metric is not defined. It calls draw.once(f)
-               for a result of the draw that other metrics also use, and draw.sample.once(f) for a result that
-               resampling does not change
-    exact      function that computes the value from the single rows of a sample. None: the value is `figure` of the
-               draw in which every row occurs once
+    figure     function that computes the value on a tally; NaN where the metric is not defined. It calls t.once(f) for
+               a result of the tally that other metrics also use, and t.sample.once(f) for a result that resampling
+               does not change
     range      lowest and highest possible value; intervals are cut off there
     interval   whether a bootstrap interval of the metric covers its true value, also for calibrated probabilities. If
                not, no interval is computed: docs/decisions/0006-metrics.md
@@ -86,15 +210,10 @@ class Metric:
     title: str
     family: Family
     best: Best
-    figure: Callable[[Draw], float]
-    exact: Callable[[Sample], float] | None = None
+    figure: Callable[[Tally], float]
     range: tuple[float, float] = UNIT
     interval: bool = True
     leading: bool = False
     with_ends: bool = False
     order: int = LAST
     column: int = LAST
-
-    def value(self, draw: Draw) -> float:
-        """Return the value on a sample. `draw` is the draw in which every row of the sample occurs once."""
-        return draw.sample.once(self.exact) if self.exact else draw.once(self.figure)

@@ -1,12 +1,10 @@
 """Triple classification: one threshold on the probability, or one threshold per relation on the score."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from kgcore.arrays import Bools, Floats, Ints, Labels, Scores, Weights, as_truth, as_weights, same_length
 from kgcore.errors import InputError
-from kgcore.metrics.base import Draw, Metric, Sample
+from kgcore.metrics.base import Metric, Tally
 from kgcore.registries import METRICS
 
 
@@ -23,26 +21,13 @@ def accuracy(decisions: Bools, labels: Labels, weights: Weights | None = None) -
     return float(np.average(np.where(called, y, 1 - y), weights=w))
 
 
-@dataclass(frozen=True)
-class RelationThresholds:
-    """A threshold on the score for each predicate: a triple is called true where score > threshold.
-
-    thresholds  (R,) one for each predicate. A predicate without validation triples has the threshold that fits all
-                validation triples together.
-    """
-
-    thresholds: Floats
-
-    def decide(self, predicates: Ints, scores: Scores) -> Bools:
-        """Return the decisions (n,) for predicates (n,) and scores (n,): True where a triple is called true."""
-        decisions: Bools = scores > self.thresholds[predicates]
-        return decisions
-
-
 def learned_thresholds(
     predicates: Ints, scores: Scores, labels: Labels, num_predicates: int, weights: Weights | None = None
-) -> RelationThresholds:
-    """Learn for each predicate the threshold with the best weighted accuracy on its validation triples.
+) -> Floats:
+    """Learn the threshold (R,) of each predicate with the best weighted accuracy on its validation triples.
+
+    A triple is called true where its score is above the threshold of its predicate. A predicate without validation
+    triples has the threshold that fits all validation triples together.
 
     predicates, scores, labels, weights  (n,) of the validation triples; weights None: equal. Labels may be confidences
 
@@ -52,15 +37,13 @@ def learned_thresholds(
     y, w = as_truth(labels, n), as_weights(weights, n)
     thresholds = np.full(num_predicates, best_threshold(scores, y, w))
     for predicate in np.unique(predicates):
-        own = predicates == predicate
-        thresholds[predicate] = best_threshold(scores[own], y[own], w[own])
-    return RelationThresholds(thresholds)
+        rows = predicates == predicate
+        thresholds[predicate] = best_threshold(scores[rows], y[rows], w[rows])
+    return thresholds
 
 
-def median_thresholds(
-    predicates: Ints, scores: Scores, num_predicates: int, weights: Weights | None = None
-) -> RelationThresholds:
-    """Set the threshold of each predicate to the weighted median of its validation scores.
+def median_thresholds(predicates: Ints, scores: Scores, num_predicates: int, weights: Weights | None = None) -> Floats:
+    """Set the threshold (R,) of each predicate to the weighted median of its validation scores; of all if it has none.
 
     predicates, scores, weights  (n,) of the validation triples; weights None: equal
 
@@ -69,9 +52,9 @@ def median_thresholds(
     w = as_weights(weights, same_length(predicates=predicates, scores=scores))
     thresholds = np.full(num_predicates, weighted_median(scores, w))
     for predicate in np.unique(predicates):
-        own = predicates == predicate
-        thresholds[predicate] = weighted_median(scores[own], w[own])
-    return RelationThresholds(thresholds)
+        rows = predicates == predicate
+        thresholds[predicate] = weighted_median(scores[rows], w[rows])
+    return thresholds
 
 
 def weighted_median(values: Floats, weights: Weights) -> float:
@@ -102,30 +85,10 @@ def best_threshold(scores: Scores, labels: Labels, weights: Weights) -> float:
     return float(cuts[np.argmax(correct)])
 
 
-def accuracy_of(draw: Draw) -> float:
-    """Return the accuracy of the decision q > tau on a draw."""
-    return draw.tally.mean(*draw.sample.once(_hits))
+def accuracy_of(t: Tally) -> float:
+    """Compute `accuracy` of the decision q > tau on a tally."""
+    called_true = (t.q > t.sample.tau).astype(np.float64)
+    return t.mean(called_true, 1 - called_true)
 
 
-def _hits(sample: Sample) -> tuple[Floats, Floats]:
-    """Return whether the decision is right for a true triple (g,) and for a false one (g,), by probability."""
-    called_true = (sample.rows.q > sample.tau).astype(np.float64)
-    return called_true, 1 - called_true
-
-
-def _accuracy_of_rows(sample: Sample) -> float:
-    return accuracy(sample.rows.probabilities > sample.tau, sample.rows.labels, sample.rows.weights)
-
-
-METRICS.add(
-    "accuracy",
-    Metric(
-        "accuracy",
-        "headline",
-        "highest",
-        accuracy_of,
-        _accuracy_of_rows,
-        order=40,
-        column=50,
-    ),
-)
+METRICS.add("accuracy", Metric("accuracy", "headline", "highest", accuracy_of, order=40, column=50))

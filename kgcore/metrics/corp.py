@@ -3,6 +3,8 @@
 CORP recalibrates by isotonic regression of the labels on the probabilities, on the same triples. It has no bins and no
 settings. Dimitriadis, Gneiting & Jordan, PNAS 2021, equations 5 and 6; Murphy 1973 for forecasts with few values. Even
 perfect probabilities have a miscalibration above 0 on a sample, because isotonic regression fits some noise.
+
+All metrics of a tally use the same recalibration. All metrics of one score use the same decomposition.
 """
 
 from collections.abc import Callable
@@ -12,7 +14,9 @@ from typing import TypeAlias
 import numpy as np
 
 from kgcore.arrays import Floats
-from kgcore.metrics.tally import Tally
+from kgcore.metrics.base import LAST, NOT_NEGATIVE, UNIT, Best, Family, Metric, Tally
+from kgcore.metrics.proper import brier_of, expected_brier_of, log_loss_of
+from kgcore.registries import METRICS
 
 LeastLoss: TypeAlias = Callable[[Floats, Floats], Floats]
 
@@ -80,3 +84,47 @@ def entropy_loss(positive: Floats, negative: Floats) -> Floats:
 
     total = positive + negative
     return np.asarray(-xlogy(positive, positive / total) - xlogy(negative, negative / total), dtype=np.float64)
+
+
+def brier_parts(t: Tally) -> Decomposition:
+    """Decompose the Brier score of a tally."""
+    expected = expected_brier_of(t)
+    return decompose(expected, variance_loss, *t.once(recalibrated)).without(expected - brier_of(t))
+
+
+def log_loss_parts(t: Tally) -> Decomposition:
+    """Decompose the log loss of a tally, in nats."""
+    return decompose(log_loss_of(t), entropy_loss, *t.once(recalibrated))
+
+
+_FAMILIES: dict[str, tuple[Family, Best]] = {
+    "miscalibration": ("calibration", "lowest"),
+    "discrimination": ("discrimination", "highest"),
+    "uncertainty": ("uncertainty", "neither"),
+}
+
+
+def _part(
+    part: str,
+    score: str,
+    parts: Callable[[Tally], Decomposition],
+    order: int,
+    column: int = LAST,
+    limits: tuple[float, float] = UNIT,
+) -> Metric:
+    """Return the metric that is one part of a score. Only the uncertainty has an interval that covers."""
+    family, best = _FAMILIES[part]
+
+    def figure(t: Tally) -> float:
+        return float(getattr(t.once(parts), part))
+
+    title, has_interval = f"{part} ({score})", part == "uncertainty"
+    return Metric(title, family, best, figure, limits, has_interval, order=order, column=column)
+
+
+METRICS.add("brier_miscalibration", _part("miscalibration", "Brier", brier_parts, 80, 40))
+METRICS.add("brier_discrimination", _part("discrimination", "Brier", brier_parts, 90, 10))
+METRICS.add("brier_uncertainty", _part("uncertainty", "Brier", brier_parts, 100))
+METRICS.add("log_loss_miscalibration", _part("miscalibration", "log loss", log_loss_parts, 110, 50, NOT_NEGATIVE))
+METRICS.add("log_loss_discrimination", _part("discrimination", "log loss", log_loss_parts, 120, 20, NOT_NEGATIVE))
+METRICS.add("log_loss_uncertainty", _part("uncertainty", "log loss", log_loss_parts, 130, limits=NOT_NEGATIVE))

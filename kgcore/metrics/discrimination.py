@@ -1,13 +1,15 @@
-"""Discrimination: whether true triples have higher probabilities than false ones. It is independent of calibration."""
+"""Discrimination: whether true triples have higher probabilities than false ones. Sharpness: how far these spread.
+
+Both are independent of calibration; sharpness does not depend on the labels either.
+"""
 
 import numpy as np
 
-from kgcore.metrics.base import Metric
-from kgcore.metrics.tally import Tally
+from kgcore.metrics.base import Metric, Tally
 from kgcore.registries import METRICS
 
 
-def auroc_of(t: Tally) -> float:
+def auroc(t: Tally) -> float:
     """Return the area under the ROC curve, in [0, 1]; NaN if all labels are equal.
 
     This is the weighted share of pairs of a true and a false triple in which the true triple has the higher
@@ -20,7 +22,7 @@ def auroc_of(t: Tally) -> float:
     return float(t.positive @ below / (positive * negative))
 
 
-def average_precision_of(t: Tally) -> float:
+def average_precision(t: Tally) -> float:
     """Return the average precision, in [0, 1]: sum_k (recall_k - recall_{k-1}) precision_k over falling thresholds k.
 
     This is the step-wise area under the precision-recall curve. It equals the weighted mean, over the true triples, of
@@ -31,22 +33,24 @@ def average_precision_of(t: Tally) -> float:
     if not positive:
         return float("nan")
     hits = np.flatnonzero(t.positive)
-    found, called = (np.cumsum(values[::-1])[::-1][hits] for values in (t.positive, t.weight))
-    return float(t.positive[hits] @ (found / called) / positive)
+    recalled, called = (np.cumsum(values[::-1])[::-1][hits] for values in (t.positive, t.weight))
+    return float(t.positive[hits] @ (recalled / called) / positive)
 
 
-METRICS.add(
-    "auroc",
-    Metric("AUROC", "discrimination", "highest", lambda draw: auroc_of(draw.tally), leading=True, order=140, column=30),
-)
+def sharpness(t: Tally) -> float:
+    """Return the weighted variance of the probabilities, in [0, 1/4]. It does not depend on the labels.
+
+    Murphy & Winkler 1987; Gneiting, Balabdaoui & Raftery 2007: good probabilities are as sharp as calibration
+    allows. For perfectly calibrated probabilities, sharpness equals the discrimination part of the Brier score. If it
+    is higher than that part, the probabilities are overconfident.
+    """
+    squares = (t.q - t.mean(t.q, t.q)) ** 2
+    return t.mean(squares, squares)
+
+
+METRICS.add("auroc", Metric("AUROC", "discrimination", "highest", auroc, leading=True, order=140, column=30))
 METRICS.add(
     "average_precision",
-    Metric(
-        "average precision",
-        "discrimination",
-        "highest",
-        lambda draw: average_precision_of(draw.tally),
-        order=150,
-        column=40,
-    ),
+    Metric("average precision", "discrimination", "highest", average_precision, order=150, column=40),
 )
+METRICS.add("sharpness", Metric("sharpness", "sharpness", "neither", sharpness, order=160, column=40))

@@ -1,10 +1,14 @@
-"""Proper scores: metrics whose expected value is lowest for the true probabilities, and for no others."""
+"""Proper scores: metrics whose expected value is lowest for the true probabilities, and for no others.
+
+The errors against confidences are defined only if the triples have confidences.
+"""
+
+import math
 
 import numpy as np
 
 from kgcore.arrays import Floats, Labels, Probabilities, Weights
-from kgcore.metrics.base import NOT_NEGATIVE, Draw, Metric, Sample
-from kgcore.metrics.rows import judged_rows
+from kgcore.metrics.base import NOT_NEGATIVE, Metric, Sample, Tally, checked_rows
 from kgcore.registries import METRICS
 
 CLIP = 1e-7  # as in the published code
@@ -15,7 +19,7 @@ def brier(probabilities: Probabilities, labels: Labels, weights: Weights | None 
 
     For confidences y_i in [0, 1] it is the mean squared error. Raises InputError for values outside [0, 1].
     """
-    q, y, w = judged_rows(probabilities, labels, weights)
+    q, y, w = checked_rows(probabilities, labels, weights)
     return float(np.average((q - y) ** 2, weights=w))
 
 
@@ -24,59 +28,60 @@ def log_loss(probabilities: Probabilities, labels: Labels, weights: Weights | No
 
     q is clipped to [CLIP, 1 - CLIP] first. Paper, section 4. Raises InputError as `brier` does.
     """
-    q, y, w = judged_rows(probabilities, labels, weights)
+    q, y, w = checked_rows(probabilities, labels, weights)
     q = q.clip(CLIP, 1 - CLIP)
     return float(-np.average(y * np.log(q) + (1 - y) * np.log1p(-q), weights=w))
 
 
-def brier_of(draw: Draw) -> float:
-    """Compute `brier` on a draw."""
-    errors = draw.tally.errors
-    if errors is not None:
-        return float(errors.squared.sum() / draw.tally.weight.sum())
-    return expected_brier_of(draw)
+def brier_of(t: Tally) -> float:
+    """Compute `brier` on a tally."""
+    return expected_brier_of(t) if t.errors is None else mean_squared_error_of(t)
 
 
-def expected_brier_of(draw: Draw) -> float:
-    """Compute the expected Brier score on a draw, if each triple is true with the probability that is its confidence.
+def expected_brier_of(t: Tally) -> float:
+    """Compute the expected Brier score on a tally, if each triple is true with the probability that is its confidence.
 
     It is the Brier score plus the mean of c (1 - c) over the confidences c. For labels 0 and 1, it is the Brier score.
     """
-    return draw.tally.mean(*draw.sample.once(_squared_errors))
+    return t.mean((1 - t.q) ** 2, t.q**2)
 
 
-def log_loss_of(draw: Draw) -> float:
-    """Compute `log_loss` on a draw."""
-    return draw.tally.mean(*draw.sample.once(_logarithms))
-
-
-def _squared_errors(sample: Sample) -> tuple[Floats, Floats]:
-    """Return, for each distinct probability, the squared error of a true triple (g,) and of a false triple (g,)."""
-    q = sample.rows.q
-    return (1 - q) ** 2, q**2
+def log_loss_of(t: Tally) -> float:
+    """Compute `log_loss` on a tally."""
+    return t.mean(*t.sample.once(_logarithms))
 
 
 def _logarithms(sample: Sample) -> tuple[Floats, Floats]:
     """Return, for each distinct probability, the log loss of a true triple (g,) and of a false triple (g,)."""
-    q = sample.rows.q.clip(CLIP, 1 - CLIP)
+    q = sample.q.clip(CLIP, 1 - CLIP)
     return -np.log(q), -np.log1p(-q)
 
 
-def _brier_of_rows(sample: Sample) -> float:
-    return brier(sample.rows.probabilities, sample.rows.labels, sample.rows.weights)
+def mean_squared_error_of(t: Tally) -> float:
+    """Return sum_i w_i (q_i - c_i)^2 / sum_i w_i, in [0, 1], for confidences c_i; NaN if there are none.
+
+    It is the Brier score of confidences. It is lowest for the expected confidence.
+    """
+    return math.nan if t.errors is None else float(t.errors.squared.sum() / t.weight.sum())
 
 
-def _log_loss_of_rows(sample: Sample) -> float:
-    return log_loss(sample.rows.probabilities, sample.rows.labels, sample.rows.weights)
+def mean_absolute_error_of(t: Tally) -> float:
+    """Return sum_i w_i |q_i - c_i| / sum_i w_i, in [0, 1], for confidences c_i; NaN if there are none.
+
+    It is lowest for the median confidence, not for the mean. So it does not decide which calibrator is best.
+    """
+    return math.nan if t.errors is None else float(t.errors.absolute.sum() / t.weight.sum())
 
 
 METRICS.add(
-    "brier",
-    Metric(
-        "Brier score", "headline", "lowest", brier_of, _brier_of_rows, leading=True, with_ends=True, order=10, column=10
-    ),
+    "brier", Metric("Brier score", "headline", "lowest", brier_of, leading=True, with_ends=True, order=10, column=10)
+)
+METRICS.add("log_loss", Metric("log loss", "headline", "lowest", log_loss_of, NOT_NEGATIVE, order=20, column=20))
+METRICS.add(
+    "mean_squared_error",
+    Metric("mean squared error", "confidence", "lowest", mean_squared_error_of, order=170, column=10),
 )
 METRICS.add(
-    "log_loss",
-    Metric("log loss", "headline", "lowest", log_loss_of, _log_loss_of_rows, NOT_NEGATIVE, order=20, column=20),
+    "mean_absolute_error",
+    Metric("mean absolute error", "confidence", "lowest", mean_absolute_error_of, leading=True, order=180, column=20),
 )

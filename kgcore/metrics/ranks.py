@@ -28,7 +28,7 @@ def rank_metrics(ranks: Floats, weights: Weights | None = None) -> dict[str, flo
 
     mr = mean(rank); mrr = mean(1 / rank), in (0, 1]; hits_at_N = share of ranks <= N. Paper, section 5.
     """
-    own = np.asarray(ranks, dtype=np.float64).reshape(len(ranks), -1)
-    w = None if weights is None or not np.any(weights) else np.repeat(weights, own.shape[1])
-    values = {"mr": own, "mrr": 1 / own} | {f"hits_at_{n}": own <= n for n in HITS}
+    r = np.asarray(ranks, dtype=np.float64).reshape(len(ranks), -1)
+    w = None if weights is None or not np.any(weights) else np.repeat(weights, r.shape[1])
+    values = {"mr": r, "mrr": 1 / r} | {f"hits_at_{n}": r <= n for n in HITS}
     return {name: float(np.average(value.ravel(), weights=w)) for name, value in values.items()}

@@ -5,15 +5,14 @@ from collections.abc import Callable
 import numpy as np
 
 from kgcore.arrays import Floats
-from kgcore.metrics.base import Metric
-from kgcore.metrics.tally import Tally
+from kgcore.metrics.base import Metric, Tally
 from kgcore.registries import METRICS
 
 CELLS = 2048  # cells of the grid on [0, 1]: narrow compared with the kernel for samples of up to a million triples
-TOLERANCE = 1e-7
+TOLERANCE = 1e-10
 
 
-def smooth_ece_of(t: Tally) -> float:
+def smooth_ece(t: Tally) -> float:
     """Return the smooth ECE, in [0, 1]: the sigma at which smECE_sigma = sigma.
 
     Błasiok & Nakkiran, ICLR 2024, "Smooth ECE: Principled Reliability Diagrams via Kernel Smoothing", definitions 2 to
@@ -26,7 +25,10 @@ def smooth_ece_of(t: Tally) -> float:
     smooth ECE has no setting and does not jump when probabilities change a little. It is near 0 if, and only if, the
     probabilities are near perfect calibration.
     """
-    return _fixed_point(smoothed_error(t))
+    from scipy.optimize import brentq
+
+    error = smoothed_error(t)
+    return min(float(brentq(lambda sigma: error(sigma) - sigma, 0.0, 2.0, xtol=TOLERANCE)), 1.0)
 
 
 def smoothed_error(t: Tally) -> Callable[[float], float]:
@@ -61,34 +63,7 @@ def _on_grid(t: Tally) -> Floats:
     return cells
 
 
-def _fixed_point(error: Callable[[float], float]) -> float:
-    """Return the x with error(x) = x, for a decreasing function `error`.
-
-    For every x, the solution lies between x and error(x), which gives a bracket. The method takes secant steps, and
-    bisects the bracket where a secant step would leave it.
-    """
-    low, high, x = 0.0, 1.0, 0.05
-    last = None
-    for _ in range(100):
-        gap = error(x) - x
-        low, high = max(low, min(x, x + gap)), min(high, max(x, x + gap))
-        if abs(gap) < TOLERANCE or high - low < TOLERANCE:
-            break
-        step = x - gap * (x - last[0]) / (gap - last[1]) if last and gap != last[1] else x + gap
-        last, x = (x, gap), step if low < step < high else (low + high) / 2
-    return x
-
-
 METRICS.add(
     "smooth_ece",
-    Metric(
-        "smooth ECE",
-        "calibration",
-        "lowest",
-        lambda draw: smooth_ece_of(draw.tally),
-        leading=True,
-        interval=False,
-        order=70,
-        column=10,
-    ),
+    Metric("smooth ECE", "calibration", "lowest", smooth_ece, leading=True, interval=False, order=70, column=10),
 )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kgcore.arrays import Bools, Floats
-from kgcore.mixture.bins import Counts
+from kgcore.mixture.bins import BinCounts, smoothed
 
 TOLERANCE = 1e-4  # a problem is solved when three iterations raise its log-likelihood by less than this
 MOST_ITERATIONS = 6_000
@@ -28,23 +28,28 @@ class Solution:
 
     def repeat(self, times: int) -> "Solution":
         """Return each solution `times` times, one copy after the other."""
-        return Solution(*(np.repeat(own, times, axis=0) for own in (self.weights, self.densities, self.likelihood)))
+        return Solution(*(np.repeat(array, times, axis=0) for array in (self.weights, self.densities, self.likelihood)))
 
 
 @dataclass(frozen=True)
 class _Problems:
-    counts: Counts
+    counts: BinCounts
     alpha: Floats | None  # (S,)
     prior: Floats  # (J,) or (S, J)
 
     def part(self, rows: Bools) -> "_Problems":
-        own = self.counts
-        counts = Counts(own.candidates[rows], own.components[rows], own.true[rows], own.false[rows])
+        counts_of_all = self.counts
+        counts = BinCounts(
+            counts_of_all.candidates[rows],
+            counts_of_all.components[rows],
+            counts_of_all.true[rows],
+            counts_of_all.false[rows],
+        )
         return _Problems(counts, None if self.alpha is None else self.alpha[rows], self.prior[rows])
 
 
 def solve(
-    counts: Counts, alpha: Floats | None = None, prior: Floats | None = None, start: Solution | None = None
+    counts: BinCounts, alpha: Floats | None = None, prior: Floats | None = None, start: Solution | None = None
 ) -> Solution:
     """Maximise the likelihood of every problem over the weights w and the densities p:
 
@@ -78,16 +83,16 @@ def solve(
 def _iterate(problems: _Problems, weights: Floats, densities: Floats) -> Solution:
     """Iterate until every problem is solved. A solved problem is left out of later iterations."""
     likelihood = log_likelihood(problems.counts, weights, densities, problems.prior)
-    left, own = np.arange(len(weights), dtype=np.int64), problems
+    left, unsolved = np.arange(len(weights), dtype=np.int64), problems
     for _ in range(MOST_ITERATIONS // 3):
-        w, p, value = _cycle(own, weights[left], densities[left], likelihood[left])
+        w, p, value = _cycle(unsolved, weights[left], densities[left], likelihood[left])
         gain = value - likelihood[left]
         weights[left], densities[left], likelihood[left] = w, p, value
         keep = gain > TOLERANCE
         if not keep.any():
             break
         if not keep.all():
-            left, own = left[keep], own.part(keep)
+            left, unsolved = left[keep], unsolved.part(keep)
     return Solution(weights, densities, likelihood)
 
 
@@ -110,9 +115,9 @@ def _cycle(problems: _Problems, w: Floats, p: Floats, before: Floats) -> tuple[F
     value = log_likelihood(problems.counts, w3, p3, problems.prior)
     worse = value < before
     if worse.any():
-        own = problems.part(worse)
+        fallen = problems.part(worse)
         w3[worse], p3[worse] = w2[worse], p2[worse]
-        value[worse] = log_likelihood(own.counts, w2[worse], p2[worse], own.prior)
+        value[worse] = log_likelihood(fallen.counts, w2[worse], p2[worse], fallen.prior)
     return w3, p3, value
 
 
@@ -139,7 +144,7 @@ def _with_base_rate(weights: Floats, alpha: Floats | None) -> Floats:
     return np.concatenate([alpha[:, None], rest * ((1 - alpha) / rest.sum(axis=-1))[:, None]], axis=1)
 
 
-def log_likelihood(counts: Counts, weights: Floats, densities: Floats, prior: Floats | None = None) -> Floats:
+def log_likelihood(counts: BinCounts, weights: Floats, densities: Floats, prior: Floats | None = None) -> Floats:
     """Return the log-likelihood (S,) of `solve`, at weights (S, J) and densities (S, J, B)."""
     parts = weights[..., None] * densities
     value = (counts.candidates * _log(parts.sum(axis=1))).sum(axis=-1)
@@ -155,3 +160,48 @@ def log_likelihood(counts: Counts, weights: Floats, densities: Floats, prior: Fl
 def _log(values: Floats) -> Floats:
     logs: Floats = np.log(np.maximum(values, _TINY))
     return logs
+
+
+def simulate(
+    counts: BinCounts, solved: Solution, replicates: int, rng: np.random.Generator, shared: float = 0.0
+) -> BinCounts:
+    """Draw problems from the solution of one problem (S = 1): a parametric bootstrap. The samples keep their sizes.
+
+    shared  share of the positives that are also candidates, in [0, 1]. The drawn problems share as many
+    """
+    parts = solved.weights[0][:, None] * solved.densities[0]
+    sizes = counts.components[0].sum(axis=-1)
+    rows = [_drawn_counts(n, p, replicates, rng) for n, p in zip(sizes, solved.densities[0], strict=True)]
+    number = counts.candidates.sum()
+    common = min(shared * sizes[0], solved.weights[0, 0] * number)
+    others = np.maximum(number * parts.sum(axis=0) - common * solved.densities[0, 0], 0.0)
+    candidates = common / sizes[0] * rows[0]
+    if number - common >= 1:
+        candidates = candidates + _drawn_counts(number - common, others, replicates, rng)
+    labelled = np.concatenate([parts[0], parts[1:].sum(axis=0)])
+    return BinCounts(candidates, smoothed(np.stack(rows, axis=1)), *_labels(counts, labelled, replicates, rng))
+
+
+def resample(counts: BinCounts, replicates: int, rng: np.random.Generator) -> BinCounts:
+    """Draw every sample of one problem (S = 1) again from its own bins: a bootstrap."""
+    candidates = _drawn_counts(counts.candidates.sum(), counts.candidates[0], replicates, rng)
+    rows = [_drawn_counts(component.sum(), component, replicates, rng) for component in counts.components[0]]
+    labelled = np.concatenate([counts.true[0], counts.false[0]])
+    return BinCounts(candidates, smoothed(np.stack(rows, axis=1)), *_labels(counts, labelled, replicates, rng))
+
+
+def _drawn_counts(size: float, shares: Floats, replicates: int, rng: np.random.Generator) -> Floats:
+    """Draw multinomial counts (replicates, B) of a sample of about `size` rows. Their sum is exactly `size`."""
+    n = max(1, round(float(size)))
+    drawn = rng.multinomial(n, shares / shares.sum(), replicates)
+    scaled: Floats = drawn.astype(np.float64) * (float(size) / n)
+    return scaled
+
+
+def _labels(counts: BinCounts, shares: Floats, replicates: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Draw the candidates labelled as true and as false (replicates, B). `shares` (2B,) has those of both."""
+    if not counts.labels:
+        nothing = np.zeros((replicates, counts.true.shape[-1]))
+        return nothing, nothing
+    true, false = np.split(_drawn_counts(counts.labels, shares, replicates, rng), 2, axis=1)
+    return true, false

@@ -1,24 +1,133 @@
 """Fit the mixture of candidates."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any, Self
 
 import numpy as np
 
 from kgcore.arrays import Floats
 from kgcore.errors import InputError
-from kgcore.mixture.bins import Counts, bin_edges, count, number_of_bins
-from kgcore.mixture.draws import resample
-from kgcore.mixture.em import Solution, solve
-from kgcore.mixture.goodness import fitness_of, simulated
-from kgcore.mixture.interval import base_rate_interval
-from kgcore.mixture.labels import CONFIDENCE, Rate, labels_needed
-from kgcore.mixture.level import interval_level
+from kgcore.intervals import CONFIDENCE
+from kgcore.mixture.bins import BinCounts, bin_edges, count, number_of_bins
+from kgcore.mixture.em import Solution, resample, solve
+from kgcore.mixture.goodness import Fitness, fitness_of, simulated
+from kgcore.mixture.interval import base_rate_interval, interval_level
+from kgcore.mixture.labels import Rate, labels_needed
 from kgcore.mixture.remainder import REMAINDER, Remainder, remainder, remainder_share
-from kgcore.mixture.result import MixtureFit, Shape
 from kgcore.mixture.samples import MixtureData
 
+MUCH = 0.5  # a share of the remainder from this one on is reported
+FOREIGN = 0.01  # a test of fit with a p-value below this one is reported
 POSITIVES = "positives"
 SMALLEST_SHARE = 1e-4  # a strategy with a smaller share of the mistakes gets the share 0
+
+
+@dataclass(frozen=True)
+class ScoreShape:
+    """The distribution of the candidates' scores, and its parts. Each part has the shares of B bins.
+
+    edges       (B - 1,) ascending scores between the bins
+    candidates  (B,) observed shares; they sum to 1
+    parts       component -> (B,) fitted shares; those of all components sum to 1. If the remainder has a share, it is a
+                component
+    """
+
+    edges: tuple[float, ...]
+    candidates: tuple[float, ...]
+    parts: dict[str, tuple[float, ...]]
+
+
+@dataclass(frozen=True)
+class MixtureFit:
+    """What the candidates contain: a share of true triples, and mistakes that resemble corruptions of some strategies.
+
+    base_rate      the base rate that probabilities assume, in [0, 1]
+    stated         whether the user stated it; if not, it is the estimate
+    estimated      the base rate that the candidates and labels suggest, with its interval
+    shares         strategy -> its share pi of the mistakes, with a bootstrap interval; the values sum to 1. They are
+                   shares of the mistakes without the remainder
+    fit            the test of fit
+    shape          the candidates' scores and the fitted parts; the positives' part is called "positives"
+    candidates     number of unlabelled candidates
+    labels         number of labelled candidates
+    width          the base rate is determined if its interval is narrow enough for this width: see `Rate.is_narrow`
+    labels_needed  number of random candidates to label for such an interval, from labels alone
+    remainder      share of the remainder in the mistakes, in [0, 1]: see `remainder_share`. It is 0 without a stated
+                   base rate
+    """
+
+    base_rate: float
+    stated: bool
+    estimated: Rate
+    shares: dict[str, Rate]
+    fit: Fitness
+    shape: ScoreShape
+    candidates: int
+    labels: int
+    width: float
+    labels_needed: int
+    remainder: float = 0.0
+
+    @property
+    def determined(self) -> bool:
+        """Return whether candidates and labels determine the base rate: see `Rate.is_narrow`."""
+        return self.estimated.is_narrow(self.width)
+
+    @property
+    def strategies(self) -> dict[str, float]:
+        """Return strategy -> its share of the mistakes without the remainder."""
+        return {name: share.value for name, share in self.shares.items()}
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """Return component -> its share of the mistakes: strategies, and the remainder if it has a share. Sum 1."""
+        strategies = {name: (1 - self.remainder) * share for name, share in self.strategies.items()}
+        return strategies | ({REMAINDER: self.remainder} if self.remainder else {})
+
+    def findings(self) -> list[str]:
+        """Return what a user should know about the fit, in sentences. The list is empty if all is well."""
+        sentences, rate = [], self.estimated
+        limits = f"{rate.low:.3g} to {rate.high:.3g}"
+        if not self.determined and not self.stated:
+            sentences.append(
+                f"these candidates do not determine the base rate ({limits}): state it, or label "
+                f"{self.labels_needed:,} of them, drawn at random"
+            )
+        if self.stated and not rate.low <= self.base_rate <= rate.high:
+            sentences.append(
+                f"the stated base rate is {self.base_rate:g}, but these candidates suggest {limits}: check it, or "
+                f"label {self.labels_needed:,} of them, drawn at random"
+            )
+        if self.fit.p_value <= FOREIGN:
+            stated = " with the stated base rate" if self.stated else ""
+            sentences.append(
+                f"your candidates contain mistakes that no strategy resembles: no mixture of "
+                f"{', '.join(self.shares)}{stated} explains their scores (p = {self.fit.p_value:.2g})"
+            )
+        if self.remainder >= MUCH:
+            sentences.append(
+                "the mistakes differ from the corruptions of every strategy, so "
+                f"{self.remainder:.0%} of them are taken from the candidates themselves. This depends on the stated "
+                "base rate: check that it is right"
+            )
+        return sentences
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fit as plain JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Self:
+        """Read the fit that `to_json` wrote."""
+        shape = data["shape"]
+        parts = {name: tuple(own) for name, own in shape["parts"].items()}
+        nested = {
+            "estimated": Rate(**data["estimated"]),
+            "shares": {name: Rate(**own) for name, own in data["shares"].items()},
+            "fit": Fitness(**data["fit"]),
+            "shape": ScoreShape(tuple(shape["edges"]), tuple(shape["candidates"]), parts),
+        }
+        return cls(**(data | nested))
 
 
 @dataclass(frozen=True)
@@ -97,7 +206,7 @@ def fit_mixture(data: MixtureData, options: MixtureOptions, rng: np.random.Gener
 
 
 def _share_limits(
-    counts: Counts, best: Solution, stated: float | None, options: MixtureOptions, rng: np.random.Generator
+    counts: BinCounts, best: Solution, stated: float | None, options: MixtureOptions, rng: np.random.Generator
 ) -> list[tuple[float, float]]:
     """Return percentile bootstrap limits of each strategy's share of the mistakes."""
     drawn = resample(counts, options.replicates, rng)
@@ -118,14 +227,14 @@ def _cleaned(weights: Floats) -> Floats:
     return cleaned
 
 
-def _shape(edges: Floats, counts: Counts, best: Solution, names: tuple[str, ...]) -> Shape:
+def _shape(edges: Floats, counts: BinCounts, best: Solution, names: tuple[str, ...]) -> ScoreShape:
     observed = counts.candidates[0] / counts.candidates[0].sum()
     parts = best.weights[0][:, None] * best.densities[0]
-    named = {name: tuple(own.tolist()) for name, own in zip((POSITIVES, *names), parts, strict=True)}
-    return Shape(tuple(edges.tolist()), tuple(observed.tolist()), named)
+    named = {name: tuple(shares.tolist()) for name, shares in zip((POSITIVES, *names), parts, strict=True)}
+    return ScoreShape(tuple(edges.tolist()), tuple(observed.tolist()), named)
 
 
-def _with_remainder(shape: Shape, rest: Remainder, base_rate: float, share: float) -> Shape:
+def _with_remainder(shape: ScoreShape, rest: Remainder, base_rate: float, share: float) -> ScoreShape:
     """Return the shape in which the remainder has a share of the mistakes, and the strategies have the others."""
     bins = np.searchsorted(np.array(shape.edges), rest.sample.scores, side="right")
     weights = np.bincount(bins, rest.weights, len(shape.candidates))
@@ -134,4 +243,4 @@ def _with_remainder(shape: Shape, rest: Remainder, base_rate: float, share: floa
         for name, own in shape.parts.items()
     }
     scale = (1 - base_rate) * share / weights.sum()
-    return Shape(shape.edges, shape.candidates, parts | {REMAINDER: tuple((scale * weights).tolist())})
+    return ScoreShape(shape.edges, shape.candidates, parts | {REMAINDER: tuple((scale * weights).tolist())})

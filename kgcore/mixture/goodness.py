@@ -5,9 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from kgcore.arrays import Floats
-from kgcore.mixture.bins import Counts
-from kgcore.mixture.draws import simulate
-from kgcore.mixture.em import Solution, solve
+from kgcore.mixture.bins import BinCounts
+from kgcore.mixture.em import Solution, simulate, solve
 
 
 @dataclass(frozen=True)
@@ -32,14 +31,14 @@ class Simulation:
     drawn, again    the drawn problems and their solutions (S = replicates)
     """
 
-    counts: Counts
+    counts: BinCounts
     solved: Solution
-    drawn: Counts
+    drawn: BinCounts
     again: Solution
 
 
 def simulated(
-    counts: Counts,
+    counts: BinCounts,
     best: Solution,
     alpha: float | None,
     replicates: int,
@@ -54,12 +53,12 @@ def simulated(
 
     Labelled candidates are counted as unlabelled ones.
     """
-    own = counts.without_labels()
+    unlabelled = counts.without_labels()
     fixed = None if alpha is None else np.array([alpha])
-    solved = solve(own, fixed, start=best) if counts.labels else best
-    drawn = simulate(own, solved, replicates, rng, shared)
+    solved = solve(unlabelled, fixed, start=best) if counts.labels else best
+    drawn = simulate(unlabelled, solved, replicates, rng, shared)
     many = None if alpha is None else np.full(replicates, alpha)
-    return Simulation(own, solved, drawn, solve(drawn, many, start=solved.repeat(replicates)))
+    return Simulation(unlabelled, solved, drawn, solve(drawn, many, start=solved.repeat(replicates)))
 
 
 def fitness_of(simulation: Simulation) -> Fitness:
@@ -68,13 +67,13 @@ def fitness_of(simulation: Simulation) -> Fitness:
     G^2 = 2 (log-likelihood with a free probability for each bin in each sample - greatest log-likelihood). Its
     distribution is simulated. So it counts the finite samples of the components, and weights of 0. Labels are not used.
     """
-    found = statistics(simulation.counts, simulation.solved)[0]
+    observed = statistics(simulation.counts, simulation.solved)[0]
     drawn = statistics(simulation.drawn, simulation.again)
-    p_value = (1 + int((drawn >= found).sum())) / (1 + len(drawn))
-    return Fitness(float(found), float(p_value), len(drawn))
+    p_value = (1 + int((drawn >= observed).sum())) / (1 + len(drawn))
+    return Fitness(float(observed), float(p_value), len(drawn))
 
 
-def statistics(counts: Counts, solved: Solution) -> Floats:
+def statistics(counts: BinCounts, solved: Solution) -> Floats:
     """Return G^2 (S,) of problems without labels, at their solutions."""
     full = _saturated(counts.candidates) + _saturated(counts.components).sum(axis=-1)
     lacking: Floats = np.maximum(2 * (full - solved.likelihood), 0.0)

@@ -1,35 +1,184 @@
 """The confidence interval of the base rate of candidates."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import chdtr, chdtrc, chdtri, expit, roots_jacobi
 
-from kgcore.arrays import Floats
-from kgcore.mixture.bins import Counts
-from kgcore.mixture.em import Solution, solve
+from kgcore.arrays import Floats, Ints
+from kgcore.mixture.bins import BinCounts
+from kgcore.mixture.em import Solution, log_likelihood, simulate, solve
 from kgcore.mixture.labels import Rate
-from kgcore.mixture.level import p_values
-from kgcore.mixture.strength import flat_likelihood
 
+_NODES = 64
+_MOST_STEPS, _TOLERANCE, _TINY = 2_000, 1e-4, 1e-300
+_TAIL = 0.2  # share of the simulated ratios, the largest ones: their mean is compared with that of chi-square
 _COARSE, _FINE = 33, 9  # points of the two grids on which the profile is computed
+
+
+def conditional_p_value(ratio: Floats, strength: Floats, directions: int) -> Floats:
+    """Return the p-value (n,) of a likelihood ratio, given how well the data can tell base rates apart.
+
+    ratio       (n,) m = 2 (greatest log-likelihood - log-likelihood at the base rate), at least 0
+    strength    (n,) r, at least 0: see `strength_of`
+    directions  k, the number of directions in which positives and corruptions could differ, at least 1
+
+    If positives look like corruptions, the base rate multiplies a difference that is mostly noise, and m is far larger
+    than a chi-square variable with one degree of freedom. This is the problem of weak instruments. Moreira's
+    conditional likelihood ratio test (Econometrica 71, 2003) solves it; by Andrews, Moreira & Stock (Journal of
+    Econometrics 139, 2007) its p-value is
+
+        1 - E F_k((r + m) / (1 + r S / m)),    S ~ Beta(1/2, (k - 1) / 2),
+
+    where F_k is the distribution function of chi-square with k degrees of freedom. As r grows, the p-value tends to
+    that of F_1. At r = 0, it is that of F_k.
+    """
+    m = np.maximum(np.asarray(ratio, dtype=np.float64), 1e-12)[:, None]
+    r = np.asarray(strength, dtype=np.float64)[:, None]
+    if directions == 1:
+        p_value: Floats = chdtrc(1, m[:, 0])
+        return p_value
+    nodes, weights = roots_jacobi(_NODES, (directions - 1) / 2 - 1, -0.5)
+    s = (1 + nodes) / 2
+    below = chdtr(directions, (r + m) / (1 + r * s / m)) @ (weights / weights.sum())
+    p: Floats = 1 - below
+    return p
+
+
+def strength_of(counts: BinCounts, at: Solution, flat: Floats) -> Floats:
+    """Return r (S,): how well each problem can tell base rates apart, at the solutions `at` for stated base rates.
+
+    flat  (S,) the log-likelihood if positives are a mixture of the corruptions: see `flat_likelihood`
+
+    r = 2 (log-likelihood at the base rate - flat) for the scores, plus the information of the labels about the base
+    rate, in the same unit. With N candidates, P positives, n corruptions, L labels and base rate alpha, that is
+
+        L / (alpha (1 - alpha)) (1/N + alpha^2/P + (1 - alpha)^2/n)^2 / (1/(N P) + 1/(N n) + 1/(P n)).
+
+    The second factor changes the unit from the base rate to the angle by which it turns the estimated difference of
+    positives and corruptions, in the metric of its covariance.
+    """
+    alone = BinCounts(counts.candidates, counts.components, np.zeros_like(counts.true), np.zeros_like(counts.false))
+    r = np.maximum(2 * (log_likelihood(alone, at.weights, at.densities) - flat), 0.0)
+    if not counts.labels:
+        return r
+    alpha = at.weights[:, 0]
+    labels = (counts.true + counts.false).sum(axis=-1)
+    candidates, positives = (
+        1 / number for number in (counts.candidates.sum(axis=-1), counts.components[:, 0].sum(axis=-1))
+    )
+    corruptions = 1 / counts.components[:, 1:].sum(axis=(1, 2))
+    variance = candidates + alpha**2 * positives + (1 - alpha) ** 2 * corruptions
+    area = candidates * positives + candidates * corruptions + positives * corruptions
+    known = labels / np.maximum(alpha * (1 - alpha), 1e-9)
+    strength: Floats = r + known * variance**2 / area
+    return strength
+
+
+def flat_likelihood(counts: BinCounts) -> Floats:
+    """Return the greatest log-likelihood (S,) if positives and candidates are both mixtures of the corruptions.
+
+    It has the terms of candidates and components in `solve`, without those of labels.
+    """
+    mixed = np.stack([counts.components[:, 0], counts.candidates], axis=1)
+    rows = counts.components[:, 1:]
+    size, num, _ = rows.shape
+    w, p, value = np.full((size, 2, num), 1 / num), rows / rows.sum(axis=-1, keepdims=True), np.full(size, -np.inf)
+    for _ in range(_MOST_STEPS):
+        share = np.maximum(w @ p, _TINY)
+        new = (mixed * np.log(share)).sum(axis=(1, 2)) + (rows * np.log(np.maximum(p, _TINY))).sum(axis=(1, 2))
+        if (new - value < _TOLERANCE).all():
+            break
+        value = new
+        ratio = mixed / share
+        expected_w = w * (ratio @ p.transpose(0, 2, 1))
+        p = rows + p * (w.transpose(0, 2, 1) @ ratio)
+        w, p = expected_w / expected_w.sum(axis=-1, keepdims=True), p / p.sum(axis=-1, keepdims=True)
+    result: Floats = new
+    return result
+
+
+def interval_level(
+    counts: BinCounts,
+    best: Solution,
+    confidence: float,
+    replicates: int,
+    rng: np.random.Generator,
+) -> float:
+    """Return the level in (0, 1 - confidence] that a base rate's p-value must reach to be in the interval.
+
+    If no mistake resembles some strategy, its weight is 0, the end of its range. Then likelihood ratios are somewhat
+    larger than chi-square (Self & Liang, JASA 82, 1987). So the ratios are simulated (a parametric bootstrap, as in
+    Beran, JASA 83, 1988). The simulation uses the fitted mixture without the strategies that it does not need. If the
+    mean of the largest fifth of the ratios is c times that of chi-square, the quantile of chi-square is multiplied by
+    c, but at least by 1.
+
+    counts  one problem (S = 1), and `best` its solution with a free base rate
+    """
+    solved = needed(counts, best)
+    drawn = simulate(counts, solved, replicates, rng)
+    alphas = np.full(replicates, solved.weights[0, 0])
+    start = solved.repeat(replicates)
+    at, free = solve(drawn, alphas, start=start), solve(drawn, start=start)
+    p = p_values(drawn, at, free.likelihood, flat_likelihood(drawn))
+    ratios = np.sort(chdtri(1, np.clip(p, 1e-250, 1.0)))[-max(1, round(_TAIL * replicates)) :]
+    expected = chdtrc(3, chdtri(1, _TAIL)) / _TAIL  # E[X | X > x] of chi-square with one degree of freedom
+    factor = max(1.0, float(ratios.mean()) / float(expected))
+    return float(chdtrc(1, factor * chdtri(1, 1 - confidence)))
+
+
+def p_values(counts: BinCounts, at: Solution, greatest: Floats, flat: Floats) -> Floats:
+    """Return the p-value (S,) of the base rate of each solution `at`.
+
+    greatest  (S,) the greatest log-likelihood of each problem
+    flat      (S,) the log-likelihood if positives are a mixture of the corruptions
+    """
+    _, num, bins = counts.components.shape
+    ratio = np.maximum(2 * (greatest - at.likelihood), 0.0)
+    return conditional_p_value(ratio, strength_of(counts, at, flat), max(1, bins - num + 1))
+
+
+def needed(counts: BinCounts, best: Solution) -> Solution:
+    """Return the solution of one problem in which strategies that are not needed have the weight 0.
+
+    The strategy of the smallest weight is left out as long as twice the log-likelihood falls by less than log N from
+    its greatest value, for N candidates (the criterion of Schwarz, Annals of Statistics 6, 1978).
+    """
+    num = counts.components.shape[1]
+    kept: Ints = np.arange(num)
+    most = float(np.log(max(2.0, counts.candidates.sum() + counts.labels)))
+    chosen, greatest = best, _likelihood(counts, best)
+    while len(kept) > 2:
+        fewer = np.delete(kept, 1 + int(chosen.weights[0, kept[1:]].argmin()))
+        solved = _with_zeros(counts, solve(replace(counts, components=counts.components[:, fewer])), fewer)
+        if 2 * (greatest - _likelihood(counts, solved)) > most:
+            break
+        kept, chosen = fewer, solved
+    return chosen
+
+
+def _likelihood(counts: BinCounts, solved: Solution) -> float:
+    return float(log_likelihood(counts, solved.weights, solved.densities)[0])
+
+
+def _with_zeros(counts: BinCounts, solved: Solution, kept: Ints) -> Solution:
+    """Return the solution for all components. Those that are not kept have weight 0 and their observed density."""
+    weights = np.zeros(counts.components.shape[:2])
+    weights[:, kept] = solved.weights
+    densities = counts.components / counts.components.sum(axis=-1, keepdims=True)
+    densities[:, kept] = solved.densities
+    return Solution(weights, densities, log_likelihood(counts, weights, densities))
 
 
 @dataclass(frozen=True)
 class Profile:
-    """The greatest likelihood at given base rates.
-
-    alphas      (m,) ascending base rates, in [0, 1]
-    likelihood  (m,) greatest log-likelihood at each, less the greatest of all: at most 0
-    p_values    (m,) of the hypothesis that this is the base rate
-    """
+    """The p-values (m,) of the hypotheses that the base rate is each of `alphas` (m,), ascending, in [0, 1]."""
 
     alphas: Floats
-    likelihood: Floats
     p_values: Floats
 
 
-def base_rate_interval(counts: Counts, best: Solution, level: float) -> tuple[Rate, Profile]:
+def base_rate_interval(counts: BinCounts, best: Solution, level: float) -> tuple[Rate, Profile]:
     """Return the estimated base rate with its confidence interval, and the profile that the interval is read from.
 
     counts  one problem (S = 1), and `best` its solution with a free base rate
@@ -44,16 +193,20 @@ def base_rate_interval(counts: Counts, best: Solution, level: float) -> tuple[Ra
     value = float(best.weights[0, 0])
     coarse = np.r_[0.0, np.sort(np.r_[expit(np.linspace(-ends, ends, _COARSE)), np.clip(value, 1e-12, 1 - 1e-12)]), 1.0]
     flat = flat_likelihood(counts)
-    profile = profile_at(coarse, counts, best, flat)
-    more = [_between(profile, start, level) for start in _crossings(profile, level)]
-    if more:
-        fine = profile_at(np.concatenate(more), counts, best, flat)
-        profile = _join(profile, fine)
+    profile = _profile_at(coarse, counts, best, flat)
+    inside = profile.p_values >= level
+    crossings = np.flatnonzero(inside[1:] != inside[:-1])
+    if len(crossings):  # a finer grid where the p-value first and last crosses the level
+        ends_of = {(coarse[start], coarse[start + 1]) for start in (crossings[0], crossings[-1])}
+        fine = np.concatenate([np.linspace(*pair, _FINE + 2)[1:-1] for pair in sorted(ends_of)])
+        added = _profile_at(fine, counts, best, flat)
+        order = np.argsort(np.r_[coarse, fine], kind="stable")
+        profile = Profile(np.r_[coarse, fine][order], np.r_[profile.p_values, added.p_values][order])
     low, high = _limits(profile, level)
     return Rate(value, min(low, value), max(high, value)), profile
 
 
-def profile_at(alphas: Floats, counts: Counts, best: Solution, flat: Floats) -> Profile:
+def _profile_at(alphas: Floats, counts: BinCounts, best: Solution, flat: Floats) -> Profile:
     """Return the profile of one problem at base rates (m,) in [0, 1], ascending.
 
     flat  (1,) the log-likelihood if positives are a mixture of corruptions
@@ -61,26 +214,7 @@ def profile_at(alphas: Floats, counts: Counts, best: Solution, flat: Floats) -> 
     m = len(alphas)
     many = counts.repeat(m)
     solved = solve(many, alphas, start=best.repeat(m))
-    likelihood = np.minimum(solved.likelihood - best.likelihood, 0.0)
-    return Profile(alphas, likelihood, p_values(many, solved, best.likelihood, flat))
-
-
-def _crossings(profile: Profile, level: float) -> list[int]:
-    """Return the first and the last position i where the p-value crosses the level between alphas i and i + 1."""
-    inside = profile.p_values >= level
-    places = np.flatnonzero(inside[1:] != inside[:-1])
-    return sorted({int(places[0]), int(places[-1])}) if len(places) else []
-
-
-def _between(profile: Profile, start: int, level: float) -> Floats:
-    return np.linspace(profile.alphas[start], profile.alphas[start + 1], _FINE + 2)[1:-1]
-
-
-def _join(first: Profile, second: Profile) -> Profile:
-    alphas = np.r_[first.alphas, second.alphas]
-    order = np.argsort(alphas, kind="stable")
-    joined = (np.r_[a, b][order] for a, b in ((first.likelihood, second.likelihood), (first.p_values, second.p_values)))
-    return Profile(alphas[order], *joined)
+    return Profile(alphas, p_values(many, solved, best.likelihood, flat))
 
 
 def _limits(profile: Profile, level: float) -> tuple[float, float]:

@@ -3,12 +3,11 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import betaincinv
 
 from kgcore.arrays import Ints, Labels, as_labels
 from kgcore.errors import FitError, InputError
+from kgcore.intervals import CONFIDENCE, exact_limits
 
-CONFIDENCE = 0.95
 MOST_LABELS = 10_000_000
 MOST_ODDS = 4.0  # an interval whose ends differ by a larger factor in odds does not determine a base rate
 
@@ -45,25 +44,17 @@ def labelled_rate(labels: Labels) -> Rate:
     The interval is the exact one of Clopper & Pearson (Biometrika 26, 1934): it holds the base rate with at least the
     probability CONFIDENCE. Raises FitError without a label, InputError for labels other than 0 and 1.
     """
-    own = as_labels(labels)
-    if not len(own):
+    checked = as_labels(labels)
+    if not len(checked):
         raise FitError("there are no labels: a base rate needs at least one, of a candidate drawn at random")
-    true = float(own.sum())
-    low, high = exact_limits(true, float(len(own)))
-    return Rate(true / len(own), low, high)
+    true = float(checked.sum())
+    low, high = exact_limits(true, float(len(checked)))
+    return Rate(true / len(checked), low, high)
 
 
 def labelled_rates(labels: Labels, predicates: Ints) -> dict[int, Rate]:
     """Return predicate -> base rate, from the labels (n,) and predicates (n,) of random candidates, as above."""
     return {predicate: labelled_rate(labels[predicates == predicate]) for predicate in np.unique(predicates).tolist()}
-
-
-def exact_limits(true: float, labels: float, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Return the Clopper-Pearson limits of a share, from `true` of `labels` rows; either may be a fraction."""
-    tail = (1 - confidence) / 2
-    low = float(betaincinv(true, labels - true + 1, tail)) if true > 0 else 0.0
-    high = float(betaincinv(true + 1, labels - true, 1 - tail)) if true < labels else 1.0
-    return low, high
 
 
 def labels_needed(rate: Rate, width: float, confidence: float = CONFIDENCE) -> int:

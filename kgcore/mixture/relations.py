@@ -9,11 +9,11 @@ from scipy.special import chdtri, expit, logit
 
 from kgcore.arrays import Floats
 from kgcore.errors import InputError
-from kgcore.mixture.bins import Counts, bin_edges, count, number_of_bins
+from kgcore.intervals import CONFIDENCE
+from kgcore.mixture.bins import BinCounts, bin_edges, count, number_of_bins
 from kgcore.mixture.em import solve
-from kgcore.mixture.interval import Profile, base_rate_interval
-from kgcore.mixture.labels import CONFIDENCE, Rate
-from kgcore.mixture.level import interval_level
+from kgcore.mixture.interval import Profile, base_rate_interval, interval_level
+from kgcore.mixture.labels import Rate
 from kgcore.mixture.samples import NO_LABELS, MixtureData
 
 FEWEST = 20  # a relation with fewer positives or candidates, or without corruptions, gets no estimate of its own
@@ -69,23 +69,23 @@ def fit_relations(
     """
     if data.candidates.predicates is None:
         raise InputError("the candidates have no predicates: base rates by relation need them")
-    found: list[tuple[int, MixtureData, Counts, Rate, Profile]] = []
+    fits: list[tuple[int, MixtureData, BinCounts, Rate, Profile]] = []
     for predicate in np.unique(data.candidates.predicates).tolist():
-        part = data.of_relations([predicate])
-        if part is None or min(len(part.positives), len(part.candidates)) < FEWEST:
+        of_relation = data.of_relations([predicate])
+        if of_relation is None or min(len(of_relation.positives), len(of_relation.candidates)) < FEWEST:
             continue
-        counts = count(part, bin_edges(part, number_of_bins(part)))
+        counts = count(of_relation, bin_edges(of_relation, number_of_bins(of_relation)))
         best = solve(counts)
         level = interval_level(counts, best, CONFIDENCE, replicates, rng)
         rate, profile = base_rate_interval(counts, best, level)
-        found.append((predicate, part, counts, rate, profile))
-    values = shrink([profile for *_, profile in found])
-    made = []
-    for (predicate, part, counts, rate, _), value in zip(found, values, strict=True):
+        fits.append((predicate, of_relation, counts, rate, profile))
+    values = shrink([profile for *_, profile in fits])
+    rates = []
+    for (predicate, of_relation, counts, rate, _), value in zip(fits, values, strict=True):
         shrunk = float(np.clip(value, rate.low, rate.high))
-        sizes = (len(part.positives), len(part.candidates))
-        made.append(RelationRate(predicate, rate, shrunk, _shares(data, counts, shrunk, weights), *sizes))
-    return made
+        sizes = (len(of_relation.positives), len(of_relation.candidates))
+        rates.append(RelationRate(predicate, rate, shrunk, _shares(data, counts, shrunk, weights), *sizes))
+    return rates
 
 
 def fit_others(
@@ -103,22 +103,22 @@ def fit_others(
     `fit_relations`. In the result, `predicate` is OTHERS, and `shrunk` is the estimate itself.
     """
     assert data.candidates.predicates is not None
-    named = [one.predicate for one in relations]
+    named = [relation.predicate for relation in relations]
     rest = data.candidates.part(~np.isin(data.candidates.predicates, named))
     if len(rest) < FEWEST:
         return None
     assert rest.predicates is not None
-    part = data.of_relations(np.unique(rest.predicates).tolist())
-    if part is None or len(part.positives) < FEWEST:
-        part = replace(data, candidates=rest, labelled=NO_LABELS)
-    counts = count(part, bin_edges(part, number_of_bins(part)))
+    of_rest = data.of_relations(np.unique(rest.predicates).tolist())
+    if of_rest is None or len(of_rest.positives) < FEWEST:
+        of_rest = replace(data, candidates=rest, labelled=NO_LABELS)
+    counts = count(of_rest, bin_edges(of_rest, number_of_bins(of_rest)))
     best = solve(counts)
     rate, _ = base_rate_interval(counts, best, interval_level(counts, best, CONFIDENCE, replicates, rng))
     shares = _shares(data, counts, rate.value, weights)
-    return RelationRate(OTHERS, rate, rate.value, shares, len(part.positives), len(part.candidates))
+    return RelationRate(OTHERS, rate, rate.value, shares, len(of_rest.positives), len(of_rest.candidates))
 
 
-def _shares(data: MixtureData, counts: Counts, rate: float, weights: dict[str, float]) -> dict[str, float]:
+def _shares(data: MixtureData, counts: BinCounts, rate: float, weights: dict[str, float]) -> dict[str, float]:
     """Return the shares of the strategies at a base rate, with a prior that is centred on `weights`."""
     prior = np.r_[0.0, PRIOR_CANDIDATES * np.array([weights[name] for name in data.negatives])]
     mistakes = solve(counts, np.array([min(rate, 1 - 1e-6)]), prior).weights[0, 1:]

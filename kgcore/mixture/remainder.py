@@ -6,7 +6,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from kgcore.arrays import Floats, Probabilities, Scores, Weights
-from kgcore.mixture.bins import Counts
+from kgcore.mixture.bins import BinCounts
 from kgcore.mixture.em import Solution
 from kgcore.mixture.goodness import Simulation
 from kgcore.mixture.samples import MixtureData, ScoreSample
@@ -39,13 +39,13 @@ def remainder(data: MixtureData, base_rate: float, times: "Times | None" = None)
 
     times  how often each row counts; None: once. A bootstrap passes the numbers of its draws
     """
-    own = times or Times.once(data)
+    counted = times or Times.once(data)
     labelled = data.labelled
     true = labelled.labels == 1
     positives = np.r_[data.positives.scores, labelled.sample.scores[true]]
-    known = np.r_[own.positives, own.labelled[true]]
-    q = true_shares(positives, data.candidates.scores, base_rate, known, own.candidates)
-    weights = np.r_[own.candidates * (1 - q), own.labelled * (1 - labelled.labels)]
+    known = np.r_[counted.positives, counted.labelled[true]]
+    q = true_shares(positives, data.candidates.scores, base_rate, known, counted.candidates)
+    weights = np.r_[counted.candidates * (1 - q), counted.labelled * (1 - labelled.labels)]
     return Remainder(data.candidates.joined(labelled.sample), weights)
 
 
@@ -60,7 +60,7 @@ class Times:
     @classmethod
     def once(cls, data: MixtureData) -> "Times":
         """Return 1 for every row."""
-        return cls(*(np.ones(len(own)) for own in (data.positives, data.candidates, data.labelled)))
+        return cls(*(np.ones(len(rows)) for rows in (data.positives, data.candidates, data.labelled)))
 
 
 def true_shares(
@@ -84,11 +84,11 @@ def true_shares(
 
     scores, place = np.unique(np.r_[positives, candidates], return_inverse=True)
     at_positives, at_candidates = np.split(place, [len(positives)])
-    found = np.bincount(at_positives, times_positive, len(scores))
-    every = found + np.bincount(at_candidates, times_candidate, len(scores))
+    positives_at = np.bincount(at_positives, times_positive, len(scores))
+    every = positives_at + np.bincount(at_candidates, times_candidate, len(scores))
     used = every > 0
     share = np.zeros(len(scores))
-    share[used] = isotonic_regression(found[used] / every[used], sample_weight=every[used], y_min=0.0, y_max=1.0)
+    share[used] = isotonic_regression(positives_at[used] / every[used], sample_weight=every[used], y_min=0.0, y_max=1.0)
     odds = share[at_candidates] / np.maximum(1 - share[at_candidates], 1 / _LARGEST)
     total = times_candidate.sum()
 
@@ -117,17 +117,17 @@ def remainder_share(simulation: Simulation, base_rate: float) -> float:
     mixture of both with the share rho has the least squared error of the probabilities. It is shrinkage towards a model
     (James & Stein 1961; Efron & Morris, JASA 68, 1973).
     """
-    found = float(_distances(simulation.counts, simulation.solved, base_rate)[0])
+    observed = float(_distances(simulation.counts, simulation.solved, base_rate)[0])
     expected = float(_distances(simulation.drawn, simulation.again, base_rate).mean())
-    return max(0.0, 1 - expected / found) if found > 0 else 0.0
+    return max(0.0, 1 - expected / observed) if observed > 0 else 0.0
 
 
-def _distances(counts: Counts, solved: Solution, base_rate: float) -> Floats:
+def _distances(counts: BinCounts, solved: Solution, base_rate: float) -> Floats:
     """Return D^2 (S,) of each problem."""
     from sklearn.isotonic import isotonic_regression
 
     bins = np.arange(counts.candidates.shape[-1], dtype=np.float64)
-    found = []
+    distances = []
     for candidates, positives, weights, densities in zip(
         counts.candidates, counts.components[:, 0], solved.weights, solved.densities, strict=True
     ):
@@ -135,5 +135,5 @@ def _distances(counts: Counts, solved: Solution, base_rate: float) -> Floats:
         g = np.maximum(parts.sum(axis=0), 1e-300)
         by_strategies = isotonic_regression(parts[0] / g, sample_weight=g, y_min=0.0, y_max=1.0)
         by_remainder = true_shares(bins, bins, base_rate, positives, candidates)
-        found.append(candidates @ (by_strategies - by_remainder) ** 2 / candidates.sum())
-    return np.array(found)
+        distances.append(candidates @ (by_strategies - by_remainder) ** 2 / candidates.sum())
+    return np.array(distances)

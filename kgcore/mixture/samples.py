@@ -98,9 +98,9 @@ class MixtureData:
     def __post_init__(self) -> None:
         if not self.negatives:
             raise FitError("the mixture has no corruptions: name at least one strategy")
-        found = {"positives": self.positives, "candidates": self.candidates}
-        found |= {f"corruptions of {name}": sample for name, sample in self.negatives.items()}
-        for name, sample in found.items():
+        samples = {"positives": self.positives, "candidates": self.candidates}
+        samples |= {f"corruptions of {name}": sample for name, sample in self.negatives.items()}
+        for name, sample in samples.items():
             if not len(sample):
                 raise FitError(f"the mixture has no {name}: it needs at least one")
 
@@ -114,13 +114,13 @@ class MixtureData:
 
         scores  those of the positives, of each strategy, of the candidates, and of the labelled candidates
         """
-        own, *negatives, candidates, labelled = [
+        positives, *negatives, candidates, labelled = [
             replace(sample, scores=some)
             for sample, some in zip((*self.components, self.candidates, self.labelled.sample), scores, strict=True)
         ]
         return replace(
             self,
-            positives=own,
+            positives=positives,
             negatives=dict(zip(self.negatives, negatives, strict=True)),
             candidates=candidates,
             labelled=LabelledCandidates(labelled, self.labelled.labels),
@@ -145,5 +145,5 @@ def _rows(sample: ScoreSample, predicates: Collection[int]) -> Bools:
     """Return the mask (n,) of the rows of some predicates. Raises InputError if the predicates are not known."""
     if sample.predicates is None:
         raise InputError("a sample of the mixture has no predicates: base rates by relation need those of every sample")
-    own: Bools = np.isin(sample.predicates, list(predicates))
-    return own
+    mask: Bools = np.isin(sample.predicates, list(predicates))
+    return mask

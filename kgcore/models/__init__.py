@@ -1,7 +1,6 @@
 """Scoring functions, one file each. base.py has their base classes, comparators.py has dot products and distances.
 
-chunks.py compares queries with shared corruptions in training, and rows.py with rows of a table. tiles.py computes
-distances in the CPU's cache, and queries.py prepares triples for ranking by tiles. attention.py sums over the
-neighbours of entities. trained.py joins a scoring function and its trained tables, cohort.py normalises scores by those
-of other objects, and inverse.py scores a triple in both directions. kgcore/training trains the models.
+trained.py joins a scoring function and its trained tables, cohort.py normalises scores by those of other objects, and
+inverse.py scores a triple in both directions. blocks.py keeps a score independent of the triples beside it. scorer.py
+and pointwise.py state what scores triples: a model, or an ensemble. kgcore/training trains the models.
 """

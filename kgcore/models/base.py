@@ -34,16 +34,12 @@ class Model(ABC):
     """A scoring function with embedding size k. The constructor's keyword arguments after k are its options.
 
     shared           name -> numbers that all triples share; empty in most models
-    by_queries       whether one query serves for all candidates, so that large blocks of triples are efficient
     can_drop         whether training may use dropout; false if 0 in an embedding has a meaning like any other number
     scale            initial embeddings are uniform in [-scale, scale]
     predicate_scale  the same for predicates; None = `scale`
-    compiles         whether compiled code trains faster on a CPU than the plain code, so that it can pay to compile
     """
 
-    by_queries = False
     can_drop = True
-    compiles = True
     scale: float = 0.05
     predicate_scale: float | None = None
 
@@ -76,15 +72,6 @@ class Model(ABC):
         model.shared = shared
         return model
 
-    def prepared(self, predicates: Tensor) -> tuple["Model", Tensor]:
-        """Return a model and a table of predicates that give the same scores, up to rounding, in less time.
-
-        What depends on the predicate alone is then computed once for each predicate, and not for each triple.
-
-        predicates  (n, predicate_width) rows of the table, or all of it
-        """
-        return self, predicates
-
     @abstractmethod
     def score(self, subjects: Tensor, predicates: Tensor, objects: Tensor) -> Tensor:
         """Return f(s, p, o) for embeddings of s, p and o: any real number, higher = more plausible.
@@ -108,22 +95,13 @@ class Model(ABC):
 
 
 class QueryModel(Model):
-    """A scoring function that factors into a query and a comparison.
+    """A scoring function that factors into a query and a comparison."""
 
-    groups_predicates  whether training is faster with `grouped_queries`
-    form               the number of its queries' loops in kgcore/loops/queries.py; None: they have none
-    factor             the factor c of that form
-    """
-
-    by_queries = True
-    groups_predicates = False
-    form: int | None = None
-    factor = 1.0
     comparator: Comparator
 
     @property
     def pair_width(self) -> int:
-        return self.entity_width if self.comparator.broadcasts else 1
+        return 1  # the comparator limits its memory
 
     @abstractmethod
     def object_query(self, subjects: Tensor, predicates: Tensor) -> Tensor:
@@ -139,18 +117,6 @@ class QueryModel(Model):
         (..., predicate_width), (..., entity_width) -> (..., entity_width)
         """
 
-    def grouped_queries(
-        self, subjects: Tensor, predicates: Tensor, objects: Tensor, places: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Return the object queries and the subject queries of b triples of r distinct predicates: (b, d) each.
-
-        subjects, objects  (b, entity_width)
-        predicates         (r, predicate_width)
-        places             (b,) the place of each triple's predicate in `predicates`
-        """
-        of_each = predicates.index_select(0, places)
-        return self.object_query(subjects, of_each), self.subject_query(of_each, objects)
-
     def score(self, subjects: Tensor, predicates: Tensor, objects: Tensor) -> Tensor:
         return self.comparator.pairs(self.object_query(subjects, predicates), objects)
 
@@ -164,7 +130,7 @@ class QueryModel(Model):
 class GraphModel(Model):
     """A scoring function that computes its embeddings from the training graph, with `encode`.
 
-    hops  layers of the encoder, at least 1: see kgcore/training/neighbourhood.py
+    hops  layers of the encoder, at least 1: see `around` in kgcore/training/tables.py
     """
 
     hops: int

@@ -17,8 +17,6 @@ class BilinearModel(QueryModel):
     (RESCAL) times as fast as a product for each row.
     """
 
-    groups_predicates = True
-    compiles = False
     comparator = DotProduct()
 
     @abstractmethod
@@ -34,6 +32,12 @@ class BilinearModel(QueryModel):
     def grouped_queries(
         self, subjects: Tensor, predicates: Tensor, objects: Tensor, places: Tensor
     ) -> tuple[Tensor, Tensor]:
+        """Return the object queries and the subject queries of b triples of r distinct predicates: (b, d) each.
+
+        subjects, objects  (b, entity_width)
+        predicates         (r, predicate_width)
+        places             (b,) the place of each triple's predicate in `predicates`
+        """
         matrices, (order, ends) = self.matrices(predicates), _groups(places, len(predicates))
         back = torch.empty_like(order)
         back[order] = torch.arange(len(order), device=order.device)

@@ -1,12 +1,10 @@
 """ComplEx: DistMult over the complex numbers, which also models predicates that are not symmetric."""
 
+import torch
 from torch import Tensor
 
-from kgcore.loops.queries import COMPLEX
-from kgcore.loops.scores import complex_products, fits_loop, scored_by
 from kgcore.models.base import QueryModel
 from kgcore.models.comparators import DotProduct
-from kgcore.models.complex_products import products
 from kgcore.registries import MODELS
 
 
@@ -20,9 +18,8 @@ class ComplEx(QueryModel):
     """
 
     scale = 0.5  # of order 1, because the gradient of a product of three small numbers is almost 0
+    factor = 1.0  # of the score
     comparator = DotProduct()
-    form = COMPLEX
-    compiles = False  # products with a loop of their own, and products of matrices
 
     @property
     def entity_width(self) -> int:
@@ -33,12 +30,9 @@ class ComplEx(QueryModel):
         return 2 * self.k
 
     def object_query(self, subjects: Tensor, predicates: Tensor) -> Tensor:
-        return products(subjects, predicates)
+        (s, s_im), (r, r_im) = subjects.chunk(2, -1), predicates.chunk(2, -1)
+        return torch.cat([s * r - s_im * r_im, s * r_im + s_im * r], -1) * self.factor
 
     def subject_query(self, predicates: Tensor, objects: Tensor) -> Tensor:
-        return products(predicates, objects, conjugated=True)
-
-    def score(self, subjects: Tensor, predicates: Tensor, objects: Tensor) -> Tensor:
-        if fits_loop(subjects, predicates, objects):
-            return scored_by(complex_products, subjects, predicates, objects) * self.factor
-        return super().score(subjects, predicates, objects)
+        (r, r_im), (o, o_im) = predicates.chunk(2, -1), objects.chunk(2, -1)
+        return torch.cat([r * o + r_im * o_im, r * o_im - r_im * o], -1) * self.factor

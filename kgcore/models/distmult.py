@@ -2,7 +2,6 @@
 
 from torch import Tensor
 
-from kgcore.loops.queries import PRODUCT
 from kgcore.models.base import QueryModel
 from kgcore.models.comparators import DotProduct
 from kgcore.registries import MODELS
@@ -17,8 +16,6 @@ class DistMult(QueryModel):
     """
 
     scale = 0.5  # of order 1, because the gradient of a product of three small numbers is almost 0
-    form = PRODUCT
-    compiles = False  # products and matrix products: nothing is left to fuse
     comparator = DotProduct()
 
     def object_query(self, subjects: Tensor, predicates: Tensor) -> Tensor:

@@ -1,7 +1,5 @@
 """HolE as the paper's published code computes it: ComplEx's score times 2 / k."""
 
-from torch import Tensor
-
 from kgcore.models.complex import ComplEx
 from kgcore.registries import MODELS
 
@@ -21,9 +19,3 @@ class HolEComplEx(ComplEx):
         self.factor = 2 / k
         # A score is a sum of products of three numbers. With this scale, initial scores are as large as ComplEx's.
         self.scale = ComplEx.scale * (k / 2) ** (1 / 3)
-
-    def object_query(self, subjects: Tensor, predicates: Tensor) -> Tensor:
-        return super().object_query(subjects, predicates) * self.factor
-
-    def subject_query(self, predicates: Tensor, objects: Tensor) -> Tensor:
-        return super().subject_query(predicates, objects) * self.factor

@@ -22,7 +22,7 @@ class BothWays(Model):
 
     def __init__(self, model: Model) -> None:
         super().__init__(model.k)
-        self.model, self.shared, self.by_queries = model, model.shared, model.by_queries
+        self.model, self.shared = model, model.shared
 
     @property
     def entity_width(self) -> int:
@@ -43,10 +43,6 @@ class BothWays(Model):
         model = super().bound(shared)
         model.model = self.model.bound(shared)
         return model
-
-    def prepared(self, predicates: Tensor) -> tuple[Model, Tensor]:
-        tables = [self.model.prepared(part.contiguous()) for part in predicates.chunk(2, -1)]
-        return BothWays(tables[0][0]), torch.cat([table for _, table in tables], -1)
 
     def score(self, subjects: Tensor, predicates: Tensor, objects: Tensor) -> Tensor:
         p, inverse = predicates.chunk(2, -1)

@@ -6,14 +6,37 @@ from collections.abc import Mapping
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import elu
+from torch.nn.functional import elu, leaky_relu
 
 from kgcore.arrays import Floats
-from kgcore.models.attention import attended
 from kgcore.models.base import GraphModel
 from kgcore.models.convkb import ConvKB
 from kgcore.models.options import whole
 from kgcore.registries import MODELS
+
+Terms = tuple[Tensor, Tensor, Tensor]
+
+
+def attended(subjects: Tensor, predicates: Tensor, logits: Terms, triples: Tensor) -> Tensor:
+    """Return, for each entity o, the sum of alpha (x_s + y_p) over the triples (s, p, o), for each head: (E, heads k).
+
+    alpha is the softmax over the triples of o of leaky_relu(a_o + b_s + c_p), with the slope .2 below 0. An entity that
+    is never an object gets 0.
+
+    subjects    x (E, heads k), the k numbers of one head after the other
+    predicates  y (R, heads k)
+    logits      a (E, heads), b (E, heads), c (R, heads)
+    triples     (n, 3)
+    """
+    (s, p, o), (count, heads) = triples.unbind(1), logits[0].shape
+    rows = [term.index_select(0, places) for term, places in zip(logits, (o, s, p), strict=True)]
+    logit = leaky_relu(rows[0] + rows[1] + rows[2], 0.2)
+    largest = logit.new_full((count, heads), -torch.inf)
+    largest = largest.scatter_reduce(0, o.unsqueeze(1).expand_as(logit), logit.detach(), "amax")
+    shares = (logit - largest.index_select(0, o)).exp()
+    shares = shares / torch.zeros_like(largest).index_add(0, o, shares).index_select(0, o)
+    sums = (subjects.index_select(0, s) + predicates.index_select(0, p)).view(len(s), heads, subjects.shape[1] // heads)
+    return torch.zeros_like(subjects).index_add(0, o, (sums * shares.unsqueeze(-1)).flatten(1))
 
 
 def _attend(entities: Tensor, predicates: Tensor, triples: Tensor, weights: Tensor, attention: Tensor) -> Tensor:

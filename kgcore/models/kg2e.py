@@ -1,11 +1,52 @@
 """KG2E: entities and predicates are Gaussian distributions."""
 
+import math
+
 import torch
 from torch import Tensor
+from torch.nn.functional import softplus
 
 from kgcore.models.base import QueryModel
-from kgcore.models.gaussians import Divergence, Likelihood, moments
+from kgcore.models.comparators import Comparator
 from kgcore.registries import MODELS
+
+LEAST_VARIANCE = 0.05  # the published lower bound
+
+
+def moments(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the means and the variances of embeddings (..., 2k): (..., k) each."""
+    mean, spread = rows.chunk(2, -1)
+    return mean, LEAST_VARIANCE + softplus(spread)
+
+
+class Likelihood(Comparator):
+    """The logarithm of the integral of the product of two densities, N(m - m', v + v') and N(0, w).
+
+    -1/2 sum_i [d_i^2 / V_i + log(2 pi V_i)], where V = v + v' + w and d = m - m'
+
+    A query is (m, v, w), 3k numbers. An entity is an embedding of 2k numbers; its `moments` are (m', v').
+    """
+
+    def pairs(self, queries: Tensor, entities: Tensor) -> Tensor:
+        (mean, variance, weight), (other, own) = queries.chunk(3, -1), moments(entities)
+        total = variance + own + weight
+        return -((mean - other).square() / total + (2 * math.pi * total).log()).sum(-1) / 2
+
+
+class Divergence(Comparator):
+    """The negative Kullback-Leibler divergence of N(m - m', v + v') from N(0, w).
+
+    -1/2 sum_i [(V_i + d_i^2) / w_i - log(V_i / w_i) - 1], where V = v + v' and d = m - m'
+
+    Queries and entities are as in `Likelihood`.
+    """
+
+    name = "divergence"
+
+    def pairs(self, queries: Tensor, entities: Tensor) -> Tensor:
+        (mean, variance, weight), (other, own) = queries.chunk(3, -1), moments(entities)
+        ratio = (variance + own) / weight
+        return -(ratio - ratio.log() - 1 + (mean - other).square() / weight).sum(-1) / 2
 
 
 @MODELS.register("kg2e")
@@ -31,7 +72,6 @@ class KG2E(QueryModel):
         super().__init__(k)
         self.likelihood = likelihood
         self.comparator = Likelihood() if likelihood else Divergence()
-        self.compiles = likelihood  # divergences have loops
 
     @property
     def entity_width(self) -> int:

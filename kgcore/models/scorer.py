@@ -23,11 +23,6 @@ class Scorer(ABC):
     """
 
     @property
-    def pool(self) -> str:
-        """Return the name of the opinion pool of an ensemble; '' for an embedding model."""
-        return ""
-
-    @property
     def normalised(self) -> bool:
         """Return whether `alternatives` gives scores before a normalisation, unlike the other methods."""
         return False

@@ -2,7 +2,6 @@
 
 from torch import Tensor
 
-from kgcore.loops.tiles import torus1_tile, torus2_tile
 from kgcore.models.base import QueryModel
 from kgcore.models.comparators import Distance
 from kgcore.models.options import check_norm
@@ -14,14 +13,14 @@ def _around(difference: Tensor) -> Tensor:
     return 2 * (difference - difference.round().detach())
 
 
-def torus1(difference: Tensor, dim: int) -> Tensor:
+def torus1(difference: Tensor) -> Tensor:
     """Return sum_i 2 d_i."""
-    return _around(difference).abs().sum(dim)
+    return _around(difference).abs().sum(-1)
 
 
-def torus2(difference: Tensor, dim: int) -> Tensor:
+def torus2(difference: Tensor) -> Tensor:
     """Return sum_i (2 d_i)^2."""
-    return _around(difference).square().sum(dim)
+    return _around(difference).square().sum(-1)
 
 
 class TorusDistance(Distance):
@@ -33,9 +32,8 @@ class TorusDistance(Distance):
     """
 
     def __init__(self, norm: float) -> None:
-        self.norm = check_norm(norm)
-        self.distance = torus1 if self.norm == 1 else torus2
-        self.kernel = torus1_tile if self.norm == 1 else torus2_tile
+        self.distance = torus1 if check_norm(norm) == 1 else torus2
+        self.name = f"torus{norm:g}"
 
 
 @MODELS.register("toruse")

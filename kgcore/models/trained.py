@@ -1,28 +1,35 @@
 """A trained model: a scoring function, its trained tables, and a cohort if its scores are normalised."""
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from kgcore.arrays import Floats, Ints, Scores, Triples
-from kgcore.models import pair_scores
-from kgcore.models.base import LARGEST_BLOCK, Embeddings, Model
-from kgcore.models.blocks import SCORE_ROWS, block_rows, fixed_blocks
+from kgcore.models.base import LARGEST_BLOCK, Embeddings, Model, QueryModel
+from kgcore.models.blocks import MULTIPLE, SCORE_ROWS, block_rows, fixed_blocks
 from kgcore.models.cohort import Cohort
 from kgcore.models.inverse import BothWays
 from kgcore.models.scorer import Bounds, Scorer
 from kgcore.registries import MODELS
 from kgcore.registry import build
 
+if TYPE_CHECKING:
+    from kgcore.wings.fast_cpu.tiles import Tiling
+
 MOST_LEVELS = 2**24  # levels that are kept: 128 MiB
 COSINES_AT_ONCE = 2**14  # entities whose products with another one are in memory at a time
-GATHERED = (
-    2**21
-)  # numbers of the predicates of a block: beyond it, memory for a RESCAL block takes longer than its score
+# numbers of the predicates of a block: beyond it, memory for a RESCAL block takes longer than its score
+GATHERED = 2**21
+SUBJECTS_AT_ONCE, OBJECTS_AT_ONCE = 256, 4096  # of a tile of scores
+BLOCK_SCORES = 2**23  # scores of a block of queries
+MARGIN = 1e-4  # relative: a score of a tile is at most so far from that of the triple alone
+MOST_QUERIES = 1024  # queries of a block
 
 
 @dataclass(frozen=True)
@@ -46,15 +53,27 @@ class TrainedModel(Scorer):
     @property
     def model(self) -> Model:
         """The scoring function with its shared numbers. Raises InputError if the name or an option is unknown."""
-        model = build(MODELS.get(self.name), self.options, self.k)
-        return (BothWays(model) if self.inverse else model).bound(self.embeddings.shared)
+        return (BothWays(self._inner) if self.inverse else self._inner).bound(self.embeddings.shared)
+
+    @property
+    def _inner(self) -> Model:
+        """The scoring function of one direction."""
+        return build(MODELS.get(self.name), self.options, self.k).bound(self.embeddings.shared)
 
     @cached_property
-    def _prepared(self) -> tuple[Model, Embeddings]:
-        """The scoring function and the tables that score many triples in the least time."""
-        with torch.inference_mode():
-            model, predicates = self.model.prepared(self.embeddings.predicates)
-        return model, replace(self.embeddings, predicates=predicates)
+    def _score_rows(self) -> Callable[[Tensor], Tensor]:
+        """The function that scores triples (n, 3): compiled loops, or the formula where they do not fit."""
+        from kgcore.wings.fast_cpu.scores import fast_scores
+
+        tables, ways = self.embeddings, 2 if self.inverse else 1
+        parts = [part.contiguous() for part in tables.predicates.chunk(ways, -1)]
+        loops = [loop for part in parts if (loop := fast_scores(self.name, self._inner, tables.entities, part))]
+        if not loops:
+            model = self.model
+            return lambda triples: model.score(*tables.rows_of(triples))
+        if len(loops) == 1:
+            return loops[0]
+        return lambda triples: (loops[0](triples) + loops[1](triples.flip(1))) / 2
 
     @property
     def embedding_models(self) -> "tuple[TrainedModel, ...]":
@@ -102,13 +121,13 @@ class TrainedModel(Scorer):
         rows  triples per block; None = SCORE_ROWS, or fewer if they do not fit in LARGEST_BLOCK numbers, or if the
               embeddings of their predicates do not fit in GATHERED numbers
         """
-        model, tables = self._prepared
+        model, tables = self.model, self.embeddings
         rows = rows or block_rows(SCORE_ROWS, min(LARGEST_BLOCK // model.pair_width, GATHERED // model.predicate_width))
         ids = torch.from_numpy(np.ascontiguousarray(triples)).to(tables.entities.device)
         found = tables.entities.new_empty(len(ids))
         for start, (block, count) in zip(range(0, len(ids), rows), fixed_blocks(ids, rows), strict=True):
             # A kept result would lie in memory that the next block then could not use again while it is in the cache.
-            found[start : start + count] = model.score(*tables.rows_of(block))[:count]
+            found[start : start + count] = self._score_rows(block)[:count]
         scores: Scores = found.cpu().numpy().astype(np.float64)
         return scores
 
@@ -145,15 +164,107 @@ class TrainedModel(Scorer):
         return len(self.embeddings.entities), len(self.embeddings.predicates)
 
     def tiles(self, subjects: Ints, predicate: int, objects: Ints) -> Iterator[Bounds]:
-        return pair_scores.tiles(self, subjects, predicate, objects)
+        tables, width = self.embeddings, self.model.pair_width
+        levels, device = self._subtracted(predicate, subjects), tables.entities.device
+        wide = max(1, min(OBJECTS_AT_ONCE, LARGEST_BLOCK // width))
+        high = max(1, min(SUBJECTS_AT_ONCE, LARGEST_BLOCK // (width * wide)))
+        others, ids = torch.from_numpy(objects).to(device), torch.from_numpy(subjects).to(device)
+        for top in range(0, len(ids), high):
+            s = tables.entities.index_select(0, ids[top : top + high])
+            p = tables.predicates[predicate].expand(len(s), -1)
+            rows = slice(top, top + len(s))
+            for left in range(0, len(others), wide):
+                candidates = tables.entities.index_select(0, others[left : left + wide])
+                with torch.inference_mode():
+                    scores = self._score_pairs(s, p, candidates, as_objects=True).double().cpu().numpy()
+                margin = MARGIN * np.maximum(1.0, np.abs(scores))
+                bounds = (scores - margin) - levels[rows, None], (scores + margin) - levels[rows, None]
+                yield rows, slice(left, left + len(candidates)), *bounds
 
+    @torch.inference_mode()
     def answers(
         self, predicate: int, entities: Ints, candidates: Ints, *, as_objects: bool
-    ) -> Iterator[tuple[slice, torch.Tensor]]:
-        return pair_scores.answers(self, predicate, entities, candidates, as_objects)
+    ) -> Iterator[tuple[slice, Tensor]]:
+        """Score queries with all candidates for their answers, as `Scorer.answers` does, float32.
 
-    def alternatives(self, triple: Triples) -> tuple[torch.Tensor, torch.Tensor]:
-        return pair_scores.candidate_scores(self.model, self.embeddings, triple, 1)
+        Memory: at most BLOCK_SCORES scores, or MULTIPLE rows of them, and LARGEST_BLOCK numbers to compute them.
+        """
+        tables = self.embeddings
+        device = tables.entities.device
+        wanted = -(-len(entities) // MULTIPLE) * MULTIPLE
+        rows = block_rows(min(MOST_QUERIES, wanted), BLOCK_SCORES // max(len(candidates), 1))
+        possible = tables.entities.index_select(0, torch.from_numpy(candidates).to(device))
+        p = tables.predicates[predicate].expand(rows, -1)
+        subjects = entities if as_objects else candidates
+        levels = torch.from_numpy(self._subtracted(predicate, subjects)).float().to(device)
+        start = 0
+        for block, count in fixed_blocks(torch.from_numpy(entities).to(device), rows):
+            e = tables.entities.index_select(0, block)
+            scores, taken = self._score_all(e, p, possible, rows, as_objects)[:count], slice(start, start + count)
+            if self.cohort is not None:
+                scores = scores - (levels[taken, None] if as_objects else levels)
+            yield taken, scores
+            start += count
+
+    @torch.inference_mode()
+    def alternatives(self, triple: Triples, rows: int = 1) -> tuple[Tensor, Tensor]:
+        """Score triples (n, 3), as `Scorer.alternatives` does a single one, without the cohort: (n, E) and (n, E).
+
+        rows  at least n; it sets how many entities are scored at a time: see `filtered_ranks`
+        """
+        tables = self.embeddings
+        s, p, o = tables.rows_of(torch.from_numpy(np.ascontiguousarray(triple)).to(tables.entities.device))
+        as_subjects = self._score_all(o, p, tables.entities, rows, as_objects=False)
+        return as_subjects, self._score_all(s, p, tables.entities, rows, as_objects=True)
+
+    def _score_all(
+        self, entities: Tensor, predicates: Tensor, candidates: Tensor, rows: int, as_objects: bool
+    ) -> Tensor:
+        """Score queries (q, ...) with all candidates, as many at a time as fit for `rows` queries: (q, c)."""
+        parts = torch.split(candidates, max(MULTIPLE, LARGEST_BLOCK // (rows * self.model.pair_width)))
+        return torch.cat([self._score_pairs(entities, predicates, part, as_objects) for part in parts], 1)
+
+    def _score_pairs(self, entities: Tensor, predicates: Tensor, candidates: Tensor, as_objects: bool) -> Tensor:
+        """Score queries of entities (q, ...) and predicates with candidates (c, ...): (q, c)."""
+        if self.tiling is not None and len(entities) * len(candidates) >= self.tiling.least:
+            from kgcore.wings.fast_cpu.tiles import by_tiles, mean_of
+
+            queries = self.queries(entities, predicates, as_objects)
+            return mean_of([by_tiles(self.tiling, points, candidates) for points in queries])
+        if as_objects:
+            return self.model.score_objects(entities, predicates, candidates)
+        return self.model.score_subjects(predicates, entities, candidates)
+
+    @cached_property
+    def tiling(self) -> "Tiling | None":
+        """The tiles of the model's comparison on a CPU; None: it has none."""
+        from kgcore.wings.fast_cpu.tiles import tiling_of
+
+        tables, inner = self.embeddings, self._inner
+        if not isinstance(inner, QueryModel):
+            return None
+        return tiling_of(inner.comparator.name, inner.comparator.pairs, tables.entities, tables.predicates)
+
+    def queries(self, entities: Tensor, predicates: Tensor, as_objects: bool) -> list[Tensor]:
+        """Return the points to compare candidates with, of a model with queries: (q, d), one for each direction.
+
+        entities    (q, entity_width) subjects of queries for objects, or objects of queries for subjects
+        predicates  (q, predicate_width)
+        as_objects  whether the candidates are objects
+        """
+        inner = self._inner
+        assert isinstance(inner, QueryModel)
+        ways = predicates.chunk(2 if self.inverse else 1, -1)
+        sides = (inner.object_query(entities, ways[0]), inner.subject_query(ways[-1], entities))
+        if not as_objects:
+            sides = (inner.subject_query(ways[0], entities), inner.object_query(entities, ways[-1]))
+        return list(sides[: len(ways)])
+
+    def _subtracted(self, predicate: int, subjects: Ints) -> Floats:
+        """Return what the cohort subtracts from each subject's scores (n,): 0 without a cohort."""
+        if self.cohort is None:
+            return np.zeros(len(subjects))
+        return self.cohort.weight * self.levels(np.stack([subjects, np.full_like(subjects, predicate), subjects], 1))
 
     def cosines(self, entity: int) -> Floats:
         table = self.embeddings.entities

@@ -2,7 +2,6 @@
 
 from torch import Tensor
 
-from kgcore.loops.queries import TRANSLATION
 from kgcore.models.base import QueryModel
 from kgcore.models.comparators import NegativeDistance
 from kgcore.registries import MODELS
@@ -17,9 +16,6 @@ class TransE(QueryModel):
 
     norm  n, 1 or 2
     """
-
-    form = TRANSLATION
-    compiles = False  # sums, and distances with loops of their own: nothing is left to fuse
 
     def __init__(self, k: int, norm: float = 1) -> None:
         super().__init__(k)

@@ -1,7 +1,7 @@
 """Check a calibrated model on newly labelled triples for drift.
 
 Three tests can find drift: the base rate moved, the map moved (kgcore/monitoring/moves.py), and the scores moved
-(kgcore/monitoring/stability.py). They share one significance level alpha, and so do all checks of one model:
+(`stability`). They share one significance level alpha, and so do all checks of one model:
 
     p of check k, corrected = p k (k + 1) / share,   share = .4, .4 and .2
 
@@ -16,8 +16,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import chdtrc
 
-from kgcore.arrays import Ints, Labels, Probabilities, Scores, Weights
+from kgcore.arrays import Ints, Labels, Probabilities, Scores, Weights, as_floats, as_weights
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.config import WatchConfig
 from kgcore.errors import InputError
@@ -25,17 +26,181 @@ from kgcore.metrics.bootstrap import Estimate, bootstrap
 from kgcore.metrics.classification import accuracy
 from kgcore.metrics.proper import brier, log_loss
 from kgcore.metrics.reliability import ece
-from kgcore.monitoring.findings import Evidence, Report, report
 from kgcore.monitoring.moves import moves
-from kgcore.monitoring.stability import stability
 from kgcore.monitoring.two_samples import NewTriples
 from kgcore.registries import METRICS
 
+BINS = 10
+NONE, SHIFT, REFIT, LABEL = "", "shift", "refit", "label"  # the answers to drift
+LEAST_MOVE = 0.25  # a move of this size, in log-odds, matters even if the calibration error is small
 SHIFT_SHARE, MAP_SHARE, SCORES_SHARE = 0.4, 0.4, 0.2
 
 
 @dataclass(frozen=True)
-class Origin:
+class Stability:
+    """The population stability index and its p-value.
+
+    index  at least 0; 0: both samples have the same shares in every bin
+    p      probability of an index of at least this size if the distribution has not changed, in [0, 1]
+    """
+
+    index: float
+    p: float
+
+
+def stability(reference: Scores, scores: Scores, weights: Weights | None = None) -> Stability:
+    """Compute the population stability index of scores, compared with reference scores:
+
+        sum_b (a_b - e_b) ln(a_b / e_b)
+
+    over BINS bins that hold equal shares of the reference scores. e_b is the share of the reference scores in bin b,
+    and a_b is the share of the new scores in it. 1/2 is added to each count first, so that no share is 0.
+
+    reference  (m,) reference scores, finite
+    scores     (n,) new scores, finite
+    weights    (m,) weights of the reference scores, positive; None: equal
+
+    Without drift the index is about (1 / n + 1 / m) times a chi-square variable with BINS - 1 degrees of freedom
+    (Yurdakul 2018), which gives p. In this formula, m is the effective count (sum w)^2 / sum w^2 of the reference.
+    Raises InputError for arrays that are empty or not finite, and for weights <= 0.
+    """
+    new, old = as_floats("scores", scores, len(scores)), as_floats("reference", reference, len(reference))
+    if not len(new) or not len(old):
+        raise InputError(
+            f"there are {len(old):,} reference scores and {len(new):,} new scores: a stability index needs both"
+        )
+    w = as_weights(weights, len(old))
+    count = float(w.sum() ** 2 / (w**2).sum())
+    order = np.argsort(old, kind="stable")
+    mass = np.cumsum(w[order]) / w.sum()
+    edges = np.unique(old[order][np.searchsorted(mass, np.arange(1, BINS) / BINS)])
+    cells = len(edges) + 1
+    expected = np.bincount(np.searchsorted(edges, old), w, cells) / w.sum() * count + 0.5
+    actual = np.bincount(np.searchsorted(edges, new), minlength=cells) + 0.5
+    e, a = expected / expected.sum(), actual / actual.sum()
+    index = float(((a - e) * np.log(a / e)).sum())
+    return Stability(index, float(chdtrc(cells - 1, index / (1 / len(new) + 1 / count))) if cells > 1 else 1.0)
+
+
+@dataclass(frozen=True)
+class DriftEvidence:
+    """What a check has measured about drift.
+
+    triples                number of new triples
+    positives              number of them that are labelled true
+    expected               number of true triples that the calibrator expects among them
+    ece                    calibration error
+    shift, slope, misfit   how far the base rate and the map have moved: see `Moves`
+    base_rate              base rate of the calibrator
+    moved_base_rate        the same, shifted by `shift`
+    shift_p, map_p, psi_p  corrected p-values of: the base rate, the map, the scores have not moved
+    psi                    population stability index of the scores
+    """
+
+    triples: int
+    positives: int
+    expected: float
+    ece: float
+    shift: Estimate
+    slope: Estimate
+    misfit: Estimate
+    base_rate: float
+    moved_base_rate: Estimate
+    shift_p: float
+    map_p: float
+    psi: float
+    psi_p: float
+
+
+@dataclass(frozen=True)
+class Report:
+    """The result of a check in sentences.
+
+    findings  one sentence about each kind of drift; empty: no drift was found
+    notes     sentences that limit what the check can say
+    answer    what to do: `shift` the calibrator to the new base rate, `refit` it with the new labels, `label` a
+              random sample; '' = nothing
+    """
+
+    findings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    answer: str = NONE
+
+
+def report(found: DriftEvidence, config: WatchConfig) -> Report:
+    """Decide what has moved.
+
+    * The map has moved if `map_p` is below `config.alpha`: refit the calibrator.
+    * Else, the base rate has moved if `shift_p` is below `config.alpha`: shift the calibrator.
+    * The scores have moved if `psi_p` is below `config.alpha` and the stability index is above `config.psi`. If
+      neither of the other two has moved, the probabilities still fit: there is nothing to do.
+
+    The first two also need a calibration error above `config.ece`, or a move above LEAST_MOVE. At a low base rate the
+    calibration error is always small.
+
+    If all labels are equal, the map cannot be tested. The triples may then be a selection by label, so the answer
+    to a moved base rate is to label a random sample.
+    """
+    scores = _scores_finding(found, config)
+    if found.positives in (0, found.triples):
+        sentence = _one_class(found)
+        if found.shift_p < config.alpha and _matters(found, found.shift, config):
+            return Report((sentence, *scores), (), LABEL)
+        return Report(scores, (sentence,), NONE)
+    if found.map_p < config.alpha and _matters(found, found.misfit, config):
+        return Report((_map_finding(found), *scores), (), REFIT)
+    if found.shift_p < config.alpha and _matters(found, found.shift, config):
+        return Report((_shift_finding(found), *scores), (), SHIFT)
+    still_fits = ("the labels show no change of the base rate or of the map",) if scores else ()
+    return Report(scores, still_fits, NONE)
+
+
+def _matters(found: DriftEvidence, move: Estimate, config: WatchConfig) -> bool:
+    return found.ece > config.ece or abs(move.value) > LEAST_MOVE
+
+
+def _shift_finding(found: DriftEvidence) -> str:
+    rate = found.moved_base_rate
+    return (
+        f"the base rate moved: since calibration, the log-odds have changed by {_interval(found.shift, '+.2f')} "
+        f"(p-value {found.shift_p:.2g}), so the base rate is about {_interval(rate, '.3g')} instead of "
+        f"{found.base_rate:.3g}; beyond this shift no change of the map was found (remaining misfit "
+        f"{_interval(found.misfit, '.2f')}): shift the calibrator to the new base rate"
+    )
+
+
+def _map_finding(found: DriftEvidence) -> str:
+    return (
+        f"the map moved: beyond a shift of {_interval(found.shift, '+.2f')}, the log-odds differ from those at "
+        f"calibration by {_interval(found.misfit, '.2f')} (root mean square; p-value {found.map_p:.2g}), and their "
+        f"slope is {_interval(found.slope, '.2f')} instead of 1: refit the calibrator with the new labels"
+    )
+
+
+def _scores_finding(found: DriftEvidence, config: WatchConfig) -> tuple[str, ...]:
+    if found.psi <= config.psi or found.psi_p >= config.alpha:
+        return ()
+    return (
+        f"the scores have drifted: the stability index is {found.psi:.3f}, above {config.psi:g} "
+        f"(p-value {found.psi_p:.2g})",
+    )
+
+
+def _one_class(found: DriftEvidence) -> str:
+    same = "true" if found.positives else "false"
+    return (
+        f"all {found.triples:,} labels are {same}; the calibrator expects {found.expected:,.1f} true triples among "
+        "them: labels of one class cannot show whether the base rate or the map moved; label a random sample of the "
+        "triples that you judge, with its true and its false triples"
+    )
+
+
+def _interval(estimate: Estimate, style: str) -> str:
+    return f"{estimate.value:{style}} [{estimate.low:{style}}, {estimate.high:{style}}]"
+
+
+@dataclass(frozen=True)
+class DriftReference:
     """What a calibrated model was fitted and measured on.
 
     sample                     the sample that the calibrator was fitted on
@@ -57,21 +222,18 @@ class Origin:
 class Check:
     """The measurements of a calibrated model on newly labelled triples.
 
-    triples                         number of triples
-    base_rate                       share of positives, in [0, 1]
-    brier, log_loss, ece, accuracy  metrics with 95 % intervals
-    evidence                        how far the base rate, the map and the scores have moved; the p-values are
-                                    corrected for the three tests and the number of checks
-    report                          the findings in sentences, and what to do
+    triples    number of triples
+    base_rate  share of positives, in [0, 1]
+    figures    brier, log_loss, ece, accuracy -> its value with a 95 % interval
+    evidence   how far the base rate, the map and the scores have moved; the p-values are corrected for the three tests
+               and the number of checks
+    report     the findings in sentences, and what to do
     """
 
     triples: int
     base_rate: float
-    brier: Estimate
-    log_loss: Estimate
-    ece: Estimate
-    accuracy: Estimate
-    evidence: Evidence
+    figures: dict[str, Estimate]
+    evidence: DriftEvidence
     report: Report
 
     def metrics(self) -> dict[str, float]:
@@ -79,19 +241,22 @@ class Check:
 
         A metric without `Metric.interval` is given without an interval, because its interval would not cover.
         """
-        found: dict[str, float] = {"triples": self.triples, "base_rate": self.base_rate}
-        found |= {name: getattr(self.evidence, name) for name in ("shift_p", "map_p", "psi", "psi_p")}
-        estimates: dict[str, Estimate] = {n: getattr(self, n) for n in ("brier", "log_loss", "ece", "accuracy")}
-        without = [name for name in estimates if not METRICS.get(name).interval]
-        estimates |= {n: getattr(self.evidence, n) for n in ("shift", "slope", "misfit", "moved_base_rate")}
+        values: dict[str, float] = {"triples": self.triples, "base_rate": self.base_rate}
+        values |= {name: getattr(self.evidence, name) for name in ("shift_p", "map_p", "psi", "psi_p")}
+        without = [name for name in self.figures if not METRICS.get(name).interval]
+        estimates = self.figures | {
+            n: getattr(self.evidence, n) for n in ("shift", "slope", "misfit", "moved_base_rate")
+        }
         for name, estimate in estimates.items():
-            found[name] = estimate.value
+            values[name] = estimate.value
             if name not in without:
-                found |= {f"{name}_low": estimate.low, f"{name}_high": estimate.high}
-        return {name: value for name, value in found.items() if np.isfinite(value)}
+                values |= {f"{name}_low": estimate.low, f"{name}_high": estimate.high}
+        return {name: value for name, value in values.items() if np.isfinite(value)}
 
 
-def check(probabilities: Probabilities, new: NewTriples, origin: Origin, config: WatchConfig, number: int = 1) -> Check:
+def check(
+    probabilities: Probabilities, new: NewTriples, origin: DriftReference, config: WatchConfig, number: int = 1
+) -> Check:
     """Measure a calibrated model on newly labelled triples, and test for drift.
 
     probabilities  (n,) of the model for the new triples
@@ -110,25 +275,18 @@ def check(probabilities: Probabilities, new: NewTriples, origin: Origin, config:
             "a triple is new if it is not in train, valid or test"
         )
     evidence = find_evidence(probabilities, new, origin, number)
-    measured = _measure(probabilities, new.labels)
-    return Check(
-        triples=count,
-        base_rate=float(new.labels.mean()),
-        brier=measured["brier"],
-        log_loss=measured["log_loss"],
-        ece=measured["ece"],
-        accuracy=measured["accuracy"],
-        evidence=evidence,
-        report=report(evidence, config),
-    )
+    figures = _measure(probabilities, new.labels)
+    return Check(count, float(new.labels.mean()), figures, evidence, report(evidence, config))
 
 
-def find_evidence(probabilities: Probabilities, new: NewTriples, origin: Origin, number: int = 1) -> Evidence:
+def find_evidence(
+    probabilities: Probabilities, new: NewTriples, origin: DriftReference, number: int = 1
+) -> DriftEvidence:
     """Test for drift. The arguments are those of `check`; there is no smallest number of triples."""
     used = new if origin.by_predicate else replace(new, predicates=None)
     moved = moves(origin.sample, origin.base_rate, used, origin.limits)
     scores = stability(origin.test_scores, new.scores, origin.test_weights)
-    return Evidence(
+    return DriftEvidence(
         triples=len(new.labels),
         positives=int(new.labels.sum()),
         expected=float(probabilities.sum()),

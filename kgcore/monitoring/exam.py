@@ -2,7 +2,7 @@
 
 An exam is made from the data alone, never by a candidate. Its triples, the *questions*, are names, so that models of
 different graphs can be judged on it. The first part is made from the test split. The second part are field labels,
-which people give to new triples: half of them belong to the exam (kgcore/datasets/label_halves.py).
+which people give to new triples: half of them belong to the exam (kgcore/datasets/labels.py).
 
 * An *era* is the time between two champions that field labels have chosen. Field labels of different eras are kept
   apart.
@@ -13,6 +13,7 @@ which people give to new triples: half of them belong to the exam (kgcore/datase
 import hashlib
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -21,13 +22,13 @@ from kgcore.arrays import Bools, Ints, Labels, Weights
 from kgcore.calibration.balance import base_rate_weights, both_labels
 from kgcore.config import CorruptConfig
 from kgcore.config.split import SplitRule
-from kgcore.corruptions.base import corrupt
+from kgcore.corruptions.base import corrupt, subject_shares
 from kgcore.corruptions.mixture import Mixture
-from kgcore.corruptions.sides import subject_shares
 from kgcore.datasets.formats.base import COLUMNS
-from kgcore.datasets.label_halves import for_exam
+from kgcore.datasets.labels import for_exam
 from kgcore.graph import KnowledgeGraph
-from kgcore.monitoring.paired import Rows
+from kgcore.monitoring.paired import PairedRows
+from kgcore.storage.tables import read_table, write_table
 
 ETA, SEED, MOST_POSITIVES = 20, 20_261_122, 10_000
 FEWEST_OF_A_LABEL = 10
@@ -67,14 +68,14 @@ class Paper:
         text = table.to_csv(sep="\t", index=False, header=False)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
-    def rows(self, chosen: Bools, base_rate: float | None) -> tuple[Bools, Rows]:
+    def rows(self, chosen: Bools, base_rate: float | None) -> tuple[Bools, PairedRows]:
         """Return which questions count, as a mask (n,), and their labels, weights and clusters.
 
         chosen     (n,) the questions that both models can answer
         base_rate  share of positives that the weights give, in (0, 1); None: all weights are 1
 
         Weights of labelled triples depend on the label alone (`base_rate_weights`): exact if the scores of the
-        positives and of the negatives keep their distributions, the assumption of kgcore/calibration/shift.py.
+        positives and of the negatives keep their distributions, the assumption of kgcore/calibration/balance.py.
         Corruptions are weighted by relation: known facts were dropped from them, in some relations more than in
         others, and must not change the base rate of a relation. A relation without corruptions or without positives
         does not count then.
@@ -83,8 +84,9 @@ class Paper:
         """
         weights = np.ones(len(self))
         if base_rate is not None:
-            relations = self._relations() if self.synthetic else None
-            if relations is not None:
+            relations = None
+            if self.synthetic:
+                relations = np.unique(self.names["predicate"].to_numpy(dtype=str), return_inverse=True)[1]
                 chosen = chosen.copy()
                 chosen[chosen] = both_labels(self.labels[chosen], relations[chosen])
                 relations = relations[chosen]
@@ -93,11 +95,7 @@ class Paper:
             weights = weights * self.weights
         clusters = np.unique(self.clusters[chosen], return_inverse=True)[1].astype(np.int64)
         halves = self.weights is not None
-        return chosen, Rows(self.labels[chosen], weights[chosen], clusters, base_rate is not None, halves)
-
-    def _relations(self) -> Ints:
-        """Return the number of each question's predicate (n,)."""
-        return np.unique(self.names["predicate"].to_numpy(dtype=str), return_inverse=True)[1].astype(np.int64)
+        return chosen, PairedRows(self.labels[chosen], weights[chosen], clusters, base_rate is not None, halves)
 
 
 @dataclass(frozen=True)
@@ -136,10 +134,10 @@ class Exam:
         are none, they are the questions from the test split.
         """
         era = next((era for era in range(self.era, TEST, -1) if self._enough(era, at_least)), TEST)
-        own = self.questions[self.questions["era"] == era].reset_index(drop=True)
-        labels, clusters = own["label"].to_numpy(dtype=np.float64), own["cluster"].to_numpy(dtype=np.int64)
-        weights = own[WEIGHT].to_numpy(dtype=np.float64) if WEIGHT in own and era == TEST else None
-        return Paper(own[list(COLUMNS)], labels, clusters, era, self.synthetic and era == TEST, weights)
+        of_era = self.questions[self.questions["era"] == era].reset_index(drop=True)
+        labels, clusters = of_era["label"].to_numpy(dtype=np.float64), of_era["cluster"].to_numpy(dtype=np.int64)
+        weights = of_era[WEIGHT].to_numpy(dtype=np.float64) if WEIGHT in of_era and era == TEST else None
+        return Paper(of_era[list(COLUMNS)], labels, clusters, era, self.synthetic and era == TEST, weights)
 
     def _enough(self, era: int, at_least: int) -> bool:
         true = self.questions.loc[self.questions["era"] == era, "label"].to_numpy(dtype=np.float64)
@@ -160,21 +158,21 @@ class Exam:
         A field label of an earlier version is not new, either: it keeps its era. In the newest era, a question whose
         label has changed gets the new label.
         """
-        own = labelled[for_exam(labelled, share)]
-        triples, known = graph.number(own)
-        held = np.zeros(len(own), dtype=bool)
+        of_exam = labelled[for_exam(labelled, share)]
+        triples, known = graph.number(of_exam)
+        held = np.zeros(len(of_exam), dtype=bool)
         index = graph.index(graph.train.triples, graph.valid.triples, graph.test.triples)
         held[known] = index.contains(triples[known])
-        own = own[~held]
+        of_exam = of_exam[~held]
         questions = self.questions
         label = questions["label"].to_numpy(dtype=np.int64, copy=True)
         earlier = np.flatnonzero(questions["era"] != TEST)
         keys = pd.MultiIndex.from_frame(questions.iloc[earlier][list(COLUMNS)])
-        found = keys.get_indexer(pd.MultiIndex.from_frame(own[list(COLUMNS)]))
-        place = earlier[found[found >= 0]]
+        place_in_exam = keys.get_indexer(pd.MultiIndex.from_frame(of_exam[list(COLUMNS)]))
+        place = earlier[place_in_exam[place_in_exam >= 0]]
         again = questions["era"].to_numpy()[place] == self.era
-        label[place[again]] = own["label"].to_numpy()[found >= 0][again].astype(np.int64)
-        new = own[found < 0].sort_values(list(COLUMNS))
+        label[place[again]] = of_exam["label"].to_numpy()[place_in_exam >= 0][again].astype(np.int64)
+        new = of_exam[place_in_exam < 0].sort_values(list(COLUMNS))
         if not len(new) and (label == questions["label"].to_numpy()).all():
             return self
         first = int(questions["cluster"].max()) + 1 if len(questions) else 0
@@ -190,12 +188,12 @@ class Exam:
 
     def with_test_of(self, graph: KnowledgeGraph, rule: SplitRule = SplitRule()) -> "Exam":
         """Return the next version, with the test split of a graph instead of the earlier one. Field labels stay."""
-        made = first_exam(graph, self.dataset, rule)
+        new_exam = first_exam(graph, self.dataset, rule)
         field_part = self.questions[self.questions["era"] != TEST]
-        first = int(made.questions["cluster"].max()) + 1
+        first = int(new_exam.questions["cluster"].max()) + 1
         field_part = field_part.assign(cluster=first + np.arange(len(field_part)))
-        table = pd.concat([made.questions, field_part], ignore_index=True)
-        return replace(made, version=self.version + 1, era=self.era, questions=table)
+        table = pd.concat([new_exam.questions, field_part], ignore_index=True)
+        return replace(new_exam, version=self.version + 1, era=self.era, questions=table)
 
 
 def first_exam(graph: KnowledgeGraph, dataset: str, rule: SplitRule = SplitRule()) -> Exam:
@@ -224,12 +222,30 @@ def first_exam(graph: KnowledgeGraph, dataset: str, rule: SplitRule = SplitRule(
         positives = rng.permutation(graph.test.positives)[:MOST_POSITIVES]
         strategy = Mixture(graph, usual.calibration_strategy)
         shares = subject_shares(graph, rule.other_side or usual.calibration_sides)
-        made = corrupt(positives, ETA, strategy, rng, shares, graph.all_known)
-        triples = np.concatenate([positives, made.triples])
-        labels = np.r_[np.ones(len(positives)), np.zeros(len(made.triples))]
-        clusters = np.r_[np.arange(len(positives)), made.source].astype(np.int64)
+        corruptions = corrupt(positives, ETA, strategy, rng, shares, graph.all_known)
+        triples = np.concatenate([positives, corruptions.triples])
+        labels = np.r_[np.ones(len(positives)), np.zeros(len(corruptions.triples))]
+        clusters = np.r_[np.arange(len(positives)), corruptions.source].astype(np.int64)
     if rule.side:
         clusters = np.unique(triples[:, 0 if rule.side == "subject" else 2], return_inverse=True)[1].astype(np.int64)
     columns = {"label": labels.astype(np.int64), "cluster": clusters, "era": np.full(len(labels), TEST)}
     questions = graph.names_of(triples).assign(**columns, **weights)
     return Exam(dataset, 1, graph.test_fingerprint()[:16], synthetic, 1, questions)
+
+
+def write_exam(path: Path, exam: Exam) -> None:
+    """Write the columns subject, predicate, object, label, cluster and era, and weight if the exam has weights.
+
+    The metadata has the other fields.
+    """
+    names = (*COLUMNS, "label", "cluster", "era", *([WEIGHT] if WEIGHT in exam.questions else []))
+    columns = {name: exam.questions[name].to_numpy() for name in names}
+    metadata = {"dataset": exam.dataset, "version": exam.version, "test": exam.test}
+    write_table(path, columns, metadata | {"synthetic": exam.synthetic, "era": exam.era})
+
+
+def read_exam(path: Path) -> Exam:
+    """Read the output of `write_exam`."""
+    columns, metadata = read_table(path)
+    questions = pd.DataFrame({name: np.asarray(column) for name, column in columns.items()})
+    return Exam(**metadata, questions=questions)

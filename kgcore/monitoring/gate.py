@@ -8,7 +8,25 @@ from scipy.special import ndtri
 from kgcore.arrays import Probabilities, as_probabilities, same_length
 from kgcore.config import GateConfig
 from kgcore.metrics.bootstrap import Estimate
-from kgcore.monitoring.paired import Excess, Gain, Rows, brier_gain, calibration_excess
+from kgcore.monitoring.paired import Excess, Gain, PairedRows, brier_gain, calibration_excess
+
+
+def level_of(sitting: int, judged: int, alpha: float) -> float:
+    """Return the one-sided level at which each challenger of a sitting is tested.
+
+        alpha / (k (k + 1)) / m
+
+    sitting  number k of the sitting in an era of the exam, from 1
+    judged   number m of the challengers of this sitting, at least 1. If the triples of the test have also chosen them,
+             the number of those from which they were chosen
+    alpha    largest probability, in (0, 1), that any challenger of the era counts as better without being so
+
+    1 / (k (k + 1)) over k = 1, 2, ... sums to 1 (alpha spending, Lan & DeMets, Biometrika 70, 1983), and the level of a
+    sitting is divided by the number of its challengers (Bonferroni). So the sum over all tests is at most alpha,
+    however many sittings there are. A first challenger that is alone has the level alpha / 2, one side of a two-sided
+    test at alpha.
+    """
+    return alpha / (sitting * (sitting + 1)) / judged
 
 
 @dataclass(frozen=True)
@@ -91,7 +109,7 @@ class Verdict:
 def gate(
     challenger: Probabilities,
     champion: Probabilities | None,
-    rows: Rows,
+    rows: PairedRows,
     config: GateConfig,
     level: float | None = None,
 ) -> Verdict:
@@ -137,10 +155,10 @@ def gate(
     return Verdict(brier, limits, excess, margin, needed, count, scarce)
 
 
-def _scarce(gain: Gain, rows: Rows, z: float) -> Scarce | None:
+def _scarce(gain: Gain, rows: PairedRows, z: float) -> Scarce | None:
     """Return the triples that are too few, if the observed variance alone would show the gain and the test does not."""
     if not z * gain.error < gain.value <= z * gain.cautious:
         return None
     label = int(gain.unseen[1] > gain.unseen[0])
-    found = int((rows.labels == label).sum())
-    return Scarce(label, found, int(np.ceil(found * (z * gain.cautious / gain.value) ** 2)))
+    number = int((rows.labels == label).sum())
+    return Scarce(label, number, int(np.ceil(number * (z * gain.cautious / gain.value) ** 2)))

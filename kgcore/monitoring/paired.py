@@ -8,13 +8,71 @@ from dataclasses import dataclass
 import numpy as np
 
 from kgcore.arrays import Floats, Ints, Labels, Probabilities, Weights
-from kgcore.monitoring.unseen import Unseen
 
+_LEAST = 1e-12
 BINS = 5
 
 
 @dataclass(frozen=True)
-class Rows:
+class ExpectedTriples:
+    """The triples that are expected if the challenger is not better.
+
+    At a low base rate, the few negatives with a high probability decide which model is better, and often none of them
+    is in the sample. Then a variance that is computed from the sample is far too small. In a sample at a low natural
+    base rate, the same is true for the positives.
+
+    The variance of a sum of w_i f(x_i, y_i) over the triples is that of the two labels together,
+    sum_i v_i0 f(x_i, 0)^2 + sum_i v_i1 f(x_i, 1)^2, less the squares of the means if the weights fix the base rate.
+
+    masses  (2, n) the numbers v_i0 and v_i1
+    own     (2,) sum of the squared weights of the triples with label 0 and with label 1
+    fixed   whether the weights fix the base rate
+    """
+
+    masses: Floats
+    own: Floats
+    fixed: bool
+
+    @classmethod
+    def of(
+        cls, challenger: Probabilities, champion: Probabilities, labels: Labels, weights: Weights, fixed: bool
+    ) -> "ExpectedTriples":
+        """Return the expected triples from the probabilities q and r, labels and weights, all (n,).
+
+        Where the share of positives is p = (q + r) / 2, both models have the same expected squared error. Where it is
+        on the champion's side of p, triples that count against the challenger are still more frequent.
+
+        If the weights fix the base rate, positives and negatives are two samples. Positives with a high probability are
+        in the sample even if negatives are not. A positive of weight w stands for negatives like it of weight
+        w (1 - p) / p, and a negative for positives of weight w p / (1 - p). Times the mean weight of a triple of that
+        label, sum w^2 / sum w, this is v. If the weights do not fix it, a triple has the label 1 with probability p, so
+        v_i1 = w_i^2 p.
+        """
+        p = ((challenger + champion) / 2).clip(_LEAST, 1 - _LEAST)
+        shares = np.stack([1 - p, p])
+        has = np.stack([labels == 0, labels == 1])
+        squares = (has * weights**2).sum(axis=1)
+        if not fixed:
+            return cls(weights**2 * shares, squares, fixed)
+        sums = (has * weights).sum(axis=1)
+        mean = squares / np.where(sums > 0, sums, 1)
+        return cls(~has * weights * shares / (1 - shares) * mean[:, None], squares, fixed)
+
+    def variance(self, label: int, values: Floats) -> float:
+        """Return the part of the variance that is due to a label. `values` (n,) are f(x_i, label)."""
+        second, first = float(self.masses[label] @ values**2), float(self.masses[label] @ values)
+        if not self.fixed or self.own[label] == 0:
+            return second
+        return max(0.0, second - first**2 / float(self.own[label]))
+
+    def covariance(self, values: tuple[Floats, Floats]) -> Floats:
+        """Return the second moments (k, k) of k sums. `values` are f(x_i, 0) and f(x_i, 1), both (n, k)."""
+        both: Floats = sum((v * mass[:, None]).T @ v for v, mass in zip(values, self.masses, strict=True))
+        return both
+
+
+@dataclass(frozen=True)
+class PairedRows:
     """The n triples of a comparison.
 
     labels    (n,) 0/1
@@ -56,7 +114,7 @@ class Gain:
     """The Brier score of the champion minus that of the challenger, and its standard error.
 
     error   standard error as observed
-    unseen  variances that are due to negatives and to positives, if the challenger is not better (`Unseen`)
+    unseen  variances that are due to negatives and to positives, if the challenger is not better (`ExpectedTriples`)
     """
 
     value: float
@@ -69,7 +127,7 @@ class Gain:
         return float(max(self.error, np.sqrt(sum(self.unseen))))
 
 
-def brier_gain(challenger: Probabilities, champion: Probabilities, rows: Rows) -> Gain:
+def brier_gain(challenger: Probabilities, champion: Probabilities, rows: PairedRows) -> Gain:
     """Return the gain in Brier score of the challenger: sum w_i g_i / sum w, g_i = (r_i - y_i)^2 - (q_i - y_i)^2.
 
     challenger, champion  (n,) probabilities q and r in [0, 1]
@@ -83,15 +141,15 @@ def brier_gain(challenger: Probabilities, champion: Probabilities, rows: Rows) -
     g = (champion - y) ** 2 - (challenger - y) ** 2
     value, means = float(np.average(g, weights=w)), np.zeros(len(g))
     for label in (0, 1):
-        own = y == label
-        if own.any():
-            means[own] = np.average(g[own], weights=w[own]) if rows.fixed else value
+        of_label = y == label
+        if of_label.any():
+            means[of_label] = np.average(g[of_label], weights=w[of_label]) if rows.fixed else value
     deviations = w * (g - means) / w.sum()
     sums = np.bincount(rows.clusters, deviations)
     count, single = len(sums), float((deviations**2).sum())
     variance = float((sums**2).sum())
     effect = max(1.0, variance / single) if single > 0 else 1.0
-    unseen, scale = Unseen.of(challenger, champion, y, w, rows.fixed), effect / float(w.sum()) ** 2
+    unseen, scale = ExpectedTriples.of(challenger, champion, y, w, rows.fixed), effect / float(w.sum()) ** 2
     negatives = scale * unseen.variance(0, champion**2 - challenger**2)
     positives = scale * unseen.variance(1, (1 - champion) ** 2 - (1 - challenger) ** 2)
     return Gain(value, float(np.sqrt(variance * count / max(count - 1, 1))), (negatives, positives))
@@ -134,7 +192,7 @@ class _Side:
     deviations: Floats
 
 
-def calibration_excess(challenger: Probabilities, champion: Probabilities, rows: Rows) -> Excess:
+def calibration_excess(challenger: Probabilities, champion: Probabilities, rows: PairedRows) -> Excess:
     """Return the difference of the debiased squared calibration errors of two models.
 
     challenger, champion  (n,) probabilities in [0, 1]
@@ -150,8 +208,8 @@ def calibration_excess(challenger: Probabilities, champion: Probabilities, rows:
     The first is the difference of two estimates of Kumar, Liang & Ma (NeurIPS 2019, section 4.2). The second is the
     variance of a quadratic form of normal variables (Searle 1971, section 2.5), with its estimate of m' S V S m
     corrected for bias. V has the covariances between the bins of both models. So what both have in common, above all
-    the labels, cancels. The error is computed again with the V that is expected if the models are equal (`Unseen`),
-    and the larger one counts.
+    the labels, cancels. The error is computed again with the V that is expected if the models are equal
+    (`ExpectedTriples`), and the larger one counts.
     """
     models = (challenger, champion)
     sides = [_side(q, rows) for q in models]
@@ -166,7 +224,9 @@ def calibration_excess(challenger: Probabilities, champion: Probabilities, rows:
         )
         for label in (0, 1)
     ]
-    expected = Unseen.of(challenger, champion, rows.labels, rows.weights, rows.fixed).covariance((spread[0], spread[1]))
+    expected = ExpectedTriples.of(challenger, champion, rows.labels, rows.weights, rows.fixed).covariance(
+        (spread[0], spread[1])
+    )
     errors = [_errors(signed, means, matrix) for matrix in (covariance, expected)]
     error, noise = (max(both) for both in zip(*errors, strict=True))
     first = len(sides[0].means)
@@ -188,7 +248,7 @@ def _in_bins(values: Floats, side: _Side) -> Floats:
     return matrix
 
 
-def _side(q: Probabilities, rows: Rows) -> _Side:
+def _side(q: Probabilities, rows: PairedRows) -> _Side:
     """Return the bins of a model."""
     y, w, clusters = rows.labels, rows.weights, int(rows.clusters.max()) + 1
     place = _bins(q, rows.balanced)

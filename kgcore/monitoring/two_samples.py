@@ -4,17 +4,16 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-from scipy.special import logit, ndtri
+from scipy.special import expit, logit, ndtr, ndtri
 
-from kgcore.arrays import Floats, Ints, Labels, Scores, as_labels, same_length
-from kgcore.calibration.effective import effective_weights
+from kgcore.arrays import Floats, Ints, Labels, Scores, Weights, as_labels, same_length
+from kgcore.calibration.balance import check_base_rate
 from kgcore.calibration.sample import CalibrationSample
-from kgcore.calibration.shift import check_base_rate
 from kgcore.errors import InputError
-from kgcore.monitoring.penalised import Fit, Rows, fit
-from kgcore.monitoring.score_basis import NormalScores, cell_centres, spline_columns
-from kgcore.newton import Matrix
+from kgcore.newton import Matrix, minimise
 
+OUTER = 0.05  # share of the calibration sample below the first knot, and above the last one
+FURTHEST = 3.75  # largest size of a normal score
 CELLS, CELLS_BY_PREDICATE = 512, 64
 KNOTS, BEND_KNOTS = 7, 5
 MOST_PREDICATES = 100  # predicates with effects of their own; the others share the map of all
@@ -22,9 +21,136 @@ MOST_PREDICATES = 100  # predicates with effects of their own; the others share 
 CONSTANT, LINE, CURVE, PREDICATE, PREDICATE_SLOPE = 30.0, 10.0, 3.0, 1.0, 0.5
 SHIFT, SLOPE, BEND = 10.0, 2.0, 5.0
 FLAT = 1e-6  # a map with a smaller spread of its log-odds has no slope that could change
-
-
 Limits = tuple[float, float]  # the ends of a 95 % interval of a base rate
+
+
+@dataclass(frozen=True)
+class GroupedRows:
+    """Grouped rows. Each row stands for `count` triples; `positives` of them are true.
+
+    design     (n, m) the columns of the model
+    offset     (n,) known part of the log-odds
+    count      (n,) number of triples, above 0
+    positives  (n,) number of true triples among them
+    """
+
+    design: Matrix
+    offset: Floats
+    count: Floats
+    positives: Floats
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A fitted model.
+
+    columns     (k,) the columns of the design that the model uses
+    values      (k,) their coefficients
+    covariance  (k, k) of the coefficients: the inverse of the Hessian
+    loss        penalised negative log-likelihood
+    """
+
+    columns: Ints
+    values: Floats
+    covariance: Matrix
+    loss: float
+
+
+def fit(rows: GroupedRows, columns: Ints, precision: Floats) -> Fit:
+    """Minimise sum_i [n_i log(1 + exp(z_i)) - s_i z_i] + sum_j precision_j b_j^2 / 2, z = design b + offset.
+
+    columns    (k,) the columns of the design to use
+    precision  (m,) 1 / variance of the prior of each column of the design, above 0
+
+    Raises FitError if the fit does not converge.
+    """
+    design, prior, scale = rows.design[:, columns], precision[columns], float(rows.count.sum())
+
+    def loss(b: Floats) -> float:
+        z = design @ b + rows.offset
+        return float(rows.count @ np.logaddexp(0, z) - rows.positives @ z + prior @ b**2 / 2) / scale
+
+    def derivatives(b: Floats) -> tuple[Floats, Matrix]:
+        q = expit(design @ b + rows.offset)
+        gradient = design.T @ (rows.count * q - rows.positives) + prior * b
+        hessian = design.T @ (design * (rows.count * q * (1 - q))[:, None]) + np.diag(prior)
+        return gradient / scale, hessian / scale
+
+    free = np.zeros(len(columns), dtype=bool)
+    values = minimise("the test of drift", loss, derivatives, np.zeros(len(columns)), free)
+    covariance: Matrix = np.linalg.inv(derivatives(values)[1] * scale).astype(np.float64)
+    return Fit(columns, values, covariance, loss(values) * scale)
+
+
+class NormalScores:
+    """Normal scores: the normal quantile of the rank of a score in the calibration sample.
+
+    x(f) = Phi^-1(F(f)), where F is the distribution function of the scores, with mid-ranks for ties. Positives and
+    negatives each have half of the weight. F is linear between neighbouring scores, and constant outside of the
+    sample. So x depends on the ranks alone: any increasing transformation of all scores gives the same x.
+    """
+
+    def __init__(self, scores: Scores, normal: Floats) -> None:
+        self._scores, self._normal = scores, normal
+
+    @classmethod
+    def fit(cls, scores: Scores, labels: Labels, counts: Weights | None = None) -> Self:
+        """Compute the ranks of the calibration sample: scores (n,), labels (n,) 0/1, both labels present.
+
+        counts  (n,) the number of rows that each row stands for; None: 1
+        """
+        times = np.ones(len(labels)) if counts is None else counts
+        true, false = (times * labels).sum(), (times * (1 - labels)).sum()
+        weights = np.where(labels == 1, 0.5 / true, 0.5 / false) * times
+        distinct, place = np.unique(scores, return_inverse=True)
+        mass = np.bincount(place, weights)
+        normal = ndtri(np.clip(np.cumsum(mass) - mass / 2, ndtr(-FURTHEST), ndtr(FURTHEST)))
+        return cls(distinct, normal)
+
+    def cells(self, scores: Scores, count: int) -> Ints:
+        """Return for each score (n,) its cell, in 0 .. count - 1. All cells have the same width in x."""
+        x = np.interp(scores, self._scores, self._normal)
+        cells: Ints = np.clip(((x / FURTHEST + 1) / 2 * count).astype(np.int64), 0, count - 1)
+        return cells
+
+
+def cell_centres(count: int) -> Floats:
+    """Return the normal score in the middle of each cell (count,)."""
+    centres: Floats = ((np.arange(count) + 0.5) / count * 2 - 1) * FURTHEST
+    return centres
+
+
+def spline_columns(x: Floats, weights: Floats, knots: int) -> Floats:
+    """Return columns (n, at most knots - 1) that span the natural cubic splines of x, without the constant.
+
+    x        (n,) normal scores
+    weights  (n,) weights of the rows, not negative
+    knots    number of knots, at least 3: normal quantiles at equally spaced levels from OUTER to 1 - OUTER
+
+    The spline is linear outside of the knots (Hastie, Tibshirani & Friedman, The Elements of Statistical Learning,
+    section 5.2.1). The columns have weighted mean 0 and weighted covariance 1, and the first is x, standardised.
+    Columns that the rows cannot tell apart, because they have few distinct x, are left out.
+    """
+    at = ndtri(np.linspace(OUTER, 1 - OUTER, knots))
+
+    def bend(k: int) -> Floats:
+        cubes: Floats = np.maximum(x - at[k], 0) ** 3 - np.maximum(x - at[-1], 0) ** 3
+        scaled: Floats = cubes / (at[-1] - at[k])
+        return scaled
+
+    columns = [np.ones_like(x), x, *(bend(k) - bend(knots - 2) for k in range(knots - 2))]
+    share = weights / weights.sum()
+    kept: list[Floats] = []
+    for column in columns:
+        size = np.sqrt(share @ column**2)
+        rest = column
+        for _ in range(2):  # the second pass removes what rounding errors leave
+            for other in kept:
+                rest = rest - (share @ (rest * other)) * other
+        left = np.sqrt(share @ rest**2)
+        if left > 1e-6 * size:
+            kept.append(rest / left)
+    return np.stack(kept[1:], axis=1) if len(kept) > 1 else np.empty((len(x), 0))
 
 
 @dataclass(frozen=True)
@@ -53,7 +179,7 @@ class TwoSamples:
     uncertain  whether the base rate has an error
     """
 
-    rows: Rows
+    rows: GroupedRows
     precision: Floats
     first: int
     sizes: tuple[int, int, int]
@@ -71,10 +197,10 @@ class TwoSamples:
         first, weights = len(old.x), np.r_[old.balanced, np.zeros(len(later.x))]
         spline = spline_columns(x, weights, KNOTS)
         line = spline[:, :1] if spline.shape[1] else np.zeros((len(x), 1))
-        own = (groups[:, None] == np.arange(1, groups.max(initial=0) + 1)).astype(np.float64)
-        nuisance = np.concatenate([np.ones((len(x), 1)), spline, own, own * line], axis=1)
+        of_group = (groups[:, None] == np.arange(1, groups.max(initial=0) + 1)).astype(np.float64)
+        nuisance = np.concatenate([np.ones((len(x), 1)), spline, of_group, of_group * line], axis=1)
         deviations = [CONSTANT, LINE, *[CURVE] * (spline.shape[1] - 1)][: 1 + spline.shape[1]]
-        deviations += [PREDICATE] * own.shape[1] + [PREDICATE_SLOPE] * own.shape[1]
+        deviations += [PREDICATE] * of_group.shape[1] + [PREDICATE_SLOPE] * of_group.shape[1]
 
         positives = old.positives.sum()
         drawn = float(logit(positives / old.count.sum()) - logit(base_rate))
@@ -88,7 +214,7 @@ class TwoSamples:
             nuisance, deviations = np.concatenate([nuisance, 1 - is_new], axis=1), [*deviations, error]
         moved = np.concatenate([np.ones((len(x), 1)), slope, bend], axis=1) * is_new
         deviations += [SHIFT, *[SLOPE] * slope.shape[1], *[BEND] * bend.shape[1]]
-        rows = Rows(np.concatenate([nuisance, moved], axis=1), offset, *counts)
+        rows = GroupedRows(np.concatenate([nuisance, moved], axis=1), offset, *counts)
         return cls(
             rows, np.array(deviations) ** -2.0, first, (nuisance.shape[1], slope.shape[1], bend.shape[1]), error > 0
         )
@@ -160,16 +286,16 @@ def _cells(sample: CalibrationSample, new: NewTriples) -> tuple[_Cells, _Cells]:
 
     return (
         # a row that stands for many is one observation here
-        count(sample.scores, sample.labels, effective_weights(replace(sample, concentrations=None)), groups[0]),
+        count(sample.scores, sample.labels, replace(sample, concentrations=None).effective_weights, groups[0]),
         count(new.scores, new.labels, np.ones(len(new.labels)), groups[1]),
     )
 
 
 def _groups(old: Ints, new: Ints) -> tuple[Ints, Ints]:
     """Number the predicates from 1, the most frequent new ones first. Predicates beyond MOST_PREDICATES get 0."""
-    found, counts = np.unique(new, return_counts=True)
+    predicates, counts = np.unique(new, return_counts=True)
     numbers = np.zeros(1 + int(max(old.max(), new.max(initial=0))), dtype=np.int64)
-    frequent = found[np.argsort(-counts, kind="stable")][:MOST_PREDICATES]
+    frequent = predicates[np.argsort(-counts, kind="stable")][:MOST_PREDICATES]
     numbers[frequent] = np.arange(1, len(frequent) + 1)
     return numbers[old], numbers[new]
 
@@ -178,7 +304,7 @@ def _slope_column(
     nuisance: Matrix, first: int, counts: tuple[Floats, Floats], offset: Floats, deviations: Floats
 ) -> Matrix:
     """Return the log-odds (n, 1) of the map that is fitted on the calibration sample; (n, 0) if the map is flat."""
-    old = Rows(nuisance[:first], offset[:first], counts[0][:first], counts[1][:first])
+    old = GroupedRows(nuisance[:first], offset[:first], counts[0][:first], counts[1][:first])
     fitted = fit(old, np.arange(nuisance.shape[1]), deviations**-2.0)
     z: Floats = nuisance @ fitted.values
     return z[:, None] if z.std() > FLAT else np.empty((len(z), 0))

@@ -1,14 +1,9 @@
 """Row-wise Adagrad: an optimiser for tables that leave no memory for Adam's moments."""
 
-from collections.abc import Callable
-from functools import partial
-
 import torch
 from torch import Tensor
 
-from kgcore.loops.compiled import fits_cpu_loops
-from kgcore.loops.updates import adagrad_rows, adagrad_uses
-from kgcore.optimisers.base import RowOptimiser, Uses
+from kgcore.optimisers.base import RowOptimiser
 from kgcore.registries import OPTIMISERS
 
 
@@ -34,17 +29,6 @@ class RowAdagrad(RowOptimiser):
     @torch.no_grad()
     def step(self, rows: Tensor, gradient: Tensor, step: int, learning_rate: float) -> None:
         """Update the distinct rows (r,) with their gradient (r, d). `step` is not used."""
-        if fits_cpu_loops(self.table, gradient) and self.table.dim() == 2:
-            state = (self.table.numpy(), self.sums.numpy())
-            adagrad_rows(*state, rows.numpy(), gradient.contiguous().numpy(), learning_rate, self.EPSILON, 0, len(rows))
-        else:
-            self.plain_step(rows, gradient, learning_rate)
-
-    def updater(self, uses: Uses, step: int, learning_rate: float) -> Callable[[int, int], None]:
-        return partial(adagrad_uses, *uses, self.table.numpy(), self.sums.numpy(), learning_rate, self.EPSILON)
-
-    def plain_step(self, rows: Tensor, gradient: Tensor, learning_rate: float) -> None:
-        """Do the same in PyTorch, for any device."""
         flat = gradient.reshape(len(rows), -1)
         sums = self.sums.index_select(0, rows).add_(flat.square().mean(1))
         self.sums.index_copy_(0, rows, sums)

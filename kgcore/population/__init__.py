@@ -11,7 +11,6 @@ calibrator that is fitted to the missing facts, not to corruptions.
 * calibrate.py     a calibrator of the population, and the number of true facts in a list
 * calibration.py   a calibrated model of the population, and its lists
 * answers.py       tables of missing facts and of the answers to a query, with flags; what explains them
-* survey_file.py   stores a survey
 * likeness.py      whether the rows of a file are like the calibration triples
 * files.py         who answers a file: the stored calibrator, one that is fitted to its rows, or nobody
 

@@ -12,10 +12,10 @@ from kgcore.population.calibrate import Count
 from kgcore.population.calibration import Calibration
 from kgcore.prediction.answers import Answers, without_probabilities
 from kgcore.prediction.domains import Domains
-from kgcore.prediction.explanation import Explainer
+from kgcore.prediction.explainer import Explainer
+from kgcore.prediction.explanation import percent
+from kgcore.prediction.pairs import best_answers_to
 from kgcore.prediction.question import Question
-from kgcore.prediction.ranked import best_answers_to
-from kgcore.prediction.wording import percent
 
 BEYOND, OFF_TYPE = "beyond the calibrated range", "off-type"
 

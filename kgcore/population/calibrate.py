@@ -6,14 +6,16 @@ from functools import partial
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import betaincinv, expit, logit
+from scipy.special import expit, logit
 
 from kgcore.arrays import Bools, Floats, Ints, Probabilities, Triples
-from kgcore.calibration.band import CONFIDENCE, Band
-from kgcore.calibration.bound import BoundCalibrator
+from kgcore.base_rate import BaseRate
+from kgcore.calibration.band import Band
+from kgcore.calibration.calibrated import Calibrated, Terms
+from kgcore.calibration.fit import calibrated
 from kgcore.calibration.per_relation import PerRelation
 from kgcore.calibration.support import Support
-from kgcore.config import STATED
+from kgcore.intervals import CONFIDENCE, lower_limits
 from kgcore.population.curve import Binning, LogOddsCurve, fit_curve, knots_of
 from kgcore.population.survey import Survey
 from kgcore.population.unknown_facts import UnknownFacts
@@ -59,7 +61,7 @@ class PopulationFit:
     """
 
     survey: Survey
-    bound: BoundCalibrator
+    bound: Calibrated
     predicates: Ints
     replicates: Sequence[LogOddsCurve]
     supported: float
@@ -80,7 +82,7 @@ class PopulationFit:
         z, places, drawn = np.minimum(log_odds, self.supported), np.searchsorted(self.predicates, predicates), []
         for curve in self.replicates:
             q = expit(curve.log_odds(z, places)).clip(max=self.highest)
-            sums, variances = (np.bincount(places, own, len(self.true)) for own in (q, q * (1 - q)))
+            sums, variances = (np.bincount(places, values, len(self.true)) for values in (q, q * (1 - q)))
             left = np.clip(1 - sums / self.true, 0, 1)
             spread = np.sqrt((variances + (MISFIT * left * variances) ** 2).sum())
             drawn.append(q.sum() + rng.standard_normal(40) * spread)
@@ -113,7 +115,7 @@ def fit_population(
     predicates, top = np.unique(survey.facts[:, 1]), survey.top()
     maps = np.arange(len(predicates)) * (not pooled)  # a map for each predicate, or one for all
     of_candidates, of_facts, of_every = (
-        maps[np.searchsorted(predicates, own[:, 1])] for own in (top.drawn.triples, top.facts, survey.facts)
+        maps[np.searchsorted(predicates, rows[:, 1])] for rows in (top.drawn.triples, top.facts, survey.facts)
     )
     below = [top is not survey and np.isfinite(survey.drawn.lowest.get(p, -np.inf)) for p in predicates.tolist()]
     shares = partial(_shares, of_every, survey.facts_in_top, np.array([any(below)]) if pooled else np.array(below))
@@ -132,21 +134,17 @@ def fit_population(
         drawn = rng.multinomial(len(drawn), np.full(len(drawn), 1 / len(drawn))).astype(np.float64)
         numbers = true.drawn(np.bincount(of_every, drawn, len(number)).astype(float), rng) * shares(drawn)
         replicates.append(fit_curve(binning.cells(again, drawn[in_map]), numbers, knots, start=curve))
-    curve, *replicates = (replace(own, constants=own.constants[maps]) for own in (curve, *replicates))
+    curve, *replicates = (replace(each, constants=each.constants[maps]) for each in (curve, *replicates))
     rate = float(np.clip(true.total / sizes.sum(), 1e-12, 1 - 1e-12))
     supported, highest = float(top.of_facts.max()), (len(top.facts) + 1) / (len(top.facts) + 2)
     if top is not survey:
         survey = survey.lowered(_step(survey, curve, predicates, supported, true.total - number.sum()))
-    bound = BoundCalibrator(
-        name="per_relation",
-        negatives=POPULATION,
-        base_rate=rate,
-        model=survey.combined.fingerprint(),
-        dataset=dataset,
-        calibrator=_calibrator(survey, curve, predicates, supported, highest),
-        base_rate_is=STATED,
-        support=_support(survey, curve, replicates, predicates, supported),
-        combined=survey.combined,
+    bound = calibrated(
+        Terms(negatives=POPULATION, rate=BaseRate(rate), dataset=dataset),
+        "per_relation",
+        _calibrator(survey, curve, predicates, supported, highest),
+        survey.combined,
+        _support(survey, curve, replicates, predicates, supported),
     )
     return PopulationFit(survey, bound, predicates, replicates, supported, highest, number[maps])
 
@@ -161,7 +159,7 @@ def _shares(maps: Ints, in_top: Bools, below: Bools, drawn: Floats) -> Floats:
 
     It is (t + 1/2) / (n + 1) with t of n facts in the top.
     """
-    every, inside = (np.bincount(maps, own, len(below)) for own in (drawn, drawn * in_top))
+    every, inside = (np.bincount(maps, weights, len(below)) for weights in (drawn, drawn * in_top))
     shares: Floats = np.where(below, (inside + 0.5) / (every + 1), 1.0)
     return shares
 
@@ -221,7 +219,7 @@ def _support(
     bands = {}
     for place, predicate in enumerate(predicates.tolist()):
         positions = np.full(len(z), place)
-        values = np.stack([own.log_odds(z, positions) for own in (curve, *replicates)])
+        values = np.stack([each.log_odds(z, positions) for each in (curve, *replicates)])
         low, high = expit(np.quantile(values, [tail, 1 - tail], axis=0))
         facts = np.sort(survey.of_facts[survey.facts[:, 1] == predicate])
         above = len(facts) - np.searchsorted(facts, z)
@@ -254,8 +252,8 @@ def lost_share(likely: Bools, weighed: Bools) -> Lost:
     weighed  whether its score is so high that its evidence would be weighed
     """
     total, outside = int(likely.sum()), int((likely & ~weighed).sum())
-    limit = float(betaincinv(outside + 1, total - outside, CONFIDENCE)) if outside < total else 1.0
-    return Lost(total, outside, limit)
+    [not_lost] = lower_limits(np.array([total - outside]), np.array([total]), 1 - CONFIDENCE)
+    return Lost(total, outside, 1 - float(not_lost))
 
 
 def in_order(survey: Survey, fit: PopulationFit) -> Ints:

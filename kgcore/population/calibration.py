@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgcore.arrays import Ints, Triples
+from kgcore.base_rate import BaseRate
 from kgcore.calibrated import CalibratedModel
 from kgcore.combiners.scorer import CombinedModel
 from kgcore.population.calibrate import Count, Lost, PopulationFit, fit_population, in_order, list_order, lost_share
@@ -63,7 +64,7 @@ class Calibration:
         """
         graph, sizes = population.graph, population.sizes
         nominal = min(0.5, len(survey.facts) / float(sizes.sum()))  # as many as validation knows
-        count = true or of_base_rate(population, nominal)
+        count = true or of_base_rate(population, BaseRate(nominal))
         pooled = population.rows is not None and not count.by_predicate
         fit = fit_population(survey, count, sizes, graph.fingerprint(), rng, pooled)
         survey = fit.survey
@@ -73,17 +74,17 @@ class Calibration:
         bound = fit.bound
         if true is not None and asked is not None:  # what is stated is about the predicate that is asked about
             [place] = [n for n, block in enumerate(population.blocks) if block.predicate == asked]
-            bound = replace(bound, base_rate=float(true.values[place] / sizes[place]))
+            bound = replace(bound, rate=BaseRate(float(true.values[place] / sizes[place])))
         return cls(population, survey, fit, CalibratedModel(scorer, bound, graph), true, asked)
 
     @property
     def about(self) -> str:
         """Return what the probabilities are about, or why there are none, in a sentence."""
-        own = np.array([self.asked in (None, block.predicate) for block in self.population.blocks])
-        candidates, facts = int(self.population.sizes[own].sum()), len(self.survey.facts)
+        asked = np.array([self.asked in (None, block.predicate) for block in self.population.blocks])
+        candidates, facts = int(self.population.sizes[asked].sum()), len(self.survey.facts)
         if self.true is None:
             return NOTHING_STATED.format(candidates=f"{candidates:,} candidates")
-        true, likely = float(self.true.values[own].sum()), self._likely()
+        true, likely = float(self.true.values[asked].sum()), self._likely()
         text = (
             f"the probabilities are about {candidates:,} candidates, {_count(true)} of them true by the stated "
             f"{self.true.stated}, and are calibrated to these with {facts:,} validation facts"
@@ -129,7 +130,7 @@ class Calibration:
         If the block is one of the population's, they are in the survey, unless it has too few. Otherwise all candidates
         of the block are searched, and none is lost.
         """
-        if any(own is block for own in self.population.blocks):
+        if any(of_population is block for of_population in self.population.blocks):
             rows = in_order(self.survey, self.fit)
             rows = rows[self.survey.drawn.triples[rows, 1] == block.predicate]
             if len(rows) >= top or not np.isfinite(self.survey.drawn.lowest[block.predicate]):

@@ -83,18 +83,18 @@ class Binning:
         edges = np.unique(np.r_[candidates[order][places], np.quantile(facts, levels), np.sort(facts)[-CELLS // 4 :]])
         every, width = np.concatenate(z), len(edges) + 1
         keys = np.concatenate(predicates) * width + np.searchsorted(edges, every)
-        found, place = np.unique(keys, return_inverse=True)
-        own = np.concatenate([weights, np.ones(len(facts))])
-        mean = np.bincount(place, own * every) / np.bincount(place, own)
-        return cls(place, mean, found // width)
+        cells, place = np.unique(keys, return_inverse=True)
+        counts = np.concatenate([weights, np.ones(len(facts))])
+        mean = np.bincount(place, counts * every) / np.bincount(place, counts)
+        return cls(place, mean, cells // width)
 
     def cells(self, candidates: Floats, facts: Floats) -> Cells:
         """Return the cells, with the numbers of candidates (m,) and facts (f,) that each row counts as."""
         of_candidates, of_facts = self.place[: len(candidates)], self.place[len(candidates) :]
         n = len(self.z)
         numbers = [
-            np.bincount(own, weights, n).astype(np.float64)
-            for own, weights in ((of_candidates, candidates), (of_facts, facts))
+            np.bincount(places, weights, n).astype(np.float64)
+            for places, weights in ((of_candidates, candidates), (of_facts, facts))
         ]
         return Cells(self.z, self.predicates, numbers[0], numbers[1])
 
@@ -152,8 +152,8 @@ def fit_curve(cells: Cells, true: Floats, knots: Floats, start: LogOddsCurve | N
         common = float(start.constants.mean())
         first = np.r_[start.slopes, common, start.constants - common]
     bounded = np.arange(len(first)) < k
-    found = minimise("the map from evidence to probabilities", risk.value, risk.derivatives, first, bounded)
-    return LogOddsCurve(knots, found[:k], found[k] + found[k + 1 :])
+    solution = minimise("the map from evidence to probabilities", risk.value, risk.derivatives, first, bounded)
+    return LogOddsCurve(knots, solution[:k], solution[k] + solution[k + 1 :])
 
 
 class _Risk:

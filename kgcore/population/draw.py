@@ -93,9 +93,9 @@ def random_candidates(population: Population, count: int, rng: np.random.Generat
     counts = np.bincount(population.positives[:, 1], minlength=len(population.graph.predicates))
     total, drawn = max(len(population.positives), 1), [np.zeros((0, 3), dtype=np.int64)]
     for block in population.blocks:
-        own = max(FEWEST_REST, round(count * counts[block.predicate] / total))
-        some = replace(block, subjects=rng.permutation(block.subjects)[: max(own // OF_SUBJECT, 1)])
-        drawn.append(_random_pairs(some, population.left_out(block.predicate), own, rng))
+        wanted = max(FEWEST_REST, round(count * counts[block.predicate] / total))
+        some = replace(block, subjects=rng.permutation(block.subjects)[: max(wanted // OF_SUBJECT, 1)])
+        drawn.append(_random_pairs(some, population.left_out(block.predicate), wanted, rng))
     return np.concatenate(drawn)
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 from kgcore.arrays import Triples
 from kgcore.calibrated import CalibratedModel
 from kgcore.calibration.fit import CANDIDATES
-from kgcore.config.survey import SurveyConfig
+from kgcore.config.jobs import SurveyConfig
 from kgcore.graph import KnowledgeGraph
 from kgcore.population.calibration import Calibration
 from kgcore.population.likeness import SampleDifference
@@ -64,7 +64,7 @@ def answer_of_file(
     model         the stored model at the stated base rate
     triples       (n, 3) the distinct triples
     completeness  as `read_completeness` takes it; '': not stated
-    base_rate     share of true ones among the triples, as `read_base_rate` takes it; None: not stated
+    base_rate     share of true ones among the triples, as `BaseRate.read` takes it; None: not stated
     at_least      fewest validation facts of a predicate to which its triples can be calibrated
     difference    compares unknown triples with the calibration triples: see `CalibrationTriples`
     survey        weighs the evidence about the triples
@@ -95,7 +95,7 @@ def answer_of_file(
     population = Population.of_rows(Domains(graph), triples, at_least)
     if population is None:
         return _refused(stored, f"validation has too few facts of the predicates of the triples. {LABEL}")
-    true, rng = stated_facts(population, completeness, base_rate), np.random.default_rng(SurveyConfig.survey_seed)
+    true, rng = stated_facts(population, completeness, base_rate), np.random.default_rng(SurveyConfig().survey_seed)
     calibration = Calibration.of(population, survey(population), model.trained.embedding_models, true, rng)
     unseen = bound.unseen  # answers about new entities come from their names, as before
     fitted = replace(calibration.model, calibrator=replace(calibration.model.calibrator, unseen=unseen))

@@ -20,9 +20,8 @@ from kgcore.combiners.base import EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.combiners.scorer import CombinedModel
 from kgcore.config import EvidenceConfig
-from kgcore.corruptions.base import OBJECT, SUBJECT, corrupt
+from kgcore.corruptions.base import OBJECT, SUBJECT, corrupt, subject_shares
 from kgcore.corruptions.mixture import Mixture
-from kgcore.corruptions.sides import subject_shares
 from kgcore.errors import InputError
 from kgcore.evidence.base import Source
 from kgcore.evidence.table import Evidence, Features
@@ -210,11 +209,11 @@ def separation(z: Scores, is_row: Bools, weights: Weights, triples: Triples) -> 
     are summed over rows with the same subject, and with the same object: two-way clusters (Cameron et al. 2011).
     """
     placement = np.empty(len(z))
-    for own in (is_row, ~is_row):
-        other = np.sort(z[~own])
-        mass = np.r_[0.0, np.cumsum(weights[~own][np.argsort(z[~own], kind="stable")])]
-        below, upto = (mass[np.searchsorted(other, z[own], side)] for side in ("left", "right"))
-        placement[own] = (below + upto) / (2 * mass[-1])
+    for members in (is_row, ~is_row):
+        other = np.sort(z[~members])
+        mass = np.r_[0.0, np.cumsum(weights[~members][np.argsort(z[~members], kind="stable")])]
+        below, upto = (mass[np.searchsorted(other, z[members], side)] for side in ("left", "right"))
+        placement[members] = (below + upto) / (2 * mass[-1])
     placement[~is_row] = 1 - placement[~is_row]
     auroc = float(np.average(placement[is_row], weights=weights[is_row]))
     share = np.where(is_row, weights / weights[is_row].sum(), weights / weights[~is_row].sum())
@@ -247,6 +246,6 @@ def _judged(sample: EvidenceSample, folds: Ints, rng: np.random.Generator) -> Fl
         seen = np.flatnonzero((folds != held[:, None]).all(axis=0))
         if len(kept := seen[_common(sample.part(seen))]):
             trees = BoostedTrees(trees=60, leaves=8, rate=0.1).fit(_matched(sample.part(kept)), rng)
-            own = (folds == held[:, None]).all(axis=0)
-            z[own] = trees.log_odds(sample.values[own], sample.predicates[own])
+            rows = (folds == held[:, None]).all(axis=0)
+            z[rows] = trees.log_odds(sample.values[rows], sample.predicates[rows])
     return z

@@ -100,13 +100,13 @@ class Population:
         elif predicate not in enough:
             return None
         else:
-            own = cls.of_predicates(domains, [predicate]) if block is None else cls(domains, (block,))
-            if block is not None and len(own.positives) < FEWEST_OF_PREDICATE:
+            about = cls.of_predicates(domains, [predicate]) if block is None else cls(domains, (block,))
+            if block is not None and len(about.positives) < FEWEST_OF_PREDICATE:
                 [fitting] = cls.of_predicates(domains, [predicate]).blocks
-                own = cls(domains, (fitting.joined(block),))
+                about = cls(domains, (fitting.joined(block),))
             others = cls.of_predicates(domains, [p for p in enough if p != predicate]).blocks
             few = counts[predicate] < FEWEST_OF_PREDICATE
-            blocks = sorted((*own.blocks, *(others if few else ())), key=lambda one: one.predicate)
+            blocks = sorted((*about.blocks, *(others if few else ())), key=lambda one: one.predicate)
             population = cls(domains, tuple(blocks))
         counts = np.bincount(population.positives[:, 1], minlength=len(domains.graph.predicates))
         kept = [
@@ -132,8 +132,8 @@ class Population:
         rows = domains.graph.index(rows).triples
         blocks = []
         for predicate in np.unique(unstored(domains.graph, rows)[:, 1]).tolist():
-            own = rows[rows[:, 1] == predicate]
-            blocks.append(PairBlock(predicate, np.unique(own[:, SUBJECT]), np.unique(own[:, OBJECT])))
+            triples = rows[rows[:, 1] == predicate]
+            blocks.append(PairBlock(predicate, np.unique(triples[:, SUBJECT]), np.unique(triples[:, OBJECT])))
         population = cls(domains, tuple(blocks), rows)
         is_large = population.sizes.sum() >= FEWEST_ROWS and len(population.positives) >= FEWEST_FACTS
         return population if is_large else None

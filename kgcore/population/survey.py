@@ -8,6 +8,7 @@ true candidates, f_u that of all candidates. No label, no corruption and no base
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +19,7 @@ from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.combiners.combined import Combined
 from kgcore.combiners.folded import Folded
 from kgcore.config import EvidenceConfig
-from kgcore.config.evidence import FOLD, OTHER_SCORES
+from kgcore.config.calibrate import FOLD, OTHER_SCORES
 from kgcore.errors import InputError
 from kgcore.evidence.base import Source
 from kgcore.evidence.fold import FOLDS, fold_of
@@ -26,11 +27,14 @@ from kgcore.evidence.table import Evidence, Features
 from kgcore.population.draw import DrawnCandidates, DrawSize, draw
 from kgcore.population.population import FEWEST_FACTS, Population
 from kgcore.prediction.parts import EachPart, OnPart, one_by_one
+from kgcore.storage.json_file import read_json, write_json
+from kgcore.storage.tables import read_table, spo_columns, triples_of, write_table
 
 if TYPE_CHECKING:  # torch takes more than a second to load
     from kgcore.models.trained import TrainedModel
 
 COMBINER = "boosted_trees"
+ROWS, FACTS, COMBINED = "candidates.parquet", "facts.parquet", "combined.json"  # the files of a survey
 CANDIDATES_A_FACT = 10  # candidates of a sample, for each validation fact
 SAMPLE = (20_000, 60_000)  # fewest and most candidates of a sample
 SHARE_OF_TOP = 0.5  # least share of the top in the weight of a sample's candidates
@@ -145,7 +149,7 @@ def _cross_fit(
     combiners would learn to tell facts from candidates that nobody doubts. `Folded` corrects the log-odds for it.
     """
     folds, folds_of_facts = fold_of(drawn.triples), fold_of(facts)
-    top, rest = (float(drawn.weights[own].sum()) for own in (drawn.in_top, ~drawn.in_top))
+    top, rest = (float(drawn.weights[rows].sum()) for rows in (drawn.in_top, ~drawn.in_top))
     share = max(SHARE_OF_TOP, top / (top + rest))
     step = math.log(rest * share / (top * (1 - share))) if rest else 0.0
     members: list[BoostedTrees] = []
@@ -153,11 +157,12 @@ def _cross_fit(
         kept, weights = _sample(drawn, np.flatnonzero(folds != fold), share, len(facts), rng)
         true = np.flatnonzero(folds_of_facts != fold)
         n = len(true)
+        total = np.r_[np.full(n, 1 / n), weights]
         sample = EvidenceSample(
             evidence.names[:-1],
             np.concatenate([of_facts.values[true, :-1], evidence.values[kept, :-1]]),
             np.r_[np.ones(n), np.zeros(len(kept))],
-            _mean_one(np.r_[np.full(n, 1 / n), weights]),
+            total / total.mean(),
             np.r_[facts[true, 1], drawn.triples[kept, 1]],
         )
         member = members[0].tuned() if members else BoostedTrees()
@@ -178,16 +183,32 @@ def _sample(
     top, rest = rows[drawn.in_top[rows]], rows[~drawn.in_top[rows]]
     of_top = most if not len(rest) else most // 2
     chosen = [
-        part if len(part) <= count else rng.choice(part, count, replace=False)
-        for part, count in ((top, of_top), (rest, most - of_top))
+        chosen_rows if len(chosen_rows) <= count else rng.choice(chosen_rows, count, replace=False)
+        for chosen_rows, count in ((top, of_top), (rest, most - of_top))
     ]
     weights = [
-        drawn.weights[part] * (total / max(drawn.weights[part].sum(), 1e-300))
-        for part, total in zip(chosen, (share, 1 - share), strict=True)
+        drawn.weights[chosen_rows] * (total / max(drawn.weights[chosen_rows].sum(), 1e-300))
+        for chosen_rows, total in zip(chosen, (share, 1 - share), strict=True)
     ]
     return np.concatenate(chosen), np.concatenate(weights)
 
 
-def _mean_one(weights: Floats) -> Floats:
-    scaled: Floats = weights / weights.mean()
-    return scaled
+def write_survey(folder: Path, survey: Survey) -> None:
+    """Write the drawn candidates with the columns s, p, o, weight, in_top and log_odds, and the validation facts."""
+    drawn = survey.drawn
+    columns = {"weight": drawn.weights, "in_top": drawn.in_top, "log_odds": survey.log_odds}
+    lowest = [[predicate, score if np.isfinite(score) else None] for predicate, score in drawn.lowest.items()]
+    write_table(folder / ROWS, spo_columns(drawn.triples) | columns, {"lowest": lowest})
+    facts = {"in_top": survey.facts_in_top, "log_odds": survey.of_facts}
+    write_table(folder / FACTS, spo_columns(survey.facts) | facts)
+    write_json(folder / COMBINED, survey.combined.to_json())
+
+
+def read_survey(folder: Path) -> Survey:
+    """Read the output of `write_survey`."""
+    rows, metadata = read_table(folder / ROWS)
+    facts, _ = read_table(folder / FACTS)
+    lowest = {predicate: -np.inf if score is None else score for predicate, score in metadata["lowest"]}
+    drawn = DrawnCandidates(triples_of(rows), rows["weight"], rows["in_top"], lowest)
+    combined = Combined.from_json(read_json(folder / COMBINED))
+    return Survey(drawn, rows["log_odds"], triples_of(facts), facts["log_odds"], facts["in_top"], combined)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from kgcore.arrays import Floats
+from kgcore.base_rate import BaseRate
 from kgcore.completeness import Completeness, read_completeness
-from kgcore.config.calibrate import rate_text, read_base_rate
 from kgcore.errors import InputError
 from kgcore.population.population import Population
 
@@ -37,7 +37,7 @@ class UnknownFacts:
     @property
     def together(self) -> "UnknownFacts":
         """The number of all blocks, as if they were one."""
-        values, low, high = (own.sum(keepdims=True) for own in (self.values, self.low, self.high))
+        values, low, high = (numbers.sum(keepdims=True) for numbers in (self.values, self.low, self.high))
         return UnknownFacts(values, low, high, self.stated, by_predicate=False)
 
     def drawn(self, facts: Floats, rng: np.random.Generator) -> Floats:
@@ -112,12 +112,12 @@ def stated_facts(
     """Return the number of true candidates that the user states; None: the user has stated nothing.
 
     completeness  as `read_completeness` takes it; '': not stated
-    base_rate     share of true ones among the candidates, as `read_base_rate` takes it; None or '': not stated
+    base_rate     share of true ones among the candidates, as `BaseRate.read` takes it; None or '': not stated
     asked         the predicate that is asked about; None: all. What is stated is about its candidates
 
     Raises InputError if both are stated, and as `read_completeness`, `of_completeness` and `of_base_rate` do.
     """
-    rate, limits = read_base_rate(base_rate)
+    rate = BaseRate.read(base_rate)
     if completeness and rate is not None:
         raise InputError(
             f"completeness is {completeness} and base_rate is {base_rate}: each of them says how many candidates are "
@@ -125,25 +125,23 @@ def stated_facts(
         )
     if completeness:
         return of_completeness(population, read_completeness(completeness, population.graph), asked)
-    return None if rate is None else of_base_rate(population, rate, asked, limits)
+    return None if rate is None else of_base_rate(population, rate, asked)
 
 
-def of_base_rate(
-    population: Population, base_rate: float, asked: int | None = None, limits: tuple[float, float] | None = None
-) -> UnknownFacts:
-    """Return the number of true candidates of each block if a share `base_rate` in (0, 1) of all candidates is true.
+def of_base_rate(population: Population, base_rate: BaseRate, asked: int | None = None) -> UnknownFacts:
+    """Return the number of true candidates of each block if a share `base_rate` of all candidates is true.
 
-    asked   the predicate of whose candidates this share is true; None: of all
-    limits  the ends of an interval of the base rate; None: it has no interval
+    asked  the predicate of whose candidates this share is true; None: of all
 
     The number is divided among the blocks as `by_validation` says; that of a file, in proportion to its rows.
     """
     most = np.maximum(population.sizes, LEAST)
     if population.rows is None:
         parts = by_validation(population, 1.0)
-        own = np.array([asked in (None, block.predicate) for block in population.blocks])
-        each = float(population.sizes[own].sum()) / float(parts[own].sum()) * parts
+        is_asked = np.array([asked in (None, block.predicate) for block in population.blocks])
+        each = float(population.sizes[is_asked].sum()) / float(parts[is_asked].sum()) * parts
     else:
         each = population.sizes.astype(np.float64)
-    value, low, high = (np.clip(rate * each, LEAST, most) for rate in (base_rate, *(limits or (base_rate, base_rate))))
-    return UnknownFacts(value, low, high, f"base rate {rate_text(base_rate, limits)}", by_predicate=False)
+    rates = (base_rate.value, *(base_rate.limits or (base_rate.value, base_rate.value)))
+    value, low, high = (np.clip(rate * each, LEAST, most) for rate in rates)
+    return UnknownFacts(value, low, high, f"base rate {base_rate.figures}", by_predicate=False)

@@ -12,12 +12,13 @@ import numpy as np
 import torch
 
 from kgcore.arrays import Bools, Floats, Ints, Triples
-from kgcore.conformal.sets import KINDS, SetRule, Standing, conformal_quantile
+from kgcore.conformal import KINDS, SetRule, Standing, conformal_quantile
 from kgcore.corruptions.base import OBJECT, SUBJECT
 from kgcore.graph import KnowledgeGraph
 from kgcore.models.scorer import Scorer
 from kgcore.prediction.domains import Domains
-from kgcore.prediction.queries import Move, Queries, score_blocks
+from kgcore.prediction.parts import EachPart, OnPart, one_by_one
+from kgcore.prediction.queries import Move, PredicateQueries, score_blocks
 
 FEWEST_TRIPLES = 100  # validation positives of a predicate, from which it has its own quantile
 ROUNDING = 1e-12  # relative error of the difference of two numbers
@@ -93,7 +94,7 @@ class AnswerSets:
 
     def standing(self, triples: Triples, is_typed: bool) -> Standing:
         """Return where the true answers of triples (n, 3) stand among typed candidates, or among all entities."""
-        own, best, level = (np.full(len(triples), -np.inf) for _ in range(3))
+        score, best, level = (np.full(len(triples), -np.inf) for _ in range(3))
         rank = np.zeros(len(triples), dtype=np.int64)
         for rows, queries in self._queries(triples, is_typed):
             place = torch.from_numpy(np.searchsorted(queries.candidates, triples[rows, self.side]))
@@ -102,12 +103,12 @@ class AnswerSets:
             for taken, scores in score_blocks(self.trained, queries):
                 mine = scores.gather(1, place[taken, None].to(scores.device))
                 block = rows[taken]
-                own[block] = np.where(held[taken], mine.squeeze(1).cpu().numpy(), -np.inf)
+                score[block] = np.where(held[taken], mine.squeeze(1).cpu().numpy(), -np.inf)
                 best[block] = scores.amax(1).cpu().numpy()
                 level[block] = scores.double().logsumexp(1).cpu().numpy()
                 rank[block] = 1 + (scores > mine).sum(1).cpu().numpy()
                 self.on_block(len(block))
-        return Standing(own, best, level, rank)
+        return Standing(score, best, level, rank)
 
     def sizes(self, triples: Triples, rules: Sequence[SetRule]) -> Ints:
         """Return the sizes of the answer sets of triples' queries by m rules: (n, 3) -> (m, n).
@@ -117,9 +118,9 @@ class AnswerSets:
         sizes = np.full((len(rules), len(triples)), len(self.graph.entities))
         for rows, queries in self._queries(triples, rules[0].is_typed):
             for taken, scores in score_blocks(self.trained, queries):
-                for own, rule in zip(sizes, rules, strict=True):
+                for row, rule in zip(sizes, rules, strict=True):
                     if rule.quantile < np.inf:
-                        own[rows[taken]] = accepted(scores, rule).sum(1).cpu().numpy()
+                        row[rows[taken]] = accepted(scores, rule).sum(1).cpu().numpy()
                 self.on_block(len(rows[taken]))
         return sizes
 
@@ -130,28 +131,30 @@ class AnswerSets:
         """
         candidates = self._candidates(predicate, rule.is_typed and rule.quantile < np.inf)
         queries = self._queries_of(predicate, np.array([entity]), candidates)
-        found = [np.zeros((0, 3), dtype=np.int64)]
+        answers = [np.zeros((0, 3), dtype=np.int64)]
         for _, scores in score_blocks(self.trained, queries):
             places = accepted(scores, rule)[0].nonzero().squeeze(1).cpu().numpy()
-            found.append(queries.triples(np.zeros(len(places), dtype=np.int64), candidates[places]))
-        return np.concatenate(found)
+            answers.append(queries.triples(np.zeros(len(places), dtype=np.int64), candidates[places]))
+        return np.concatenate(answers)
 
     def _candidates(self, predicate: int, is_typed: bool) -> Ints:
         return self.domains.of(predicate, self.side) if is_typed else np.arange(len(self.graph.entities))
 
-    def _queries(self, triples: Triples, is_typed: bool) -> list[tuple[Ints, Queries]]:
+    def _queries(self, triples: Triples, is_typed: bool) -> list[tuple[Ints, PredicateQueries]]:
         """Return the queries of triples, one predicate after the other, with their rows. True answers are kept."""
-        made = []
+        by_predicate = []
         for predicate in np.unique(triples[:, 1]).tolist():
             rows = np.flatnonzero(triples[:, 1] == predicate)
             candidates = self._candidates(predicate, is_typed)
             if len(candidates):
                 asking = triples[rows, SUBJECT if self.side == OBJECT else OBJECT]
-                made.append((rows, self._queries_of(predicate, asking, candidates, triples[rows, self.side])))
-        return made
+                by_predicate.append((rows, self._queries_of(predicate, asking, candidates, triples[rows, self.side])))
+        return by_predicate
 
-    def _queries_of(self, predicate: int, entities: Ints, candidates: Ints, kept: Ints | None = None) -> Queries:
-        return Queries(predicate, self.side, entities, candidates, self.domains.left_out(predicate), kept)
+    def _queries_of(
+        self, predicate: int, entities: Ints, candidates: Ints, kept: Ints | None = None
+    ) -> PredicateQueries:
+        return PredicateQueries(predicate, self.side, entities, candidates, self.domains.left_out(predicate), kept)
 
 
 def accepted(scores: torch.Tensor, rule: SetRule) -> torch.Tensor:
@@ -190,10 +193,72 @@ def coverage_of(sets: AnswerSets, triples: Triples, rules: Mapping[int, SetRule]
     inside: list[Bools] = []
     sizes: list[Floats] = []
     for predicate, rule in rules.items():
-        own = triples[triples[:, 1] == predicate]
-        inside.append(sets.covered(own, rule))
-        sizes.append(sets.sizes(own, [rule])[0].astype(np.float64))
+        asked = triples[triples[:, 1] == predicate]
+        inside.append(sets.covered(asked, rule))
+        sizes.append(sets.sizes(asked, [rule])[0].astype(np.float64))
     covered, size = np.concatenate([np.zeros(0), *inside]), np.concatenate([np.zeros(0), *sizes])
     if not len(size):
         return Coverage(0, float("nan"), float("nan"))
     return Coverage(len(size), float(covered.mean()), float(size.mean()))
+
+
+@dataclass(frozen=True)
+class PredicateSets:
+    """The answer sets of a predicate.
+
+    predicate  its number
+    side       what is asked for: OBJECT in (s, p, ?), SUBJECT in (?, p, o)
+    rule       the rule of the sets
+    test       its coverage on the test queries of the predicate
+    """
+
+    predicate: int
+    side: int
+    rule: SetRule
+    test: Coverage
+
+
+def sets_by_predicate(
+    trained: Scorer,
+    graph: KnowledgeGraph,
+    domains: Domains,
+    predicates: Sequence[int],
+    coverage: float,
+    on_part: OnPart = lambda done: None,
+    each_part: EachPart = one_by_one,
+) -> list[PredicateSets]:
+    """Measure the answer sets of both sides of predicates, sorted by predicate.
+
+    coverage   the probability that the set of a query contains its true answer, in (0, 1)
+    on_part    function that is called with the share of the work that is done, from 0 to 1
+    each_part  does the work of each group of predicates that share a rule
+    """
+    parts: list[tuple[int, tuple[int, ...]]] = []
+    for side in (SUBJECT, OBJECT):
+        sets = AnswerSets(trained, graph, domains, side, coverage)
+        groups = {tuple(sets.group(predicate).tolist()) for predicate in predicates}
+        parts += [(side, group) for group in sorted(groups)]
+    measured: list[PredicateSets] = []
+    shared = trained, graph, domains, frozenset(predicates), coverage
+    for done, (_, of_group) in enumerate(each_part(_of_group, shared, parts), 1):
+        measured += of_group
+        on_part(done / len(parts))
+    return sorted(measured, key=lambda sets: (sets.predicate, -sets.side))
+
+
+def _of_group(
+    trained: Scorer,
+    graph: KnowledgeGraph,
+    domains: Domains,
+    wanted: frozenset[int],
+    coverage: float,
+    part: tuple[int, tuple[int, ...]],
+) -> list[PredicateSets]:
+    side, group = part
+    sets = AnswerSets(trained, graph, domains, side, coverage)
+    rule, test = sets.rule(np.array(group)), graph.test.positives
+    return [
+        PredicateSets(predicate, side, rule, coverage_of(sets, test, {predicate: rule}))
+        for predicate in group
+        if predicate in wanted
+    ]

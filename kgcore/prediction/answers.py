@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from kgcore.arrays import Bools, Ints, Triples
 from kgcore.calibrated import CalibratedModel
-from kgcore.calibration.unseen_answers import Answers as UnseenAnswers
+from kgcore.calibration.unseen_answers import UnseenProbabilities as UnseenAnswers
 from kgcore.datasets.formats.base import COLUMNS
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
@@ -72,13 +72,13 @@ class Answers:
         score, probability, low, high = (np.full(n, np.nan) for _ in range(4))
         score[named] = self.model.trained.score(triples[named])
         answered, calibrator = code == 0, self.model.calibrator
-        own, unseen = answered & named, answered & by_names
-        of, predicates = score[own], triples[own, 1]
-        probability[own] = calibrator.predict(of, self._fingerprint, predicates)
-        low[own], high[own] = calibrator.interval(of, probability[own], predicates)
+        by_score, unseen = answered & named, answered & by_names
+        of, predicates = score[by_score], triples[by_score, 1]
+        probability[by_score] = calibrator.predict(of, self._fingerprint, predicates)
+        low[by_score], high[by_score] = calibrator.interval(of, probability[by_score], predicates)
         if unseen.any():
-            found = self._about_unseen(names.filter(pa.array(unseen)), triples[unseen])
-            probability[unseen], low[unseen], high[unseen] = found.probabilities, found.low, found.high
+            of_unseen = self._about_unseen(names.filter(pa.array(unseen)), triples[unseen])
+            probability[unseen], low[unseen], high[unseen] = of_unseen.probabilities, of_unseen.low, of_unseen.high
         known = np.zeros(n, dtype=bool)
         known[named] = self.model.graph.all_known.contains(triples[named])
         columns = {
@@ -125,11 +125,11 @@ class Answers:
 
     def _by_names(self, names: pa.Table, code: Ints) -> Bools:
         """Return which triples (n,) have an entity that training lacks, and get an answer from its name."""
-        found: Bools = (code > 0) & (code & PREDICATE == 0) & self.model.answers_unseen
-        if found.any():
+        is_answered: Bools = (code > 0) & (code & PREDICATE == 0) & self.model.answers_unseen
+        if is_answered.any():
             for column in ("subject", "object"):
-                found &= pc.fill_null(pc.not_equal(names[column], ""), False).to_numpy().astype(bool)
-        return found
+                is_answered &= pc.fill_null(pc.not_equal(names[column], ""), False).to_numpy().astype(bool)
+        return is_answered
 
     def _about_unseen(self, names: pa.Table, triples: Triples) -> UnseenAnswers:
         """Answer triples (n, 3) of `names` with an entity that training lacks: -1."""
@@ -184,8 +184,8 @@ def check_free(columns: Sequence[str]) -> None:
 
 def _positions(names: pa.ChunkedArray, vocabulary: pa.Array) -> Ints:
     """Return the position (n,) of each name in the vocabulary, -1 if it is not there."""
-    found: Ints = pc.fill_null(pc.index_in(names, value_set=vocabulary), -1).to_numpy().astype(np.int64)
-    return found
+    places: Ints = pc.fill_null(pc.index_in(names, value_set=vocabulary), -1).to_numpy().astype(np.int64)
+    return places
 
 
 def table_of(triples: Sequence[Sequence[str]]) -> pa.Table:

@@ -1,31 +1,28 @@
-"""Lists of missing facts that need no base rate: those with few false facts, and answer sets."""
+"""Lists of missing facts that need no base rate: those with few false facts, and answer sets. Frequent flyers in them.
 
+A frequent flyer is an entity that is in far more answers than its facts let one expect.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import pdtrc
 
 from kgcore.arrays import Floats, Ints, Triples
 from kgcore.calibrated import CalibratedModel
-from kgcore.conformal.sets import SetRule
+from kgcore.conformal import SetRule
 from kgcore.corruptions.base import OBJECT, SUBJECT
 from kgcore.errors import InputError
+from kgcore.graph import KnowledgeGraph
 from kgcore.prediction.answer_sets import AnswerSets, Coverage, coverage_of
 from kgcore.prediction.domains import Domains
-from kgcore.prediction.parts import EachPart, OnPart, Progress, one_by_one
+from kgcore.prediction.parts import EachPart, OnPart, one_by_one
 from kgcore.prediction.question import Question
-from kgcore.prediction.selection import Asked, Candidates, candidates_of, query_side
+from kgcore.prediction.selection import Asked, FactSearch, QueryCandidates, query_side
 
-
-@dataclass(frozen=True)
-class Found:
-    """Missing facts, best first.
-
-    triples   (n, 3)
-    p_values  (n,) of a list with few false ones; else None
-    """
-
-    triples: Triples
-    p_values: Floats | None = None
+ERROR = 0.01  # probability to report any frequent flyer, if the answers are spread as the facts are
+FEWEST_ANSWERS = 3
 
 
 @dataclass(frozen=True)
@@ -60,8 +57,10 @@ class Discovery:
         rng: np.random.Generator,
         on_part: OnPart = lambda done: None,
         each_part: EachPart = one_by_one,
-    ) -> tuple[Found, Candidates]:
+    ) -> tuple[Triples, Floats, QueryCandidates]:
         """Return missing facts of which at most a share `level` is false, in expectation, and all candidates.
+
+        The facts (n, 3) come best first, with their p-values (n,).
 
         kgcore/prediction/selection.py describes the list. If no part of the question but the predicate is given, each
         subject has at most one object in the list, or each object at most one subject.
@@ -86,16 +85,17 @@ class Discovery:
         def move(done: int) -> None:
             on_part(done / len(asked))
 
-        candidates = candidates_of(self.model.trained, graph, self.domains, asked, level, rng, move, each_part)
+        search = FactSearch(self.model.trained, graph, self.domains, level, only_promising=len(asked) > 1)
+        candidates = search.candidates(asked, rng, move, each_part)
         chosen = candidates.selected(level)
         triples, p = candidates.triples[chosen], candidates.p_values[chosen]
         order = probability_order(self.model, triples)
-        return Found(triples[order], p[order]), candidates
+        return triples[order], p[order], candidates
 
     def answer_set(
         self, question: Question, coverage: float, on_part: OnPart = lambda done: None
-    ) -> tuple[Found, SetRule, Coverage]:
-        """Return the answer set of a query, its rule, and the coverage of this rule on the test split.
+    ) -> tuple[Triples, SetRule, Coverage]:
+        """Return the answer set of a query (n, 3), best first, its rule, and its coverage of test queries.
 
         The test queries are those of the predicates that share the rule.
 
@@ -111,12 +111,18 @@ class Discovery:
         assert entity is not None
         sets = AnswerSets(self.model.trained, self.model.graph, self.domains, side, coverage)
         group, test = sets.group(question.predicate), self.model.graph.test.positives
-        progress = Progress(sets.work(group) + 2 * int(np.isin(test[:, 1], group).sum()), on_part)
-        sets = replace(sets, on_block=progress.move)
+        total, done = sets.work(group) + 2 * int(np.isin(test[:, 1], group).sum()), 0
+
+        def move(queries: int) -> None:
+            nonlocal done
+            done += queries
+            on_part(min(1.0, done / max(total, 1)))
+
+        sets = replace(sets, on_block=move)
         rule = sets.rule(group)
         measured = coverage_of(sets, test, dict.fromkeys(group.tolist(), rule))
         triples = sets.of(question.predicate, entity, rule)
-        return Found(triples[probability_order(self.model, triples)]), rule, measured
+        return triples[probability_order(self.model, triples)], rule, measured
 
 
 def probability_order(model: CalibratedModel, triples: Triples) -> Ints:
@@ -125,3 +131,47 @@ def probability_order(model: CalibratedModel, triples: Triples) -> Ints:
     q = model.calibrator.predict(scores, model.calibrator.model, triples[:, 1])
     order: Ints = np.lexsort((triples[:, 2], triples[:, 1], triples[:, 0], -scores, -q))
     return order
+
+
+@dataclass(frozen=True)
+class Flyer:
+    """An entity that is in more answers than expected.
+
+    entity    its number
+    column    SUBJECT or OBJECT: its part in these answers
+    answers   number of answers
+    expected  expected number of answers
+    """
+
+    entity: int
+    column: int
+    answers: int
+    expected: float
+
+
+def frequent_flyers(graph: KnowledgeGraph, triples: Triples, columns: Sequence[int]) -> list[Flyer]:
+    """Return the frequent flyers among answers (n, 3), from the most answers down.
+
+    columns  SUBJECT, OBJECT or both: the parts of the answers that were not given
+
+    With n_p answers of predicate p, N_p training facts of it, and E_p entities that have one, an entity with d_p of
+    these facts is expected in
+
+        sum_p n_p (d_p + 1) / (N_p + E_p + 1)
+
+    answers. It is reported if at least FEWEST_ANSWERS have it, and a Poisson variable with this mean is so large with a
+    probability below ERROR, divided by the number of entities in the answers (Bonferroni).
+    """
+    train, flyers = graph.train.positives, list[Flyer]()
+    for column in columns:
+        entities, answers = np.unique(triples[:, column], return_counts=True)
+        expected = np.zeros(len(entities))
+        for predicate, count in zip(*np.unique(triples[:, 1], return_counts=True), strict=True):
+            facts = np.bincount(train[train[:, 1] == predicate, column], minlength=len(graph.entities))
+            expected += count * (facts[entities] + 1) / (facts.sum() + (facts > 0).sum() + 1)
+        rare = pdtrc(answers - 1, expected) < ERROR / max(len(entities), 1)
+        flyers += [
+            Flyer(int(entities[i]), column, int(answers[i]), float(expected[i]))
+            for i in np.flatnonzero(rare & (answers >= FEWEST_ANSWERS))
+        ]
+    return sorted(flyers, key=lambda flyer: (-flyer.answers, flyer.entity))

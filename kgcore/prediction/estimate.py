@@ -8,7 +8,7 @@ from kgcore.arrays import Floats
 
 
 @dataclass(frozen=True, kw_only=True)
-class Estimate:
+class ProbabilityInterval:
     """A probability in [0, 1] and the ends of its 95 % confidence interval. None: there is no such number."""
 
     probability: float | None
@@ -27,7 +27,7 @@ class Estimate:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shifted(Estimate):
+class Shifted(ProbabilityInterval):
     """The probability at a base rate in (0, 1)."""
 
     base_rate: float
@@ -38,6 +38,6 @@ def _digits(share: float) -> str:
 
 
 def numbers(values: Floats) -> dict[str, float | None]:
-    """Return probability, lower and upper end (3,) as the fields of an `Estimate`: plain numbers, None for NaN."""
+    """Return probability, lower and upper end (3,) as the fields of a `ProbabilityInterval`: None for NaN."""
     plain = [None if np.isnan(value) else float(value) for value in values]
     return dict(zip(("probability", "low", "high"), plain, strict=True))

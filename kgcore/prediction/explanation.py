@@ -1,33 +1,41 @@
-"""Explains the probability of one triple: calibration data, other base rates, alternatives, and near known facts."""
+"""The explanation of the probability of a triple: its numbers, and the sentences that state them, one fact each."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from typing import Any
 
-import numpy as np
+from kgcore.prediction.calibration_evidence import CalibrationCurve, CalibrationEvidence
+from kgcore.prediction.estimate import ProbabilityInterval, Shifted
+from kgcore.prediction.similar import Alternatives, SupportingFacts
 
-from kgcore.arrays import Floats, Scores, Triples
-from kgcore.calibrated import CalibratedModel
-from kgcore.calibration.sample import CalibrationSample
-from kgcore.config import ExplainConfig
-from kgcore.graph import TripleIndex
-from kgcore.prediction.alternatives import Alternatives, ranked
-from kgcore.prediction.contributions import Contribution, contributions_of
-from kgcore.prediction.curve import CalibrationCurve, curve_of
-from kgcore.prediction.domains import Domains
-from kgcore.prediction.estimate import Estimate, Shifted, numbers
-from kgcore.prediction.evidence import Evidence, evidence_of
-from kgcore.prediction.near_names import frequent_predicates, positions, positions_of
-from kgcore.prediction.nearest_facts import NearestFacts, Support
-from kgcore.prediction.unseen_explanation import UnseenExplanation, explain_unseen
-from kgcore.prediction.wording import sentences
+CONSTANT, PREDICATE, CALIBRATION = "constant", "predicate", "calibration"
+MOST_NAMED = 3  # features for a triple, and features against it
+_KNOWN = {
+    "train": "The triple is a known fact of the training split. The model was fitted to it, so its score is higher "
+    "than that of an equally plausible new triple.",
+    "valid": "The triple is a known fact of the validation split, on which the calibrator was fitted.",
+    "test": "The triple is a known fact of the test split.",
+    "other": "The triple is a known fact that is in no split.",
+}
 
-BASE_RATES = (0.5, 0.1, 0.01, 0.001)
-NEARLY_EQUAL = 0.02  # a rate of BASE_RATES within 2 % of the stated base rate is not shown
+
+@dataclass(frozen=True)
+class Contribution:
+    """What one feature adds to the log-odds of a probability.
+
+    feature   name of the feature; or constant: what all triples have in common; predicate: the predicate itself;
+              calibration: what the calibrator of the log-odds adds
+    value     value of the feature; None: it has none, or it is not known for this triple
+    log_odds  its exact contribution (Shapley value, see kgcore/combiners)
+    """
+
+    feature: str
+    value: float | None
+    log_odds: float
 
 
 @dataclass(frozen=True, kw_only=True)
-class Explanation(Estimate):
+class Explanation(ProbabilityInterval):
     """The score and the probability of a triple, and where they come from.
 
     subject, predicate, object  names
@@ -72,17 +80,17 @@ class Explanation(Estimate):
     corruptions: dict[str, float]
     normalised: bool
     at_base_rates: tuple[Shifted, ...]
-    evidence: Evidence | None
+    evidence: CalibrationEvidence | None
     curve: CalibrationCurve | None
     objects: Alternatives
     subjects: Alternatives
-    support: Support
+    support: SupportingFacts
     contributions: tuple[Contribution, ...] = ()
 
     @property
     def sentences(self) -> tuple[str, ...]:
         """The explanation in words."""
-        return tuple(sentences(self))
+        return tuple(_sentences(self))
 
     def to_json(self) -> dict[str, Any]:
         """Return all fields as plain JSON, and the key sentences."""
@@ -90,127 +98,165 @@ class Explanation(Estimate):
 
 
 @dataclass(frozen=True)
-class Explainer:
-    """Explains triples with a calibrated model. The first explanation takes longer: it makes tables that are kept.
+class UnseenName:
+    """The name of an entity that training has not seen.
 
-    model      the model. Its calibrator states the base rate of the probabilities
-    sample     the sample that the calibrator was fitted on; None: not known, and explanations have no `evidence`
-    config     how much an explanation shows
-    missing    what the probabilities are about, if they are calibrated to missing facts; otherwise ''
-    supported  highest score of a fact that the calibrator was fitted to; inf: not known
+    name    the name
+    shared  its words that at least two entities of training have
+    new     its other words, which say nothing
+    near    names of training that are spelled alike
     """
 
-    model: CalibratedModel
-    sample: CalibrationSample | None = None
-    config: ExplainConfig = ExplainConfig()
-    missing: str = ""
-    supported: float = np.inf
+    name: str
+    shared: tuple[str, ...]
+    new: tuple[str, ...]
+    near: tuple[str, ...]
 
-    def about(self, subject: str, predicate: str, object_: str) -> Explanation | UnseenExplanation:
-        """Explain the probability of a triple of names, with an entity that training lacks, too, if the model can.
+    def sentences(self) -> Iterator[str]:
+        """Yield what of the name training knows."""
+        if self.shared:
+            yield f"Of the name {self.name}, other entities have the words {', '.join(self.shared)}."
+        elif self.new:
+            yield f"Fewer than two entities of training have a word of the name {self.name}."
+        else:
+            yield f"The name {self.name} has no word: it says nothing."
+        if self.near:
+            yield f"Training has names that are spelled like {self.name}: {', '.join(self.near)}."
 
-        Raises InputError for an unknown predicate, and for an unknown entity if the model has no answers about these.
-        """
-        graph, names = self.model.graph, (subject, predicate, object_)
-        s, p, o = positions(graph, names)
-        if p < 0 or min(s, o) >= 0 or not (subject and object_):
-            return self.explain(*names)
-        if not self.model.answers_unseen:
-            positions_of(graph, names, self.model.lacks)
-        return explain_unseen(self.model, names, self._reason(p), self._rates)
 
-    def explain(self, subject: str, predicate: str, object_: str) -> Explanation:
-        """Explain the probability of a triple of names. Scores and probabilities equal those of `Answers`, to the bit.
+@dataclass(frozen=True, kw_only=True)
+class UnseenExplanation(ProbabilityInterval):
+    """The probability of a triple with an entity that training has not seen, and where it comes from.
 
-        Raises InputError for a name that the graph does not have, and MismatchError if the calibrator was fitted to
-        another model.
-        """
-        graph, bound = self.model.graph, self.model.calibrator
-        s, p, o = positions_of(graph, (subject, predicate, object_))
-        triple = np.array([[s, p, o]])
-        as_subject, as_object = ranked(self.model.trained, triple, graph.all_known, p in self._reflexive)
-        first, second = len(as_subject.shortlist), len(as_object.shortlist)
-        rows = triple.repeat(1 + first + second, axis=0)
-        rows[1 : 1 + first, 0], rows[1 + first :, 2] = as_subject.shortlist, as_object.shortlist
-        scores, reason = self.model.trained.score(rows), self._reason(p)
-        q = np.full((len(rows), 3), np.nan) if reason else self._probabilities(scores, rows)
-        score, own, names, most = float(scores[0]), slice(1, 1 + first), graph.entities, self.config.alternatives
-        return Explanation(
-            subject=subject,
-            predicate=predicate,
-            object=object_,
-            known=self._facts.split_of((s, p, o)),
-            labelled_false=bool(self._false.contains(triple)[0]),
-            off_type=bool(self._domains.off_type(triple)[0]),
-            beyond=score > self.supported,
-            about=self.missing or f"The probability is about {bound.about}, at the base rate {bound.base_rate_text}.",
-            score=score,
-            **numbers(q[0]),
-            reason=reason,
-            base_rate=bound.base_rate,
-            base_rate_text=bound.base_rate_text,
-            calibrator=self.model.label,
-            by_predicate=bound.calibrator.by_predicate,
-            corruptions={} if bound.corruptions is None else dict(bound.corruptions.strategy),
-            normalised=self.model.trained.normalised,
-            at_base_rates=() if reason or self.missing else self._at_base_rates(scores[:1], triple),
-            evidence=None if self.sample is None else evidence_of(self.sample, p, score, bound.base_rate),
-            curve=None if reason else curve_of(bound, self.sample, p, score),
-            subjects=as_subject.alternatives(names, scores[own], q[own], most),
-            objects=as_object.alternatives(names, scores[1 + first :], q[1 + first :], most),
-            support=self._facts.of((s, p, o), self.config.facts),
-            contributions=() if reason else contributions_of(self.model, triple, float(q[0, 0])),
-        )
+    The model has no score for such a triple: there are no curve, no alternatives and no nearest facts.
 
-    def _reason(self, predicate: int) -> str:
-        """Return why a predicate has no probabilities; '' if it has some."""
-        graph, support, least = self.model.graph, self.model.calibrator.support, self.config.at_least
-        if support is None or support.fewest(np.array([predicate]))[0] >= least:
-            return ""
-        positives, negatives = support.rows.get(predicate, (0, 0))
-        return (
-            f"there is too little calibration data for the predicate {graph.predicates[predicate]}: {positives:,} true "
-            f"and {negatives:,} false triples, and at least {least:,} of each are needed (frequent predicates: "
-            f"{', '.join(frequent_predicates(graph))})"
-        )
+    subject, predicate, object  names
+    unseen           which entities training has not seen: one of SIDES
+    names            these entities
+    reason           a sentence that says why there is no probability; '' if there is one
+    base_rate, base_rate_text, calibrator, at_base_rates
+                     as in `Explanation`
+    contributions    what each piece of evidence adds to the log-odds; empty if there is no probability
+    """
 
-    def _probabilities(self, scores: Scores, triples: Triples, base_rate: float | None = None) -> Floats:
-        """Return probability, lower and upper end for each triple (n, 3) of scores (n,)."""
-        bound = self.model.calibrator if base_rate is None else self.model.calibrator.at(base_rate)
-        q = bound.predict(scores, self._fingerprint, triples[:, 1])
-        return np.stack([q, *bound.interval(scores, q, triples[:, 1])], axis=1)
+    subject: str
+    predicate: str
+    object: str
+    unseen: str
+    names: tuple[UnseenName, ...]
+    reason: str
+    base_rate: float
+    base_rate_text: str
+    calibrator: str
+    at_base_rates: tuple[Shifted, ...]
+    contributions: tuple[Contribution, ...]
 
-    def _at_base_rates(self, score: Scores, triple: Triples) -> tuple[Shifted, ...]:
-        return tuple(
-            Shifted(base_rate=rate, **numbers(self._probabilities(score, triple, rate)[0])) for rate in self._rates
-        )
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The explanation in words."""
+        said = [
+            _probability_sentence(self),
+            f"Training has not seen the {self.unseen}. The answer rests on names, the predicate and the facts of "
+            "an entity that training has; the model has no score, so that alternatives and near facts are left out.",
+        ]
+        said += [sentence for name in self.names for sentence in name.sentences()]
+        return (*said, *([_contributions_sentence(self.contributions)] if self.contributions else []))
 
-    @cached_property
-    def _rates(self) -> tuple[float, ...]:
-        """The base rates at which the probability is shown, in descending order."""
-        own = self.model.calibrator.base_rate
-        return tuple(sorted([own, *(rate for rate in BASE_RATES if abs(rate / own - 1) > NEARLY_EQUAL)], reverse=True))
+    def to_json(self) -> dict[str, Any]:
+        """Return all fields as plain JSON, and the key sentences."""
+        return asdict(self) | {"sentences": list(self.sentences)}
 
-    @cached_property
-    def _fingerprint(self) -> str:
-        return self.model.trained.fingerprint()
 
-    @cached_property
-    def _domains(self) -> Domains:
-        return Domains(self.model.graph)
+def _sentences(it: Explanation) -> Iterator[str]:
+    """Yield the sentences of an explanation, the probability first."""
+    yield _probability_sentence(it)
+    if not it.reason:
+        yield it.about
+    if it.off_type:
+        yield f"Off-type: {it.subject} or {it.object} has no facts like those of this predicate, so check it."
+    if it.beyond:
+        yield "The evidence is beyond the calibrated range: stronger than that of every validation fact."
+    if it.contributions:
+        yield _contributions_sentence(it.contributions)
+    if it.known:
+        yield _KNOWN[it.known]
+    if it.labelled_false:
+        yield "The data set labels the triple as false."
+    if it.evidence is not None:
+        yield from _evidence(it, it.evidence)
+    elif not it.reason and it.at_base_rates:
+        yield "The calibration triples of this predicate are not known."
+    yield _rank("object", f"{it.subject} {it.predicate} ?", it.object, it.subject, it.objects)
+    yield _rank("subject", f"? {it.predicate} {it.object}", it.subject, it.object, it.subjects)
+    if it.normalised:
+        yield "Ranks compare the scores before cohort normalisation, as `kgcal rank` does."
+    yield _support(it)
 
-    @cached_property
-    def _facts(self) -> NearestFacts:
-        return NearestFacts(self.model.trained, self.model.graph)
 
-    @cached_property
-    def _reflexive(self) -> frozenset[int]:
-        """The predicates that have a training fact with the same subject and object."""
-        facts = self.model.graph.train.positives
-        return frozenset(facts[facts[:, 0] == facts[:, 2], 1].tolist())
+def _probability_sentence(it: Explanation | UnseenExplanation) -> str:
+    """Return the probability with its interval and its base rate, or the reason why it is missing."""
+    if it.probability is None:
+        return f"No probability: {it.reason}."
+    interval = f" (95 % interval: {it.interval_text})" if it.interval_text else ""
+    if not it.at_base_rates:  # calibrated to missing facts
+        return f"The probability is {it.text}{interval}."
+    return f"The probability is {it.text}{interval}, if {percent(it.base_rate)} of all candidates are true."
 
-    @cached_property
-    def _false(self) -> TripleIndex:
-        """The triples that the data set labels as false."""
-        graph = self.model.graph
-        return graph.index(*(split.negatives for split in (graph.train, graph.valid, graph.test)))
+
+def _contributions_sentence(contributions: Sequence[Contribution]) -> str:
+    """Return which features of the evidence count most for and against the triple."""
+    features = [row for row in contributions if row.feature not in (CONSTANT, CALIBRATION)]
+    for_it = [row.feature for row in features if row.log_odds > 0][:MOST_NAMED]
+    against = [row.feature for row in features if row.log_odds < 0][:MOST_NAMED]
+    parts = [(for_it, "for"), (against, "against")]
+    named = "; ".join(f"{', '.join(names)} count most {word} it" for names, word in parts if names)
+    return f"Of the evidence, {named}."
+
+
+def _evidence(it: Explanation, evidence: CalibrationEvidence) -> Iterator[str]:
+    near = evidence.similar
+    yield (
+        f"{percent(near.share)} (95 % interval: {percent(near.low)} to {percent(near.high)}) of the calibration "
+        f"triples of this predicate with a similar score are true: {near.positives:,} true and {near.negatives:,} "
+        f"false ones with scores from {near.lowest:.4g} to {near.highest:.4g}, weighted to the base "
+        f"rate {it.base_rate:.4g}."
+    )
+    parts = (
+        (evidence.positives_below, evidence.positives, "true"),
+        (evidence.negatives_below, evidence.negatives, "false"),
+    )
+    higher = " and ".join(f"{percent(below / n)} of the {n:,} {word}" for below, n, word in parts if n)
+    yield f"The score {it.score:.4g} is higher than those of {higher} calibration triples of this predicate."
+    if it.corruptions:
+        shares = ", ".join(f"{name} {percent(share)}" for name, share in it.corruptions.items())
+        yield f"The false calibration triples are corruptions ({shares}): the probability is valid for this kind."
+    if it.probability is not None and not near.low <= it.probability <= near.high:
+        side, fault = ("above", "too high") if it.probability > near.high else ("below", "too low")
+        hint = "" if it.by_predicate else "; the calibrator `per_relation` has a curve for each predicate"
+        yield f"The probability is {side} the interval of this share: for this predicate, it may be {fault}{hint}."
+
+
+def _rank(side: str, query: str, name: str, partner: str, ranked: Alternatives) -> str:
+    facts = "1 other known fact is" if ranked.known == 1 else f"{ranked.known:,} other known facts are"
+    known = f"; {facts} left out" if ranked.known else ""
+    itself = f"; {partner} itself ranks higher" if ranked.itself else ""
+    return f"For ({query}), the {side} {name} has rank {ranked.rank_text} of {ranked.among:,}{itself}{known}."
+
+
+def _support(it: Explanation) -> str:
+    groups = (it.support.same_subject, it.support.same_object, it.support.others)
+    total = sum(group.count for group in groups)
+    are = "1 other known fact" if total == 1 else f"{total:,} other known facts"
+    facts = [(fact.similarity, f"{fact.subject} {it.predicate} {fact.object}") for g in groups for fact in g.nearest]
+    if not total:
+        return "The predicate has no other known facts."
+    nearest = "The nearest one is {1} (similarity {0:.2f}).".format(*max(facts)) if facts else ""
+    counts = f"{groups[0].count:,} with the same subject, {groups[1].count:,} with the same object"
+    return f"The predicate has {are}: {counts}. {nearest}".rstrip()
+
+
+def percent(share: float) -> str:
+    """Return a share in [0, 1] as a percentage: `72 %`, but `0.5 %`, `99.5 %` and `0.02 %` near the ends."""
+    value = 100 * share
+    digits = 0 if 1 <= value <= 99 or value in (0, 100) else 1 if 0.1 <= round(value, 1) <= 99.9 else 2
+    return f"{value:.{digits}f} %"

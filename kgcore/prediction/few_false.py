@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from kgcore.arrays import Floats, Scores
 from kgcore.calibration.sample import CalibrationSample
-from kgcore.conformal.selection import benjamini_hochberg_limit, conformal_p_values
+from kgcore.conformal import benjamini_hochberg_limit, conformal_p_values
 from kgcore.prediction.answers import Answers
 
 FEWEST_NEGATIVES = 100  # the candidates of a predicate with fewer negatives have no p-values
@@ -49,12 +49,12 @@ class Negatives:
         triples, named = answers.numbers(table)
         scores = table["score"].to_numpy()
         asked = named & ~answers.model.graph.known.contains(triples.clip(min=0))
-        found: Floats = np.full(len(triples), np.nan)
+        p: Floats = np.full(len(triples), np.nan)
         for predicate in np.unique(triples[asked, 1]).tolist():
-            negatives, own = self.scores.get(predicate, np.zeros(0)), asked & (triples[:, 1] == predicate)
+            negatives, rows = self.scores.get(predicate, np.zeros(0)), asked & (triples[:, 1] == predicate)
             if len(negatives) >= FEWEST_NEGATIVES:
-                found[own] = conformal_p_values(scores[own], negatives)
-        return found
+                p[rows] = conformal_p_values(scores[rows], negatives)
+        return p
 
 
 @dataclass

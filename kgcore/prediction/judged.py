@@ -1,5 +1,6 @@
-"""Reads candidates to estimate their base rate from. Some of them may have labels."""
+"""Candidates to estimate their base rate from, some of them with labels, and the scores of a mixture of them."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
@@ -7,11 +8,17 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 
-from kgcore.arrays import Bools, Labels, Triples
+from kgcore.arrays import Bools, Labels, Scores, Triples
+from kgcore.config import CorruptConfig
+from kgcore.corruptions.base import Corruptions, corrupt, subject_shares
+from kgcore.corruptions.mixture import Mixture
 from kgcore.datasets.formats.base import COLUMNS
-from kgcore.datasets.label_halves import for_exam
+from kgcore.datasets.labels import for_exam
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
+from kgcore.mixture.relations import FEWEST
+from kgcore.mixture.samples import NO_LABELS, LabelledCandidates, MixtureData, ScoreSample
+from kgcore.models.scorer import Scorer
 from kgcore.prediction.candidates import read_candidates
 
 LABEL, FOURTH = "label", "column_4"
@@ -20,7 +27,7 @@ _MOST_SHOWN = 3
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedCandidates:
     """The candidates that count, each once.
 
     triples  (n, 3) numbers of the names
@@ -43,8 +50,8 @@ class Judged:
     @property
     def labelled(self) -> Bools:
         """Return the mask (n,) of the candidates with a label."""
-        known: Bools = self.labels >= 0
-        return known
+        is_labelled: Bools = self.labels >= 0
+        return is_labelled
 
     def left_out(self) -> list[str]:
         """Return which rows are left out and why, in sentences."""
@@ -53,13 +60,13 @@ class Judged:
             "are training facts, to which the model was fitted": self.trained,
             "repeat another row": self.twice,
         }
-        said = [f"left out: {n:,} of {self.rows:,} rows {reason}" for reason, n in reasons.items() if n]
+        notes = [f"left out: {n:,} of {self.rows:,} rows {reason}" for reason, n in reasons.items() if n]
         if self.hidden:
-            said.append(
+            notes.append(
                 f"{self.hidden:,} of the {self.hidden + int(self.labelled.sum()):,} labels belong to the exam of "
                 "`kgcal promote`: these triples count as candidates without a label"
             )
-        return said
+        return notes
 
     def without_exam(self, graph: KnowledgeGraph, share: float) -> Self:
         """Return the same candidates without the labels that belong to the exam: see `for_exam`.
@@ -73,7 +80,7 @@ class Judged:
         return replace(self, labels=labels, hidden=len(exam))
 
 
-def read_judged(path: Path, graph: KnowledgeGraph) -> Judged:
+def read_judged(path: Path, graph: KnowledgeGraph) -> JudgedCandidates:
     """Read a file of candidates (see `read_candidates`).
 
     Labels are 1 for true and -1 for false, in the column `label` or, without names of columns, in the fourth column. An
@@ -92,13 +99,15 @@ def read_judged(path: Path, graph: KnowledgeGraph) -> Judged:
     kept, values = triples[fits], labels[fits]
     order = np.argsort(-values, kind="stable")  # true, false, no label
     _, first, of = np.unique(kept[order], axis=0, return_index=True, return_inverse=True)
-    _check_agreement(path, values[order], first, of.reshape(-1))
+    ranked, of = values[order], of.reshape(-1)
+    if both := int(((ranked == 0) & (ranked[first][of] == 1)).sum()):
+        raise InputError(f"{path} labels {both:,} triples both true and false: give each triple one label")
     rows = np.sort(order[first])
     counts = {"unknown": int((~known).sum()), "trained": int((known & ~fits).sum()), "twice": len(kept) - len(rows)}
-    return Judged(kept[rows], values[rows], rows=len(names), **counts)
+    return JudgedCandidates(kept[rows], values[rows], rows=len(names), **counts)
 
 
-def hidden_labels(graph: KnowledgeGraph, split: str) -> Judged:
+def hidden_labels(graph: KnowledgeGraph, split: str) -> JudgedCandidates:
     """Return the triples of a held-out split, `valid` or `test`, as candidates whose labels are hidden.
 
     Raises InputError if none of them is labelled false: then all candidates would be true.
@@ -110,7 +119,7 @@ def hidden_labels(graph: KnowledgeGraph, split: str) -> Judged:
     _, first = np.unique(held_out.triples[~trained], axis=0, return_index=True)
     kept, dropped = held_out.triples[~trained][np.sort(first)], int(trained.sum())
     twice = len(held_out) - dropped - len(kept)
-    return Judged(kept, np.full(len(kept), -1.0), rows=len(held_out), unknown=0, trained=dropped, twice=twice)
+    return JudgedCandidates(kept, np.full(len(kept), -1.0), rows=len(held_out), unknown=0, trained=dropped, twice=twice)
 
 
 def _labels(path: Path, table: pa.Table) -> Labels:
@@ -123,12 +132,92 @@ def _labels(path: Path, table: pa.Table) -> Labels:
     if wrong:
         shown = ", ".join(repr(text) for text in wrong[:_MOST_SHOWN])
         raise InputError(f"{path} has the labels {shown}: a label must be 1 (true), -1 (false) or empty")
-    found: Labels = texts.map(MEANING).to_numpy(dtype=np.float64)
-    return found
+    labels: Labels = texts.map(MEANING).to_numpy(dtype=np.float64)
+    return labels
 
 
-def _check_agreement(path: Path, values: Labels, first: np.ndarray, of: np.ndarray) -> None:
-    """Raise InputError if equal triples have unequal labels. `first` has the row with each triple's greatest label."""
-    both = int(((values == 0) & (values[first][of] == 1)).sum())
-    if both:
-        raise InputError(f"{path} labels {both:,} triples both true and false: give each triple one label")
+def check_enough(judged: JudgedCandidates, source: str) -> None:
+    """Raise InputError if too few candidates have no label.
+
+    source  the name of their file
+    """
+    unlabelled = int((~judged.labelled).sum())
+    if unlabelled < FEWEST:
+        why = "".join(f"; {note}" for note in judged.left_out())
+        raise InputError(f"{source} has {unlabelled:,} usable candidates: it must have at least {FEWEST}{why}")
+
+
+@dataclass(frozen=True)
+class MixtureTriples:
+    """The triples whose scores are the samples of a mixture.
+
+    positives   (n, 3) the validation positives
+    negatives   strategy -> its corruptions of the positives, known facts left out
+    candidates  (u, 3) without labels
+    labelled    (m, 3) candidates with labels
+    labels      (m,) 1 = true, 0 = false
+    shared      share of the positives that are also candidates, with or without labels, in [0, 1]
+    """
+
+    positives: Triples
+    negatives: Mapping[str, Corruptions]
+    candidates: Triples
+    labelled: Triples
+    labels: Labels
+    shared: float
+
+    @property
+    def every(self) -> Triples:
+        """All triples (N, 3): positives, the corruptions of each strategy, candidates, labelled candidates."""
+        return np.concatenate(self._parts)
+
+    @property
+    def _parts(self) -> list[Triples]:
+        negatives = (corruptions.triples for corruptions in self.negatives.values())
+        return [self.positives, *negatives, self.candidates, self.labelled]
+
+    def data(self, scores: Scores) -> MixtureData:
+        """Return the samples of the mixture. A positive and its corruptions are one group.
+
+        scores  (N,) those of `every`
+        """
+        ends = np.cumsum([len(triples) for triples in self._parts])[:-1]
+        groups = [np.arange(len(self.positives)), *(drawn.source for drawn in self.negatives.values()), None, None]
+        positives, *negatives, candidates, labelled = [
+            ScoreSample(block, group, triples[:, 1])
+            for block, group, triples in zip(np.split(scores, ends), groups, self._parts, strict=True)
+        ]
+        known = LabelledCandidates(labelled, self.labels) if len(self.labels) else NO_LABELS
+        return MixtureData(positives, dict(zip(self.negatives, negatives, strict=True)), candidates, known, self.shared)
+
+
+def mixture_triples(
+    judged: JudgedCandidates,
+    scorer: Scorer,
+    graph: KnowledgeGraph,
+    strategies: Sequence[str],
+    eta: int,
+    rng: np.random.Generator,
+) -> MixtureTriples:
+    """Return the validation positives, corruptions of each strategy, and the candidates.
+
+    scorer  the model of strategies that draw with a model
+    eta     corruptions of each positive by each strategy, at least 1. Known facts among them are left out
+
+    Raises InputError for too few validation positives.
+    """
+    from kgcore.models.trained import TrainedModel  # loads torch
+
+    positives, known = graph.valid.positives, judged.labelled
+    if len(positives) < FEWEST:
+        raise InputError(f"{graph.name} has {len(positives):,} validation positives: scores need at least {FEWEST}")
+    shares = subject_shares(graph, CorruptConfig().calibration_sides)
+    negatives = {}
+    for name in strategies:
+        strategy = Mixture(graph, {name: 1.0})
+        if strategy.by_model and isinstance(scorer, TrainedModel):
+            strategy.see(scorer)
+        negatives[name] = corrupt(positives, eta, strategy, rng, shares, graph.known)
+    shared = float(graph.index(judged.triples).contains(positives).mean())
+    unlabelled, labelled = judged.triples[~known], judged.triples[known]
+    return MixtureTriples(positives, negatives, unlabelled, labelled, judged.labels[known], shared)

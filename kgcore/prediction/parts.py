@@ -24,15 +24,3 @@ def one_by_one(function: Callable[..., R], shared: Sequence[object], parts: Sequ
     """Do the parts one after the other, in this process."""
     for number, part in enumerate(parts):
         yield number, function(*shared, part)
-
-
-class Progress:
-    """Adds up what is done, and calls a function with its share of the total, from 0 to 1."""
-
-    def __init__(self, total: int, on_part: OnPart) -> None:
-        self._total, self._done, self._on_part = max(total, 1), 0, on_part
-
-    def move(self, done: int) -> None:
-        """Add what has been done since the last call."""
-        self._done += done
-        self._on_part(min(1.0, self._done / self._total))

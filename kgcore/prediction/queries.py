@@ -19,8 +19,8 @@ Move = Callable[[int], None]
 
 
 @dataclass(frozen=True)
-class Queries:
-    """Queries (s, p, ?) or (?, p, o) of one predicate, and the candidates for their answers.
+class PredicateQueries:
+    """PredicateQueries (s, p, ?) or (?, p, o) of one predicate, and the candidates for their answers.
 
     predicate   p
     side        what is asked for: OBJECT in (s, p, ?), SUBJECT in (?, p, o)
@@ -39,10 +39,10 @@ class Queries:
 
     def triples(self, rows: Ints, answers: Ints) -> Triples:
         """Return the triples (n, 3) of queries and answers: the row of each query (n,), and an entity (n,)."""
-        own, p = self.entities[rows], np.full(len(rows), self.predicate)
-        return np.stack((own, p, answers) if self.side == OBJECT else (answers, p, own), axis=1)
+        asking, p = self.entities[rows], np.full(len(rows), self.predicate)
+        return np.stack((asking, p, answers) if self.side == OBJECT else (answers, p, asking), axis=1)
 
-    def part(self, rows: slice) -> "Queries":
+    def part(self, rows: slice) -> "PredicateQueries":
         """Return some of the queries."""
         return replace(self, entities=self.entities[rows], kept=None if self.kept is None else self.kept[rows])
 
@@ -53,16 +53,16 @@ class Queries:
         """
         p = np.full(len(self.entities), self.predicate)
         if self.side == OBJECT:
-            rows, found = self.left_out.objects(self.entities, p)
+            rows, answers = self.left_out.objects(self.entities, p)
         else:
-            rows, found = self.left_out.subjects(p, self.entities)
-        columns = column[found]
-        excluded = (columns >= 0) if self.kept is None else (columns >= 0) & (found != self.kept[rows])
+            rows, answers = self.left_out.subjects(p, self.entities)
+        columns = column[answers]
+        excluded = (columns >= 0) if self.kept is None else (columns >= 0) & (answers != self.kept[rows])
         return rows[excluded], columns[excluded]
 
 
 @torch.inference_mode()
-def score_blocks(trained: Scorer, queries: Queries) -> Iterator[tuple[slice, torch.Tensor]]:
+def score_blocks(trained: Scorer, queries: PredicateQueries) -> Iterator[tuple[slice, torch.Tensor]]:
     """Score blocks of queries with all candidates. Yield the rows of the queries, and their scores (rows, c).
 
     What is no answer has the score -inf. Memory: that of `Scorer.answers`.
@@ -76,13 +76,13 @@ def score_blocks(trained: Scorer, queries: Queries) -> Iterator[tuple[slice, tor
         yield taken, scores
 
 
-def best_answers(trained: Scorer, queries: Queries) -> tuple[Ints, Triples]:
+def best_answers(trained: Scorer, queries: PredicateQueries) -> tuple[Ints, Triples]:
     """Return the best answer of every query that has one: rows (n,) of the queries, and triples (n, 3)."""
-    found = []
+    blocks = []
     for _, scores in score_blocks(trained, queries):
         if scores.shape[1]:
             best, place = scores.max(1)
-            found.append(torch.where(best > -torch.inf, place, -1).cpu().numpy())
-    places = np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
+            blocks.append(torch.where(best > -torch.inf, place, -1).cpu().numpy())
+    places = np.concatenate(blocks) if blocks else np.zeros(0, dtype=np.int64)
     rows = np.flatnonzero(places >= 0)
     return rows, queries.triples(rows, queries.candidates[places[rows]])

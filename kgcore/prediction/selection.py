@@ -29,13 +29,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kgcore.arrays import Bools, Floats, Ints, Scores, Triples, Weights
-from kgcore.conformal.selection import benjamini_hochberg, conformal_p_values
+from kgcore.conformal import benjamini_hochberg, conformal_p_values
 from kgcore.corruptions.base import OBJECT, SUBJECT
 from kgcore.graph import KnowledgeGraph
 from kgcore.models.scorer import Scorer
 from kgcore.prediction.domains import Domains
 from kgcore.prediction.parts import EachPart, one_by_one
-from kgcore.prediction.queries import Move, Queries, best_answers
+from kgcore.prediction.queries import Move, PredicateQueries, best_answers
 
 FEWEST_QUERIES = 20  # validation queries of a class, from which its queries are candidates
 MOST_NEEDED = 0.2  # largest `needed_share` of a class that is promising
@@ -44,18 +44,16 @@ MOST_HAVE_ANSWERS = 0.5  # share of the queries without an answer in train that 
 
 
 @dataclass(frozen=True)
-class Candidates:
+class QueryCandidates:
     """The best answers of queries, with their p-values.
 
     triples   (n, 3) one per query
-    scores    (n,)
     p_values  (n,) in (0, 1]
     skipped   number of queries whose class does not fit (too few validation queries or known answers) or, if there are
               several predicates, is not promising
     """
 
     triples: Triples
-    scores: Scores
     p_values: Floats
     skipped: int
 
@@ -73,7 +71,7 @@ class Asked:
     entity: int | None = None
 
 
-_NONE = Candidates(np.zeros((0, 3), dtype=np.int64), np.zeros(0), np.zeros(0), 0)
+_NONE = QueryCandidates(np.zeros((0, 3), dtype=np.int64), np.zeros(0), 0)
 
 
 def query_side(graph: KnowledgeGraph, predicate: int) -> int:
@@ -82,61 +80,99 @@ def query_side(graph: KnowledgeGraph, predicate: int) -> int:
     It is the side with fewer different entities in train. Then there are more queries, with fewer answers each.
     """
     train = graph.train.positives
-    own = train[train[:, 1] == predicate]
-    return OBJECT if len(np.unique(own[:, 0])) >= len(np.unique(own[:, 2])) else SUBJECT
+    facts = train[train[:, 1] == predicate]
+    return OBJECT if len(np.unique(facts[:, 0])) >= len(np.unique(facts[:, 2])) else SUBJECT
 
 
-def candidates_of(
-    trained: Scorer,
-    graph: KnowledgeGraph,
-    domains: Domains,
-    asked: Sequence[Asked],
-    level: float,
-    rng: np.random.Generator,
-    on_part: Move = lambda done: None,
-    each_part: EachPart = one_by_one,
-) -> Candidates:
-    """Return the best answers of all queries of the given kinds, with their p-values.
+@dataclass(frozen=True)
+class _Class:
+    """The queries of a class: those that calibrate, and those whose best answers are candidates.
 
-    level      the level at which candidates will be selected. If several kinds are asked about, classes that are
-               unlikely to have a selected candidate at this level are left out: `needed_share`
-    rng        breaks ties
-    on_part    function that is called with the number of kinds done
-    each_part  does the work of each kind
+    weights  (E,) weight of the query of each entity
+    fits     whether enough queries calibrate, and enough queries have a known answer
     """
-    parts: list[Candidates] = [_NONE] * len(asked)
-    shared = trained, graph, domains, len(asked) > 1, level
-    kinds = list(zip(asked, rng.spawn(len(asked)), strict=True))
-    for done, (number, found) in enumerate(each_part(_candidates, shared, kinds), 1):
-        parts[number] = found
-        on_part(done)
-    return _joined(parts)
+
+    predicate: int
+    side: int
+    calibrating: Ints
+    asking: Ints
+    weights: Weights
+    fits: bool
 
 
-def _candidates(
-    trained: Scorer,
-    graph: KnowledgeGraph,
-    domains: Domains,
-    only_promising: bool,
-    level: float,
-    part: tuple[Asked, np.random.Generator],
-) -> Candidates:
-    """Return the candidates of one kind of queries, whose ties a generator of its own breaks."""
-    asked, rng = part
-    found: list[Candidates] = []
-    for queries in _classes(graph, domains, asked.predicate, asked.side):
-        asking = queries.asking if asked.entity is None else queries.asking[queries.asking == asked.entity]
-        if len(asking):
-            own = replace(queries, asking=asking)
-            found.append(_tested(trained, graph, domains, own, only_promising, level, rng))
-    return _joined(found)
+@dataclass(frozen=True)
+class FactSearch:
+    """Finds the best answers of all queries of some kinds, with their p-values.
+
+    level           the level at which candidates will be selected, in (0, 1)
+    only_promising  whether classes that are unlikely to have a selected candidate at this level are left out:
+                    `needed_share`
+    """
+
+    trained: Scorer
+    graph: KnowledgeGraph
+    domains: Domains
+    level: float
+    only_promising: bool
+
+    def candidates(
+        self,
+        asked: Sequence[Asked],
+        rng: np.random.Generator,
+        on_part: Move = lambda done: None,
+        each_part: EachPart = one_by_one,
+    ) -> QueryCandidates:
+        """Return the best answers of all queries of the given kinds.
+
+        rng        breaks ties: each kind has a spawned generator
+        on_part    function that is called with the number of kinds done
+        each_part  does the work of each kind
+        """
+        parts: list[QueryCandidates] = [_NONE] * len(asked)
+        kinds = list(zip(asked, rng.spawn(len(asked)), strict=True))
+        for done, (number, candidates) in enumerate(each_part(FactSearch._of_kind, (self,), kinds), 1):
+            parts[number] = candidates
+            on_part(done)
+        return _joined(parts)
+
+    def _of_kind(self, kind: tuple[Asked, np.random.Generator]) -> QueryCandidates:
+        asked, rng = kind
+        parts: list[QueryCandidates] = []
+        for queries in _classes(self.graph, self.domains, asked.predicate, asked.side):
+            asking = queries.asking if asked.entity is None else queries.asking[queries.asking == asked.entity]
+            if len(asking):
+                parts.append(self._tested(replace(queries, asking=asking), rng))
+        return _joined(parts)
+
+    def _tested(self, queries: _Class, rng: np.random.Generator) -> QueryCandidates:
+        """Return the candidates of a class with their p-values; none if the class does not fit or is not promising."""
+        nothing = replace(_NONE, skipped=len(queries.asking))
+        if not queries.fits:
+            return nothing
+        predicate, side = queries.predicate, queries.side
+        answers, left_out = self.domains.of(predicate, side), self.domains.left_out(predicate)
+
+        def best(entities: Ints) -> tuple[Ints, Triples, Scores]:
+            rows, triples = best_answers(self.trained, PredicateQueries(predicate, side, entities, answers, left_out))
+            return entities[rows], triples, self.trained.score(triples)
+
+        entities, _, negatives = best(queries.calibrating)
+        weights = queries.weights[entities]
+        if self.only_promising:
+            true = self.graph.valid.positives[self.graph.valid.positives[:, 1] == predicate]
+            true = true[np.isin(true[:, SUBJECT if side == OBJECT else OBJECT], entities)]
+            p_of_true = conformal_p_values(self.trained.score(true), negatives, rng)
+            if needed_share(p_of_true, self.level) > MOST_NEEDED:
+                return nothing
+        entities, triples, scores = best(queries.asking)
+        p = conformal_p_values(scores, negatives, rng, (queries.weights[entities], weights))
+        return QueryCandidates(triples, p, 0)
 
 
-def _joined(parts: Sequence[Candidates]) -> Candidates:
+def _joined(parts: Sequence[QueryCandidates]) -> QueryCandidates:
     every = [_NONE, *parts]
-    return Candidates(
+    return QueryCandidates(
         np.concatenate([part.triples for part in every]),
-        np.concatenate([part.scores for part in every]),
         np.concatenate([part.p_values for part in every]),
         sum(part.skipped for part in every),
     )
@@ -157,75 +193,22 @@ def needed_share(p_values: Floats, level: float) -> float:
     return float((ascending / (level * shares)).min()) if len(ascending) else np.inf
 
 
-@dataclass(frozen=True)
-class _Class:
-    """The queries of a class: those that calibrate, and those whose best answers are candidates.
-
-    weights  (E,) weight of the query of each entity
-    fits     whether enough queries calibrate, and enough queries have a known answer
-    """
-
-    predicate: int
-    side: int
-    calibrating: Ints
-    asking: Ints
-    weights: Weights
-    fits: bool
-
-
 def _classes(graph: KnowledgeGraph, domains: Domains, predicate: int, side: int) -> Iterator[_Class]:
     """Yield the class of queries without, and that with an answer in train."""
     column = SUBJECT if side == OBJECT else OBJECT
     entities, size = domains.of(predicate, column), len(graph.entities)
     train, valid, test = (
-        _counts(split.positives, predicate, column, size) for split in (graph.train, graph.valid, graph.test)
+        np.bincount(facts[facts[:, 1] == predicate, column], minlength=size)
+        for facts in (graph.train.positives, graph.valid.positives, graph.test.positives)
     )
     known = train + valid + test
     share = valid.sum() / max(known.sum(), 1)
     for answered in (False, True):
-        own = entities[(train[entities] > 0) == answered]
-        calibrating, asking = own[valid[own] > 0], own[valid[own] == 0]
-        expected = answered or (len(own) > 0 and (known[own] > 0).mean() >= MOST_HAVE_ANSWERS)
+        members = entities[(train[entities] > 0) == answered]
+        calibrating, asking = members[valid[members] > 0], members[valid[members] == 0]
+        expected = answered or (len(members) > 0 and (known[members] > 0).mean() >= MOST_HAVE_ANSWERS)
         weights = _weights(known, share) if answered else np.ones(size)
         yield _Class(predicate, side, calibrating, asking, weights, expected and len(calibrating) >= FEWEST_QUERIES)
-
-
-def _tested(
-    trained: Scorer,
-    graph: KnowledgeGraph,
-    domains: Domains,
-    queries: _Class,
-    only_promising: bool,
-    level: float,
-    rng: np.random.Generator,
-) -> Candidates:
-    """Return the candidates of a class with their p-values; none if the class does not fit or is not promising."""
-    nothing = replace(_NONE, skipped=len(queries.asking))
-    if not queries.fits:
-        return nothing
-    predicate, side = queries.predicate, queries.side
-    answers, left_out = domains.of(predicate, side), domains.left_out(predicate)
-
-    def best(entities: Ints) -> tuple[Ints, Triples, Scores]:
-        rows, triples = best_answers(trained, Queries(predicate, side, entities, answers, left_out))
-        return entities[rows], triples, trained.score(triples)
-
-    entities, _, negatives = best(queries.calibrating)
-    weights = queries.weights[entities]
-    if only_promising:
-        true = graph.valid.positives[graph.valid.positives[:, 1] == predicate]
-        true = true[np.isin(true[:, SUBJECT if side == OBJECT else OBJECT], entities)]
-        p_of_true = conformal_p_values(trained.score(true), negatives, rng)
-        if needed_share(p_of_true, level) > MOST_NEEDED:
-            return nothing
-    entities, triples, scores = best(queries.asking)
-    p = conformal_p_values(scores, negatives, rng, (queries.weights[entities], weights))
-    return Candidates(triples, scores, p, 0)
-
-
-def _counts(triples: Triples, predicate: int, column: int, size: int) -> Ints:
-    """Return the number of facts (E,) of the predicate that each entity has in a column."""
-    return np.bincount(triples[triples[:, 1] == predicate, column], minlength=size)
 
 
 def _weights(facts: Ints, share: float) -> Weights:

@@ -2,9 +2,9 @@
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -37,16 +37,18 @@ def sink(path: Path) -> Iterator[Callable[[pa.Table], None]]:
     be written.
     """
     check_ending(path)
-    kinds: dict[str, Callable[[BinaryIO], _Format]] = {".parquet": _Parquet, ".csv": _Csv, ".tsv": _Tsv}
-    kind = kinds[path.suffix.lower()]
     partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
     try:
-        with partial.open("wb") as file:
-            writer = kind(file)
-            try:
-                yield writer.write
-            finally:
-                writer.close()
+        with partial.open("wb") as file, ExitStack() as writers:
+            write: Callable[[pa.Table], None] | None = None
+
+            def append(table: pa.Table) -> None:
+                nonlocal write
+                if write is None:
+                    write = _writer(path.suffix.lower(), file, table.schema, writers)
+                write(table)
+
+            yield append
         partial.replace(path)
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror or error}") from error
@@ -54,65 +56,22 @@ def sink(path: Path) -> Iterator[Callable[[pa.Table], None]]:
         partial.unlink(missing_ok=True)
 
 
-class _Format(Protocol):
-    """Appends tables to an open file."""
-
-    def write(self, table: pa.Table) -> None: ...
-
-    def close(self) -> None: ...
-
-
-class _Parquet:
-    """Appends tables to a Parquet file."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self._writer: pa.parquet.ParquetWriter | None = None
-
-    def write(self, table: pa.Table) -> None:
-        if self._writer is None:
-            self._writer = pa.parquet.ParquetWriter(self._file, table.schema, compression="zstd")
-        self._writer.write_table(table)
-
-    def close(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
+def _writer(kind: str, file: BinaryIO, schema: pa.Schema, writers: ExitStack) -> Callable[[pa.Table], None]:
+    """Return the function that appends tables to an open file of a kind. `writers` closes it."""
+    if kind == ".parquet":
+        parquet = writers.enter_context(pa.parquet.ParquetWriter(file, schema, compression="zstd"))
+        return parquet.write_table  # type: ignore[no-any-return]
+    if kind == ".csv":
+        return writers.enter_context(pa.csv.CSVWriter(file, schema)).write_table  # type: ignore[no-any-return]
+    file.write(("\t".join(schema.names) + "\n").encode())
+    return lambda table: _write_tsv(file, table)
 
 
-class _Csv:
-    """Appends tables to a CSV file."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self._writer: pa.csv.CSVWriter | None = None
-
-    def write(self, table: pa.Table) -> None:
-        if self._writer is None:
-            self._writer = pa.csv.CSVWriter(self._file, table.schema)
-        self._writer.write_table(table)
-
-    def close(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
-
-
-class _Tsv:
-    """Appends tables to a text file with tabs. pyarrow's own writer refuses quotes in names."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self._head_is_written = False
-
-    def write(self, table: pa.Table) -> None:
-        if not self._head_is_written:
-            self._file.write(("\t".join(table.column_names) + "\n").encode())
-            self._head_is_written = True
-        texts = [_text(name, table[name]) for name in table.column_names]
-        texts[-1] = pc.binary_join_element_wise(texts[-1], _word("\n"), _word(""))
-        self._file.write(_bytes(pc.binary_join_element_wise(*texts, _word("\t"))))
-
-    def close(self) -> None:
-        """Do nothing: every row has been written."""
+def _write_tsv(file: BinaryIO, table: pa.Table) -> None:
+    """Append a table to a text file with tabs. pyarrow's writer refuses quotes in names."""
+    texts = [_text(name, table[name]) for name in table.column_names]
+    texts[-1] = pc.binary_join_element_wise(texts[-1], _word("\n"), _word(""))
+    file.write(_bytes(pc.binary_join_element_wise(*texts, _word("\t"))))
 
 
 def _text(name: str, column: pa.ChunkedArray) -> pa.Array:

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kgcore.calibration.bound import BoundCalibrator
-from kgcore.config import ASSUMED, STATED, PredictConfig
+from kgcore.base_rate import ASSUMED, STATED
+from kgcore.calibration.calibrated import Calibrated
+from kgcore.config import PredictConfig
 from kgcore.config.base import value_text
-from kgcore.config.calibrate import rate_text
 from kgcore.report.columns import overview, title
 from kgcore.report.data import shown_settings
 from kgcore.report.ensemble_summary import EnsembleSummary
@@ -57,7 +57,7 @@ class ModelCard:
     settings: Mapping[str, Mapping[str, object]]
     trainings: Sequence[Mapping[str, object]]
     label: str
-    calibrator: BoundCalibrator
+    calibrator: Calibrated
     summary: Summary | EnsembleSummary
     runs: Mapping[str, str]
     race: Race | None = None
@@ -65,13 +65,14 @@ class ModelCard:
     def markdown(self) -> str:
         """Return the card, with at most LONGEST characters."""
         models = " + ".join(str(training.get("model", "")) for training in self.trainings)
+        warning = [self.summary.miscalibrated[self.label]] if self.label in self.summary.miscalibrated else []
         parts = [
             f"# {self.dataset}: {models}, {self.label.replace('_', ' ')}",
             "The model gives a triple (subject, predicate, object) of this graph the probability that it is true.",
             *("## Data", self._data()),
             *("## Model", self._model(), *([contenders_table(self.race).markdown()] if self.race else [])),
             *("## Calibration", self._calibration(), f"Base rate: {self._base_rate()}"),
-            *("## Results", *self._warning(), *self.summary.notes, self._results()),
+            *("## Results", *warning, *self.summary.notes, self._results()),
             *("## Limits", "\n".join(f"* {limit}" for limit in self._limits())),
             *("## Use", self._use()),
             "Runs: " + ", ".join(f"{stage} `{run_id}`" for stage, run_id in self.runs.items()),
@@ -87,8 +88,8 @@ class ModelCard:
         }
         names = ", ".join(f"{count:,} {name}" for name, count in counted.items())
         held = ", ".join(f"{split} {true:,} true and {false:,} false" for split, (true, false) in splits.items())
-        made = shown_settings({"prepare": self.settings.get("prepare", {})})["prepare"]
-        settings = _settings({name: value for name, value in made.items() if name != "dataset"})
+        shown = shown_settings({"prepare": self.settings.get("prepare", {})})["prepare"]
+        settings = _settings({name: value for name, value in shown.items() if name != "dataset"})
         return f"{names}. Triples: {held}. Fingerprint `{self.digest}`." + (
             f" Generated: {settings}." if settings else ""
         )
@@ -111,11 +112,11 @@ class ModelCard:
     def _calibration(self) -> str:
         bound = self.calibrator
         if bound.mixture is not None:
-            own = bound.mixture
-            size = own.fit.candidates + own.fit.labels
+            mixture = bound.mixture
+            size = mixture.fit.candidates + mixture.fit.labels
             return (
-                f"{bound.name}, fitted to {size:,} candidates of {own.source}. Their mistakes resemble corruptions: "
-                f"{own.mistakes}. Test of fit: p = {own.fit.fit.p_value:.2g}."
+                f"{bound.name}, fitted to {size:,} candidates of {mixture.source}. Their mistakes resemble "
+                f"corruptions: {mixture.mistakes}. Test of fit: p = {mixture.fit.fit.p_value:.2g}."
             )
         if bound.negatives == "synthetic":
             against, drawn = "corruptions of them", self._drawn()
@@ -127,9 +128,6 @@ class ModelCard:
         return (
             f"{bound.name}, fitted on {true:,} true validation triples and {false:,} {against}{drawn}.{self._hidden()}"
         )
-
-    def _warning(self) -> list[str]:
-        return [self.summary.miscalibrated[self.label]] if self.label in self.summary.miscalibrated else []
 
     def _hidden(self) -> str:
         """Return how many of its corruptions are estimated to be true; '' if that is not known, or if none are."""
@@ -147,10 +145,10 @@ class ModelCard:
     def _base_rate(self) -> str:
         """Return the base rate, and where it comes from."""
         bound = self.calibrator
-        rate = rate_text(bound.base_rate, bound.limits) if bound.limits else f"{bound.base_rate:.4g}"
+        rate = bound.rate.figures if bound.rate.limits else f"{bound.base_rate:.4g}"
         if bound.fitted_at is not None:
             return f"{rate}, **stated**. The probabilities are shifted to it; the fit was at {bound.fitted_at:.4g}."
-        origin = bound.base_rate_is
+        origin = bound.rate.origin
         if bound.negatives == "ground_truth" and origin != STATED:
             return f"{rate}, **estimated**: the share of true triples among the labelled validation triples."
         if origin == ASSUMED:
@@ -180,20 +178,15 @@ class ModelCard:
             "Triples with an entity or a predicate that is not in train have no answer.",
             "A metric without an interval is biased on a finite sample: an interval would often miss its true value.",
         ]
-        few = [] if bound.support is None else self._with_little_data()
+        rows, least = bound.support.rows if bound.support else None, PredictConfig().at_least
+        few = [] if rows is None else [p for i, p in enumerate(self.predicates) if min(rows.get(i, (0, 0))) < least]
         if few:
             names = ", ".join(f"`{name}`" for name in few[:MOST_NAMES]) + (", ..." if len(few) > MOST_NAMES else "")
             limits.append(
-                f"{len(few):,} of {len(self.predicates):,} predicates have fewer than {PredictConfig.at_least} "
+                f"{len(few):,} of {len(self.predicates):,} predicates have fewer than {least} "
                 f"calibration triples, true or false: {names}. Their triples have no answer unless `at_least` is lower."
             )
         return limits
-
-    def _with_little_data(self) -> list[str]:
-        support = self.calibrator.support
-        assert support is not None
-        least = PredictConfig.at_least
-        return [name for i, name in enumerate(self.predicates) if min(support.rows.get(i, (0, 0))) < least]
 
     def _use(self) -> str:
         return (

@@ -36,9 +36,9 @@ OVERLAPS = {
 
 def count_title(name: str) -> str:
     """Return the name that a report shows for a count: `train rows with unknown names` for `train_with_unseen`."""
-    part, _, rest = name.partition("_")
-    if part in PARTS and rest in TITLES:
-        return f"{part} {TITLES[rest]}"
+    split, _, rest = name.partition("_")
+    if split in PARTS and rest in TITLES:
+        return f"{split} {TITLES[rest]}"
     for name_part, words in OVERLAPS.items():
         name = name.replace(name_part, words)
     return name.replace("_", " ")
@@ -157,14 +157,12 @@ def score_notes(cohort_weight: float) -> list[str]:
 
 def shown_settings(settings: Mapping[str, Mapping[str, object]]) -> dict[str, Mapping[str, object]]:
     """Return stage -> its settings, without the settings of the graph that its kind of data set does not use."""
-    return {stage: _used(values) for stage, values in settings.items()}
-
-
-def _used(values: Mapping[str, object]) -> Mapping[str, object]:
-    name = values.get("dataset")
-    if name is None:
-        return values
-    declared = name in DATASETS.names()
-    generated = declared and DATASETS.get(str(name)).generate is not None
-    unused = (*(() if generated else GENERATION), *(OWN if declared else ()))
-    return {setting: value for setting, value in values.items() if setting not in unused}
+    shown: dict[str, Mapping[str, object]] = {}
+    for stage, values in settings.items():
+        name, unused = values.get("dataset"), set[str]()
+        if name is not None:
+            declared = name in DATASETS.names()
+            generated = declared and DATASETS.get(str(name)).generate is not None
+            unused = {*(() if generated else GENERATION), *(OWN if declared else ())}
+        shown[stage] = {setting: value for setting, value in values.items() if setting not in unused}
+    return shown

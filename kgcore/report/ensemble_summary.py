@@ -45,6 +45,11 @@ class PooledSummary:
         """Return the keys weights, disagreement, brier_agreed, brier_disputed."""
         return {"weights": self.weights} | asdict(self.disputed)
 
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "PooledSummary":
+        """Read the output of `to_json`."""
+        return cls(data["weights"], Disputed(**{name: value for name, value in data.items() if name != "weights"}))
+
 
 @dataclass(frozen=True)
 class EnsembleSummary:
@@ -131,17 +136,12 @@ class EnsembleSummary:
             dataset=data["dataset"],
             members=tuple(MemberSummary(**member) for member in data["members"]),
             pools=tuple(data["pools"]),
-            ensembles={label: _pooled(pooled) for label, pooled in data["ensembles"].items()},
+            ensembles={label: PooledSummary.from_json(pooled) for label, pooled in data["ensembles"].items()},
             notes=tuple(data["notes"]),
             results=Results.from_json(data),
             run=data.get("run", ""),
             miscalibrated=data.get("miscalibrated", {}),
         )
-
-
-def _pooled(data: Mapping[str, Any]) -> PooledSummary:
-    weights, disputed = data["weights"], {name: value for name, value in data.items() if name != "weights"}
-    return PooledSummary(weights, Disputed(**disputed))
 
 
 def _words(name: str) -> str:

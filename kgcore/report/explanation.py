@@ -1,41 +1,32 @@
 """The explanation of a probability as one HTML page, which needs no other files, and its picture."""
 
-from importlib import resources
 from typing import TYPE_CHECKING
 
-import jinja2
 import numpy as np
 
-from kgcore.prediction.curve import CalibrationCurve
-from kgcore.prediction.evidence import Histogram, Share
-from kgcore.prediction.explanation import Explanation
-from kgcore.prediction.unseen_explanation import UnseenExplanation
-from kgcore.report.page import svg
+from kgcore.prediction.calibration_evidence import CalibrationCurve, ScoreHistogram, TrueShare
+from kgcore.prediction.explanation import Explanation, UnseenExplanation
+from kgcore.report.html import html, svg
 from kgcore.report.plots import COLOURS, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+TEMPLATE = "explanation.html.j2"
 CALIBRATOR, TRUE, FALSE = COLOURS[0], COLOURS[2], COLOURS[1]
 
 
-def page_of(made: Explanation | UnseenExplanation, dataset: str, model: str, run: str) -> str:
-    """Return the page of either kind of explanation. Arguments: as in `explanation_page`."""
-    if isinstance(made, Explanation):
-        return explanation_page(made, dataset, model, run)
-    return _render(made=made, dataset=dataset, model=model, run=run, groups={}, sides={}, figure="")
-
-
-def explanation_page(made: Explanation, dataset: str, model: str, run: str) -> str:
+def explanation_page(made: Explanation | UnseenExplanation, dataset: str, model: str, run: str) -> str:
     """Return the page as HTML.
 
     dataset  name of the data set
     model    URI of the calibrator
     run      id of the MLflow run; '' if it is not known
     """
-    figure = explanation_figure(made)
-    support = made.support
+    if isinstance(made, UnseenExplanation):
+        return html(TEMPLATE, made=made, dataset=dataset, model=model, run=run, groups={}, sides={}, figure="")
+    figure, support = explanation_figure(made), made.support
     groups = {
         f"same subject: {made.subject} {made.predicate} ?": support.same_subject,
         f"same object: ? {made.predicate} {made.object}": support.same_object,
@@ -46,13 +37,7 @@ def explanation_page(made: Explanation, dataset: str, model: str, run: str) -> s
         f"other subjects: ? {made.predicate} {made.object}": (made.subject, made.subjects),
     }
     drawn = figure and svg(figure)
-    return _render(made=made, dataset=dataset, model=model, run=run, groups=groups, sides=sides, figure=drawn)
-
-
-def _render(**values: object) -> str:
-    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    template = resources.files(__package__).joinpath("explanation.html.j2").read_text(encoding="utf-8")
-    return environment.from_string(template).render(**values)
+    return html(TEMPLATE, made=made, dataset=dataset, model=model, run=run, groups=groups, sides=sides, figure=drawn)
 
 
 def explanation_figure(made: Explanation) -> "Figure | None":
@@ -90,16 +75,19 @@ def _draw_curve(axes: "Axes", curve: CalibrationCurve) -> None:
         )
 
 
-def _draw_shares(axes: "Axes", bins: tuple[Share, ...]) -> None:
+def _draw_shares(axes: "Axes", bins: tuple[TrueShare, ...]) -> None:
     """Draw the share of true triples in each bin, with its interval, over the median score of the bin."""
-    middles = [one.median for one in bins]
-    shares = [one.share for one in bins]
-    below, above = [one.share - one.low for one in bins], [one.high - one.share for one in bins]
+    middles = [share_of_bin.median for share_of_bin in bins]
+    shares = [share_of_bin.share for share_of_bin in bins]
+    below, above = (
+        [share_of_bin.share - share_of_bin.low for share_of_bin in bins],
+        [share_of_bin.high - share_of_bin.share for share_of_bin in bins],
+    )
     label = "share in the calibration triples of this predicate"
     axes.errorbar(middles, shares, (below, above), fmt="o", markersize=4, color="0.45", linewidth=1, label=label)
 
 
-def _draw_histogram(axes: "Axes", found: Histogram) -> None:
+def _draw_histogram(axes: "Axes", found: ScoreHistogram) -> None:
     for counts, colour, label in ((found.positives, TRUE, "true"), (found.negatives, FALSE, "false")):
         shares = np.array(counts) / max(sum(counts), 1)
         axes.stairs(shares, found.edges, color=colour, fill=True, alpha=0.35, label=f"{label} calibration triples")

@@ -1,16 +1,20 @@
 """What the data of a graph mean for the figures that follow, one sentence for each."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kgcore.config.split import RANDOM
-from kgcore.datasets.twins import MOST_FACTS
+from kgcore.datasets.twins import MOST_FACTS, SHARE
 from kgcore.graph import KnowledgeGraph
 from kgcore.report.data import split_sentence
-from kgcore.report.graph_shape import Shape
+from kgcore.report.graph_shape import Confidences, GraphShape
+from kgcore.report.html import html
 
 FEW = 0.05  # a smaller share of test positives that follow from train is no warning
 SPARSE = 2  # a median number of facts per entity up to this is a warning
+FEW_VALUES = 10  # confidences with so few distinct values are classes rather than a scale
+MOST_CERTAIN = 0.9  # with a larger share of the confidences 0 or 1, they are hardly more than labels
+MOST_ROWS = 200  # predicates and pairs of predicates that the page shows
 
 
 @dataclass(frozen=True)
@@ -29,7 +33,7 @@ class Finding:
 
 
 def findings(
-    graph: KnowledgeGraph, shape: Shape, counts: Mapping[str, int], split: str = RANDOM, drawn: str = ""
+    graph: KnowledgeGraph, shape: GraphShape, counts: Mapping[str, int], split: str = RANDOM, drawn: str = ""
 ) -> list[Finding]:
     """Return the findings about a graph.
 
@@ -79,10 +83,10 @@ def _splits(graph: KnowledgeGraph, counts: Mapping[str, int]) -> list[Finding]:
     ]
 
 
-def _shape(graph: KnowledgeGraph, shape: Shape) -> list[Finding]:
+def _shape(graph: KnowledgeGraph, shape: GraphShape) -> list[Finding]:
     median, ninety, most = shape.degrees
-    symmetric = [one.name for one in shape.predicates if one.symmetry >= 0.5]
-    many = sum(one.cardinality == "n-to-n" for one in shape.predicates)
+    symmetric = [predicate.name for predicate in shape.predicates if predicate.symmetry >= 0.5]
+    many = sum(predicate.cardinality == "n-to-n" for predicate in shape.predicates)
     return [
         Finding(
             "Facts per entity",
@@ -109,7 +113,7 @@ def _shape(graph: KnowledgeGraph, shape: Shape) -> list[Finding]:
     ]
 
 
-def _leaks(graph: KnowledgeGraph, shape: Shape, counts: Mapping[str, int]) -> list[Finding]:
+def _leaks(graph: KnowledgeGraph, shape: GraphShape, counts: Mapping[str, int]) -> list[Finding]:
     test = len(graph.test.positives)
     false = sum(counts.get(f"{name}_negatives_true_in_train", 0) for name in ("valid", "test"))
     shared = sum(counts.get(f"{name}_positives_in_train", 0) for name in ("valid", "test"))
@@ -154,3 +158,57 @@ def _leaks(graph: KnowledgeGraph, shape: Shape, counts: Mapping[str, int]) -> li
             false > 0,
         ),
     ]
+
+
+def confidence_findings(found: Confidences | None) -> list[Finding]:
+    """Return the findings about the confidences; an empty list without confidences."""
+    if found is None:
+        return []
+    low, middle, high = found.quantiles
+    certain = found.zeros + found.ones
+    return [
+        Finding(
+            "Confidences",
+            f"median {middle:.3g}, 80 % from {low:.3g} to {high:.3g}; {found.values:,} different values",
+            "The Brier score and the log loss are measured against them: a probability is right if it equals the "
+            "expected confidence."
+            + (" With so few values, they are classes rather than a scale." if found.values <= FEW_VALUES else ""),
+        ),
+        Finding(
+            "Confidences of 0 and 1",
+            f"{found.zeros:.1%} are 0, and {found.ones:.1%} are 1",
+            "A triple with confidence 0 counts as false, and one with confidence 1 as true: training and the "
+            "calibrators take them as sure."
+            + (" Almost all are sure: the confidences say little more than labels." if certain > MOST_CERTAIN else ""),
+            certain > MOST_CERTAIN,
+        ),
+        Finding(
+            "Confidences without a model",
+            f"on test, the mean confidence of train has the mean squared error {found.constant:.4f}, and the mean of "
+            f"each predicate {found.by_relation:.4f}",
+            "A Brier score (ground truth) of a model that knows more than the predicate is below the second figure.",
+        ),
+    ]
+
+
+def graph_page(
+    graph: KnowledgeGraph, shape: GraphShape, found: Sequence[Finding], confidences: Confidences | None = None
+) -> str:
+    """Return the page as HTML.
+
+    found        the findings about the graph: see `findings` and `confidence_findings`
+    confidences  the confidences of the training triples; None: they have none
+    """
+    return html(
+        "graph_findings.html.j2",
+        name=graph.name,
+        names=graph.predicates,
+        findings=found,
+        predicates=shape.predicates[:MOST_ROWS],
+        total=len(shape.predicates),
+        twins=(shape.twins or ())[:MOST_ROWS],
+        pairs=len(shape.twins or ()),
+        share=SHARE,
+        confidences=confidences,
+        confident=confidences.predicates[:MOST_ROWS] if confidences else (),
+    )

@@ -1,23 +1,17 @@
 """The report of a pipeline as one HTML page, which needs no other files."""
 
-import io
-import threading
 from collections.abc import Mapping
-from importlib import resources
 from typing import TYPE_CHECKING
-
-import jinja2
-from markupsafe import Markup, escape
 
 from kgcore.calibration.matched import Matched
 from kgcore.combiners.ablation import Ablation
 from kgcore.config.base import value_text
-from kgcore.evaluation.by_knowledge import METRICS_OF_GROUPS
+from kgcore.evaluation.groups import METRICS_OF_GROUPS
 from kgcore.metrics.catalogue import every_metric
-from kgcore.report.candidates import candidates_figure
 from kgcore.report.columns import first_table, further_tables, without_interval
 from kgcore.report.data import count_title, shown_settings
-from kgcore.report.plots import observed_title
+from kgcore.report.html import coded, html, svg
+from kgcore.report.plots import candidates_figure, observed_title
 from kgcore.report.race import race_cells, race_head
 from kgcore.report.results import Results
 from kgcore.report.summary import Summary
@@ -25,8 +19,6 @@ from kgcore.tuning.race_result import Race
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-_SVG = threading.Lock()  # matplotlib's settings are shared by all threads
 
 
 def page(
@@ -86,11 +78,9 @@ def render(
     settings  stage -> its settings
     values    further values that the template uses
     """
-    environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(_template), autoescape=True, trim_blocks=True, lstrip_blocks=True
-    )
     best = results.best_fitted()
-    return environment.get_template(template).render(
+    return html(
+        template,
         title=title,
         rows=results.rows,
         best=results.best(),
@@ -108,24 +98,3 @@ def render(
         value_text=value_text,
         **values,
     )
-
-
-def coded(sentence: str) -> Markup:
-    """Return a sentence as HTML, in which what stands between backticks is code."""
-    parts = (escape(part) for part in sentence.split("`"))
-    return Markup("").join(Markup("<code>{}</code>").format(p) if number % 2 else p for number, p in enumerate(parts))
-
-
-def _template(name: str) -> str:
-    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
-
-
-def svg(figure: "Figure") -> Markup:
-    """Convert a figure to an inline SVG element. The same plotted values always give the same bytes."""
-    import matplotlib
-
-    buffer = io.StringIO()
-    with _SVG, matplotlib.rc_context({"svg.hashsalt": "kgcal"}):
-        figure.savefig(buffer, format="svg", metadata={"Date": None})
-    text = buffer.getvalue()
-    return Markup(text[text.index("<svg") :])  # noqa: S704 (matplotlib's own output)

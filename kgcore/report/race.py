@@ -1,14 +1,13 @@
 """The table of a race, with a row for each contender, and what the terminal, MLflow and the model card show of it."""
 
 import math
-from dataclasses import fields
 
 import pandas as pd
 
 from kgcore.config import TrainConfig
-from kgcore.config.base import default_of, value_text
+from kgcore.config.base import value_text
 from kgcore.report.result import ResultTable, table_of
-from kgcore.tuning.race_result import Race, Row
+from kgcore.tuning.race_result import Race, RaceRow
 
 # figures that are shown beside the metric of a race -> their headings
 BESIDE = {"negatives": "hard", "answers": "MRR", "missing_facts": "missing"}
@@ -43,9 +42,9 @@ def _beside(race: Race) -> list[str]:
     return [name for name in BESIDE if name != race.metric and any(name in row.figures for row in race.rows)]
 
 
-def settings_text(row: Row) -> str:
+def settings_text(row: RaceRow) -> str:
     """Return the settings of a contender that differ from the defaults: `model=complex, epochs=60`."""
-    usual = {item.name: default_of(item) for item in fields(TrainConfig)}
+    usual = TrainConfig().as_dict()
     return ", ".join(
         f"{name.replace('_', ' ')} {value_text(value)}" for name, value in row.settings.items() if value != usual[name]
     )

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Row:
+class MetricsRow:
     """The metrics of one calibrator.
 
     negatives   negatives that the calibrator is fitted on: ground_truth or synthetic; '' for a baseline, which is not
@@ -42,7 +42,7 @@ class Row:
 class Results:
     """One row per calibrator: baselines first, then the fitted calibrators, grouped by their negatives."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[MetricsRow, ...]
 
     @classmethod
     def of(cls, measured: "Mapping[str, Measured]") -> "Results":
@@ -50,11 +50,11 @@ class Results:
         rows = []
         for label, result in measured.items():
             negatives, _, name = label.rpartition(".")
-            rows.append(Row(negatives, name, result.metrics, result.intervals))
+            rows.append(MetricsRow(negatives, name, result.metrics, result.intervals))
         return cls(_grouped(rows))
 
     @property
-    def fitted(self) -> tuple[Row, ...]:
+    def fitted(self) -> tuple[MetricsRow, ...]:
         """Return the rows of the fitted calibrators, without the baselines."""
         return tuple(row for row in self.rows if row.negatives)
 
@@ -72,7 +72,7 @@ class Results:
         """Return only the rows of the calibrators that are fitted on these negatives."""
         return Results(tuple(row for row in self.fitted if row.negatives == negatives))
 
-    def row(self, negatives: str, calibrator: str) -> Row:
+    def row(self, negatives: str, calibrator: str) -> MetricsRow:
         """Return the row of a calibrator. `negatives` is '' for a baseline. Raises KeyError if there is no such row."""
         for row in self.rows:
             if (row.negatives, row.calibrator) == (negatives, calibrator):
@@ -86,14 +86,14 @@ class Results:
         Baselines are excluded: a constant probability equal to the base rate has calibration error 0, but it says
         nothing about a triple.
         """
-        highest, found = highest_best(), dict[str, float]()
+        highest, best = highest_best(), dict[str, float]()
         for metric in ranked():
             values = [row.metrics[metric] for row in self.fitted if metric in row.metrics]
             if values:
-                found[metric] = max(values) if metric in highest else min(values)
-        return found
+                best[metric] = max(values) if metric in highest else min(values)
+        return best
 
-    def best_fitted(self) -> Row | None:
+    def best_fitted(self) -> MetricsRow | None:
         """Return the row of the fitted calibrator with the lowest Brier score, or None if no calibrator is fitted."""
         return min(self.fitted, key=lambda row: (row.metrics["brier"], row.label), default=None)
 
@@ -143,13 +143,16 @@ class Results:
         for name, group in data["metrics"].items():
             ends = data["intervals"][name]
             if any(isinstance(values, dict) for values in group.values()):
-                rows += [Row(name, own, values, _pairs(ends[own])) for own, values in group.items()]
+                rows += [
+                    MetricsRow(name, calibrator, values, _pairs(ends[calibrator]))
+                    for calibrator, values in group.items()
+                ]
             else:
-                rows.append(Row("", name, group, _pairs(ends)))
+                rows.append(MetricsRow("", name, group, _pairs(ends)))
         return cls(_grouped(rows))
 
 
-def _grouped(rows: list[Row]) -> tuple[Row, ...]:
+def _grouped(rows: list[MetricsRow]) -> tuple[MetricsRow, ...]:
     """Sort the rows: first the baselines, then each kind of negatives, in the order in which the kinds first occur."""
     order = ["", *dict.fromkeys(row.negatives for row in rows)]
     return tuple(sorted(rows, key=lambda row: order.index(row.negatives)))

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from kgcore.evaluation.by_relation import RelationReliability
-from kgcore.report.page import render, svg
+from kgcore.evaluation.groups import RelationReliability
+from kgcore.report.html import svg
+from kgcore.report.page import render
 from kgcore.report.results import Results
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class ScoresSummary:
         cross_fitted = f"{by_fold if counts.folds == 1 else by_folds} The stored calibrators are fitted to all rows."
         share = counts.true / (counts.true + counts.false)
         stated = f"Weighted to the stated base rate of {self.base_rate:g}; the share of true rows is {share:.4g}."
-        found = (
+        estimated = (
             f"The base rate is {self.base_rate:.4g}, the share of true rows in the file. If another share of the rows "
             "that you will ask about is true, the probabilities are wrong: state the share with --base-rate."
         )
@@ -75,7 +76,7 @@ class ScoresSummary:
             *self._wrong_way(),
             fitted,
             cross_fitted if counts.folds else by_test,
-            stated if self.stated else found,
+            stated if self.stated else estimated,
             *(f"Left out: the calibrator {name}, which needs --relation." for name in self.unfitted),
             *(f"Left out: {n:,} rows {which}." for which, n in left_out.items() if n),
         ]
@@ -94,7 +95,9 @@ class ScoresSummary:
         """Return the summary as plain JSON."""
         return self.results.to_json() | {
             "scorer": self.scorer,
-            "relations": [{"name": name, "reliability": asdict(own)} for name, own in self.relations.items()],
+            "relations": [
+                {"name": name, "reliability": asdict(reliability)} for name, reliability in self.relations.items()
+            ],
             "counts": asdict(self.counts),
             "base_rate": self.base_rate,
             "stated": self.stated,
@@ -118,7 +121,7 @@ def scores_page(
         summary=summary,
         what="rows",
         measured=measured,
-        relations=[{"name": name, "reliability": own} for name, own in summary.relations.items()],
+        relations=[{"name": name, "reliability": reliability} for name, reliability in summary.relations.items()],
         figures={name: svg(figure) for name, figure in figures.items()},
         counts=asdict(summary.counts),
         runs=runs,

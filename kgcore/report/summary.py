@@ -4,10 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from kgcore.config.calibrate import base_rate_text
-from kgcore.evaluation.by_knowledge import KnowledgeGroup
-from kgcore.evaluation.by_relation import RelationFit, RelationReliability
+from kgcore.base_rate import BaseRate
 from kgcore.evaluation.decisions import RelationDecisions
+from kgcore.evaluation.groups import KnowledgeGroup, RelationFit, RelationReliability
 from kgcore.report.ensemble_summary import EnsembleSummary
 from kgcore.report.race import contenders_table
 from kgcore.report.result import Result
@@ -52,7 +51,7 @@ def summarise_relations(
     Raises ValueError if `decisions` and `reliability` have different lengths.
     """
     pairs = zip(decisions, reliability, strict=True)
-    return tuple(RelationSummary(names[own.predicate], own, reliable) for own, reliable in pairs)
+    return tuple(RelationSummary(names[decision.predicate], decision, reliable) for decision, reliable in pairs)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,9 +64,7 @@ class Summary:
     relations              results for each relation
     knowledge              results by what training knows about the triples; none if it is not known
     notes                  sentences that a report must show with the results
-    base_rate              base rate of the synthetic calibrators; None in summaries of ensembles
-    base_rate_is           where it comes from: assumed, stated or estimated; '' if it is None
-    base_rate_limits       the ends of the interval of the base rate; None: it has none
+    rate                   base rate of the synthetic calibrators; None in summaries of ensembles
     answers                label of the calibrator that answers if the user names none; '' if it is not known
     miscalibrated          label -> a sentence, for calibrators with a calibration error above the tolerance
     """
@@ -78,9 +75,7 @@ class Summary:
     relations: tuple[RelationSummary, ...] = ()
     knowledge: tuple[KnowledgeGroup, ...] = ()
     notes: tuple[str, ...] = ()
-    base_rate: float | None = None
-    base_rate_is: str = ""
-    base_rate_limits: tuple[float, float] | None = None
+    rate: BaseRate | None = None
     answers: str = ""
     miscalibrated: Mapping[str, str] = field(default_factory=dict)
 
@@ -89,21 +84,14 @@ class Summary:
         """The sentence that stands above all results, if the calibrator that answers is not calibrated; else ''."""
         return self.miscalibrated.get(self.answers, "")
 
-    @property
-    def base_rate_text(self) -> str:
-        """The base rate and where it comes from, such as `0.0225 [0.01, 0.05], stated`; '' if it is not known."""
-        if self.base_rate is None:
-            return ""
-        return base_rate_text(self.base_rate, self.base_rate_limits, self.base_rate_is)
-
     def to_json(self) -> dict[str, Any]:
         """Return the keys metrics, intervals, accuracy_per_relation, ranks, relations, notes.
 
         The keys knowledge, base_rate and base_rate_is follow if they are known, then base_rate_low and base_rate_high,
         answers, and miscalibrated.
         """
-        rate = {"base_rate": self.base_rate, "base_rate_is": self.base_rate_is} if self.base_rate is not None else {}
-        ends = dict(zip(("base_rate_low", "base_rate_high"), self.base_rate_limits or (), strict=False))
+        rate = {"base_rate": self.rate.value, "base_rate_is": self.rate.origin} if self.rate else {}
+        ends = dict(zip(("base_rate_low", "base_rate_high"), (self.rate and self.rate.limits) or (), strict=False))
         return self.results.to_json() | {
             "accuracy_per_relation": self.accuracy_per_relation,
             "ranks": self.ranks,
@@ -119,6 +107,10 @@ class Summary:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Summary":
         """Read the output of `to_json`. Other keys are ignored."""
+        rate = None
+        if "base_rate" in data:
+            ends = data.get("base_rate_low"), data.get("base_rate_high")
+            rate = BaseRate(data["base_rate"], *ends, data["base_rate_is"])
         return cls(
             results=Results.from_json(data),
             accuracy_per_relation=data["accuracy_per_relation"],
@@ -126,9 +118,7 @@ class Summary:
             relations=tuple(RelationSummary.from_json(relation) for relation in data["relations"]),
             knowledge=tuple(KnowledgeGroup(**group) for group in data.get("knowledge", [])),
             notes=tuple(data["notes"]),
-            base_rate=data.get("base_rate"),
-            base_rate_is=data.get("base_rate_is", ""),
-            base_rate_limits=(data["base_rate_low"], data["base_rate_high"]) if "base_rate_low" in data else None,
+            rate=rate,
             answers=data.get("answers", ""),
             miscalibrated=data.get("miscalibrated", {}),
         )
@@ -163,7 +153,7 @@ class PipelineSummary(Summary):
         """Return what the terminal and Prefect show: the race, the results, the ranks, the report, and the ensemble."""
         relation, ranks = self.accuracy_per_relation, self.ranks
         again = [stage for stage in self.runs if stage not in self.reused]
-        notes = [*self.results.best_text(), *([f"base rate: {self.base_rate_text}"] if self.base_rate_limits else [])]
+        notes = [*self.results.best_text(), *([f"base rate: {self.rate}"] if self.rate and self.rate.limits else [])]
         notes += self.notes
         if relation:
             learned, median = relation["learned"], relation["median"]

@@ -2,7 +2,7 @@
 
 paper.py     the published values
 grid.py      the runs that the paper's tables need
-result.py    the results of one run
 compare.py   the paper's values and our values in one table
 findings.py  the paper's claims, tested on our results
+page.py      the HTML page of the comparison, and its plots
 """

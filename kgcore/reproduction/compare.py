@@ -1,15 +1,15 @@
 """The paper's values and our values in one tidy table. Every table, plot and finding uses some of its rows."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 
 import pandas as pd
 
 from kgcore.evaluation.predictions import UNCALIBRATED_RAW
+from kgcore.report.summary import PipelineSummary
 from kgcore.reproduction.grid import UNLABELLED, Cell
 from kgcore.reproduction.paper import read_paper
-from kgcore.reproduction.result import BASELINE, CellResult
 
+BASELINE = "none"  # the value of `negatives` for a baseline, because a baseline is not fitted
 COLUMNS = [
     *("table", "dataset", "model", "loss", "negatives", "calibrator", "metric", "base_rate", "paper", "ours", "run_id"),
     *("varied", "eta", "k", "preset", "relation", "note"),
@@ -23,51 +23,19 @@ METRICS_OF_TABLE = {
     "ranks": ("mr", "mrr", "hits_at_10"),
     "reliability": ("ece",),
 }
-_KEY = ["study", "dataset", "model", "loss", "negatives", "calibrator", "metric", "base_rate"]
-_KEY += ["published_eta", "published_k"]
-_OURS = [*(name for name in COLUMNS if name not in ("paper", "note")), "study", "published_eta", "published_k"]
+_PUBLISHED = ["published_eta", "published_k"]  # eta and k of the published value; eta and k are those of our run
+_KEY = ["study", "dataset", "model", "loss", "negatives", "calibrator", "metric", "base_rate", *_PUBLISHED]
+_OURS = [*(name for name in COLUMNS if name not in ("paper", "note")), "study", *_PUBLISHED]
 _RULES = {"per_relation_learned": "learned", "per_relation": "median"}  # the paper has only the median rule
 
 
-@dataclass(frozen=True)
-class Figure:
-    """One of our values, with the key of the published value that it is compared with.
-
-    study                       name of the study in the paper
-    varied                      eta or k in the sensitivity study; else ''
-    eta, k                      eta and k of our run
-    published_eta, published_k  eta and k of the published value
-    ours                        our value; NaN if the run has failed
-    relation                    name of the relation, for the threshold or accuracy of one relation; else ''
-    """
-
-    table: str
-    study: str
-    dataset: str
-    model: str
-    loss: str
-    base_rate: float
-    varied: str
-    preset: str
-    eta: int
-    k: int
-    published_eta: int
-    published_k: int
-    run_id: str
-    negatives: str = BASELINE
-    calibrator: str = ""
-    metric: str = ""
-    relation: str = ""
-    ours: float = float("nan")
-
-
-def side_by_side(grid: Mapping[str, list[Cell]], results: Mapping[Cell, CellResult]) -> pd.DataFrame:
+def side_by_side(grid: Mapping[str, list[Cell]], results: Mapping[Cell, PipelineSummary]) -> pd.DataFrame:
     """Return a table with a row for each of our values, and with the columns COLUMNS.
 
     `ours` is our value, NaN if the run has failed. `paper` is the paper's value, NaN if the paper publishes none.
 
     grid     table -> its cells
-    results  cell -> results of its run. A cell whose run has failed is missing
+    results  cell -> summary of its pipeline. A cell whose run has failed is missing
     """
     rows = [row for table, cells in grid.items() for cell in cells for row in _figures(table, cell, results.get(cell))]
     ours = pd.DataFrame(rows, columns=_OURS)  # the columns exist even if every run has failed
@@ -81,34 +49,32 @@ def side_by_side(grid: Mapping[str, list[Cell]], results: Mapping[Cell, CellResu
     return frame[COLUMNS]
 
 
-def _figures(table: str, cell: Cell, result: CellResult | None) -> Iterator[Figure]:
-    """Yield the values of a cell in a table. `result` is None if the run has failed."""
+def _figures(table: str, cell: Cell, result: PipelineSummary | None) -> Iterator[dict[str, object]]:
+    """Yield the values of a cell as rows of a table, with the columns _OURS. `result` is None if the run has failed."""
     study = {"base-rate": "base_rate", "sensitivity": cell.varied}.get(table, "main")
     if cell.dataset in UNLABELLED:  # the paper has them only in this study; ranks do not depend on the base rate
         study = "base_rate"
-    train = cell.configs.train
-    figure = Figure(
-        table=table,
-        study=study,
-        dataset=cell.dataset,
-        model=cell.model,
-        loss=cell.loss,
-        base_rate=cell.base_rate,
-        varied=cell.varied,
-        preset=cell.preset,
-        eta=train.training_eta,
-        k=train.k,
-        published_eta=cell.eta,
-        published_k=cell.k,
-        run_id=result.run_id if result else "",
-    )
-    if table == "thresholds":
-        yield from _thresholds(figure, result)
+    row: dict[str, object] = {
+        "table": table,
+        "study": study,
+        "run_id": result.pipeline if result else "",
+        "relation": "",
+    }
+    row |= {name: getattr(cell, name) for name in ("dataset", "model", "loss", "base_rate", "varied", "preset")}
+    row |= {"published_eta": cell.eta, "published_k": cell.k}
+    row |= {"eta": cell.configs.train.training_eta, "k": cell.configs.train.k}
+    if table == "thresholds":  # the paper has no numbers for single relations
+        for relation in result.relations if result else ():
+            for calibrator, rule in _RULES.items():
+                key = {"relation": relation.name, "negatives": BASELINE, "calibrator": calibrator}
+                for metric in ("threshold", "accuracy"):
+                    ours = float(getattr(getattr(relation.decisions, rule), metric))
+                    yield row | key | {"metric": metric, "ours": ours}
         return
     for metric in METRICS_OF_TABLE[table]:
         for negatives, calibrator in _calibrators(table, metric, cell):
             value = _value(result, negatives, calibrator, metric) if result else float("nan")
-            yield replace(figure, negatives=negatives, calibrator=calibrator, metric=metric, ours=value)
+            yield row | {"negatives": negatives, "calibrator": calibrator, "metric": metric, "ours": value}
 
 
 def _calibrators(table: str, metric: str, cell: Cell) -> list[tuple[str, str]]:
@@ -121,21 +87,12 @@ def _calibrators(table: str, metric: str, cell: Cell) -> list[tuple[str, str]]:
     return [(BASELINE, "uncalibrated"), *fitted, *((BASELINE, name) for name in more)]
 
 
-def _value(result: CellResult, negatives: str, calibrator: str, metric: str) -> float:
+def _value(result: PipelineSummary, negatives: str, calibrator: str, metric: str) -> float:
     if not calibrator:
         return float(result.ranks[metric])
     if calibrator in _RULES:
-        return float(result.accuracies[_RULES[calibrator]])
+        return float(result.accuracy_per_relation[_RULES[calibrator]])
+    metrics = {(row.negatives or BASELINE, row.calibrator): row.metrics for row in result.results.rows}
     if calibrator == "uncalibrated":  # the paper's is of the raw score
-        calibrator = UNCALIBRATED_RAW if (negatives, UNCALIBRATED_RAW) in result.metrics else calibrator
-    return float(result.metrics[negatives, calibrator][metric])
-
-
-def _thresholds(figure: Figure, result: CellResult | None) -> Iterator[Figure]:
-    """Yield the threshold and the accuracy of every relation for both rules. The paper has no numbers for them."""
-    for relation in result.relations if result else ():
-        for calibrator, rule in _RULES.items():
-            for metric, values in (("threshold", relation.thresholds), ("accuracy", relation.accuracies)):
-                yield replace(
-                    figure, relation=relation.name, calibrator=calibrator, metric=metric, ours=float(values[rule])
-                )
+        calibrator = UNCALIBRATED_RAW if (negatives, UNCALIBRATED_RAW) in metrics else calibrator
+    return float(metrics[negatives, calibrator][metric])

@@ -105,10 +105,9 @@ def _mrr_and_brier(rows: pd.DataFrame, of: str) -> pd.DataFrame:
 
 
 def _correlations(both: pd.DataFrame) -> str:
-    each = {str(name): _spearman(g) for name, g in both.groupby("dataset") if len(g) >= 4}
+    def spearman(runs: pd.DataFrame) -> float:
+        return float(runs["mrr"].rank().corr(runs["brier"].rank()))
+
+    each = {str(name): spearman(runs) for name, runs in both.groupby("dataset") if len(runs) >= 4}
     within = ", ".join(f"{name} {value:+.2f}" for name, value in each.items() if value == value)
-    return f"{_spearman(both):+.2f} over all {len(both)} runs ({within})"
-
-
-def _spearman(both: pd.DataFrame) -> float:
-    return float(both["mrr"].rank().corr(both["brier"].rank()))
+    return f"{spearman(both):+.2f} over all {len(both)} runs ({within})"

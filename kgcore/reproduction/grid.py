@@ -39,8 +39,8 @@ class Cell:
         """Return the settings of every stage for this run."""
         train = training(self.preset, self.dataset, self.model, self.loss)
         if self.varied:
-            train = replace(train, training_eta=self.eta, k=self.k)
-            train = replace(train, epochs=500) if self.preset == "paper" else train
+            train = train.replace(training_eta=self.eta, k=self.k)
+            train = train.replace(epochs=500) if self.preset == "paper" else train
         calibrators = ("platt", "isotonic")
         return PipelineConfigs(
             prepare=PrepareConfig(dataset=self.dataset),
@@ -50,7 +50,7 @@ class Cell:
                 calibration_strategy={"uniform": 1.0}, calibration_sides="both", calibration_eta="20"
             ),
             calibrate=CalibrateConfig(calibrators=calibrators, base_rate=self.base_rate),
-        )
+        ).at_base_rate()
 
     def __str__(self) -> str:
         varied = f" {self.varied}={getattr(self, self.varied)}" if self.varied else ""

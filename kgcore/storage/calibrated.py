@@ -1,13 +1,10 @@
-"""A calibrated model as a folder: the calibrator, the embedding model, and the graph with names and known facts.
+"""A calibrated model as a folder: the calibrator, the embedding models, and the graph with names and known facts.
 
-An ensemble has the file of the ensemble in place of the calibrator, and an embedding model for each member. A
-calibrator that sees the scores of further models has these models beside its own. A model's tables are safetensors.
-
-Torch, SciPy and scikit-learn take seconds to load. Therefore the functions import what they need, and the module does
-not.
+A model's tables are safetensors. Torch, SciPy and scikit-learn take seconds to load: the functions import what they
+need, and the module does not.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -21,23 +18,19 @@ from kgcore.storage.json_file import read_json, write_json
 
 if TYPE_CHECKING:
     from kgcore.calibrated import CalibratedModel
-    from kgcore.calibration.bound import BoundCalibrator
-    from kgcore.ensembles.ensemble import Ensemble
+    from kgcore.calibration.calibrated import Calibrated
     from kgcore.external.calibrator import ScoreCalibrator
     from kgcore.models.trained import TrainedModel
 
-CALIBRATOR_FILE, ENSEMBLE_FILE = "calibrator.json", "ensemble.json"
-SCORE_CALIBRATOR_FILE = "score_calibrator.json"
-# folders; the models of an ensemble are model_1, model_2, ..., and further models of a calibrator model_2, model_3, ...
-MODEL_PART, GRAPH_PART = "model", "graph"
+CALIBRATOR_FILE, SCORE_CALIBRATOR_FILE = "calibrator.json", "score_calibrator.json"
+MODEL_PART, GRAPH_PART = "model", "graph"  # folders; further models are model_2, model_3, ...
 _MODEL_FILES = ("model.json", "embeddings.safetensors")
 _GRAPH_FILES = ("graph.json", *(f"{name}.parquet" for name in ("entities", "predicates", "train", "valid", "test")))
 
 
-def parts_of(models: int, is_ensemble: bool) -> list[str]:
-    """Return the names of the folders of so many embedding models, in their order."""
-    names = [f"{MODEL_PART}_{number}" for number in range(1, models + 1)]
-    return names if is_ensemble else [MODEL_PART, *names[1:]]
+def parts_of(models: int) -> list[str]:
+    """Return the names of the folders of `models` embedding models, in their order."""
+    return [MODEL_PART, *(f"{MODEL_PART}_{number}" for number in range(2, models + 1))]
 
 
 def write_model(folder: Path, trained: "TrainedModel") -> None:
@@ -77,16 +70,16 @@ def read_model(folder: Path) -> "TrainedModel":
     return TrainedModel(name, k, embeddings, options, parameters.get("inverse", False), cohort)
 
 
-def write_calibrator(folder: Path, bound: "BoundCalibrator") -> None:
+def write_calibrator(folder: Path, bound: "Calibrated") -> None:
     """Write calibrator.json to the folder."""
     write_json(folder / CALIBRATOR_FILE, bound.to_json())
 
 
-def read_calibrator(folder: Path) -> "BoundCalibrator":
+def read_calibrator(folder: Path) -> "Calibrated":
     """Read the output of `write_calibrator`."""
-    from kgcore.calibration.bound import BoundCalibrator
+    from kgcore.calibration.calibrated import Calibrated
 
-    return BoundCalibrator.from_json(read_json(folder / CALIBRATOR_FILE))
+    return Calibrated.from_json(read_json(folder / CALIBRATOR_FILE))
 
 
 def write_score_calibrator(folder: Path, calibrator: "ScoreCalibrator") -> None:
@@ -101,32 +94,16 @@ def read_score_calibrator(folder: Path) -> "ScoreCalibrator":
     return ScoreCalibrator.from_json(read_json(folder / SCORE_CALIBRATOR_FILE))
 
 
-def write_ensemble(folder: Path, logged: "tuple[Sequence[str], Ensemble]") -> None:
-    """Write ensemble.json to the folder: MLflow's ids (m) of the members' embedding models, and the ensemble."""
-    models, ensemble = logged
-    write_json(folder / ENSEMBLE_FILE, {"models": list(models), "ensemble": ensemble.to_json()})
-
-
-def read_ensemble(folder: Path) -> "tuple[list[str], Ensemble]":
-    """Read the output of `write_ensemble`: the ids of the models, and the ensemble."""
-    from kgcore.ensembles.ensemble import Ensemble
-
-    data = read_json(folder / ENSEMBLE_FILE)
-    return data["models"], Ensemble.from_json(data["ensemble"])
-
-
 def missing_parts(folder: Path) -> list[str]:
     """Return which parts of a calibrated model are not in the folder, or not with all of their files.
 
-    The parts are calibrator.json or ensemble.json, the folders of the embedding models, and graph. Raises InputError
-    for a damaged file.
+    The parts are calibrator.json, the folders of the embedding models, and graph. Raises InputError for a damaged file.
     """
-    if not any((folder / name).is_file() for name in (CALIBRATOR_FILE, ENSEMBLE_FILE)):
+    if not (folder / CALIBRATOR_FILE).is_file():
         return [CALIBRATOR_FILE, *(_incomplete(folder, MODEL_PART)), *(_incomplete(folder, GRAPH_PART))]
     with _reading(folder):
-        is_ensemble = (folder / ENSEMBLE_FILE).is_file()
-        models = read_ensemble(folder)[1].members if is_ensemble else read_calibrator(folder).embedding_models
-    return [name for part in (*parts_of(len(models), is_ensemble), GRAPH_PART) for name in _incomplete(folder, part)]
+        models = read_calibrator(folder).embedding_models
+    return [name for part in (*parts_of(len(models)), GRAPH_PART) for name in _incomplete(folder, part)]
 
 
 def _incomplete(folder: Path, part: str) -> list[str]:
@@ -142,22 +119,18 @@ def read_calibrated(folder: Path, elsewhere: Mapping[str, Path] = MappingProxyTy
     Raises InputError if a file is missing or damaged, and MismatchError if the calibrator was fitted to another model
     or another graph.
     """
-    from kgcore.calibrated import CalibratedModel, scorer_of
-    from kgcore.ensembles.pooled import PooledModel
+    from kgcore.calibrated import CalibratedModel
+    from kgcore.ensembles.ensemble import scorer_of
 
     with _reading(folder):
-        ensemble = read_ensemble(folder)[1] if (folder / ENSEMBLE_FILE).is_file() else None
-        calibrator = ensemble.recalibrated if ensemble else read_calibrator(folder)
-        fitted_to = ensemble.pooling.models if ensemble else calibrator.embedding_models
-        parts = parts_of(len(fitted_to), is_ensemble=ensemble is not None)
-        members = tuple(read_model(elsewhere.get(part, folder / part)) for part in parts)
+        calibrator = read_calibrator(folder)
+        parts = parts_of(len(calibrator.embedding_models))
+        models = [read_model(elsewhere.get(part, folder / part)) for part in parts]
         graph = read_graph(elsewhere.get(GRAPH_PART, folder / GRAPH_PART))
-    for expected, member in zip(fitted_to, members, strict=True):
-        _check(folder, "model", expected, member.fingerprint())
+    for expected, model in zip(calibrator.embedding_models, models, strict=True):
+        _check(folder, "model", expected, model.fingerprint())
     _check(folder, "graph", calibrator.dataset, graph.fingerprint())
-    if ensemble:
-        return CalibratedModel(PooledModel(ensemble.pooling, members), calibrator, graph)
-    return CalibratedModel(scorer_of(calibrator, members[0], graph, members[1:]), calibrator, graph)
+    return CalibratedModel(scorer_of(calibrator, models, graph), calibrator, graph)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from kgcore.calibration.unseen_answers import UnseenAnswers
     from kgcore.evaluation.evaluate import Measured
 
-FORMAT = 2  # version of all artifact formats, part of every cache key; increase it when a format changes
+FORMAT = 3  # version of all artifact formats, part of every cache key; increase it when a format changes
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -19,9 +19,9 @@ from kgcore.arrays import Bools, Floats, Ints, Scores, Triples
 if TYPE_CHECKING:
     import pandas as pd
 
-    from kgcore.calibration.unseen_answers import Answers
+    from kgcore.calibration.unseen_answers import UnseenProbabilities
     from kgcore.corruptions.base import Corruptions
-    from kgcore.datasets.unseen import Unseen
+    from kgcore.datasets.unseen import UnseenRows
     from kgcore.evaluation.predictions import Predictions
     from kgcore.evidence.table import TableEvidence
     from kgcore.mixture.samples import MixtureData, ScoreSample
@@ -291,7 +291,7 @@ def _given(values: Ints) -> Ints | None:
     return None if (values == NONE).all() else values
 
 
-def write_unseen(path: Path, unseen: "Unseen") -> None:
+def write_unseen(path: Path, unseen: "UnseenRows") -> None:
     """Write the columns split, s, p, o and label, and the names of the unseen entities as metadata."""
     splits = list(unseen.splits.values())
     columns = spo_columns(np.concatenate([part.triples for part in splits]))
@@ -301,28 +301,28 @@ def write_unseen(path: Path, unseen: "Unseen") -> None:
     write_table(path, {"split": of, **columns, "label": labels}, metadata)
 
 
-def read_unseen(path: Path) -> "Unseen":
+def read_unseen(path: Path) -> "UnseenRows":
     """Read the output of `write_unseen`."""
-    from kgcore.datasets.unseen import Unseen
+    from kgcore.datasets.unseen import UnseenRows
     from kgcore.graph import Split
 
     columns, metadata = read_table(path)
     triples, labels, of = triples_of(columns), columns["label"].astype(np.float64), columns["split"]
     parts = {name: Split(triples[of == n], labels[of == n]) for n, name in enumerate(metadata["splits"])}
-    return Unseen(tuple(metadata["names"]), parts)
+    return UnseenRows(tuple(metadata["names"]), parts)
 
 
-def write_answers(path: Path, answers: "Answers") -> None:
+def write_answers(path: Path, answers: "UnseenProbabilities") -> None:
     """Write the columns probability, low and high."""
     write_table(path, {"probability": answers.probabilities, "low": answers.low, "high": answers.high})
 
 
-def read_answers(path: Path) -> "Answers":
+def read_answers(path: Path) -> "UnseenProbabilities":
     """Read the output of `write_answers`."""
-    from kgcore.calibration.unseen_answers import Answers
+    from kgcore.calibration.unseen_answers import UnseenProbabilities
 
     columns = read_table(path)[0]
-    return Answers(*(columns[name].astype(np.float64) for name in ("probability", "low", "high")))
+    return UnseenProbabilities(*(columns[name].astype(np.float64) for name in ("probability", "low", "high")))
 
 
 def write_trials(path: Path, table: "pd.DataFrame") -> None:

@@ -55,7 +55,7 @@ class Batches:
 
 
 @dataclass(frozen=True)
-class Batch:
+class TrainingBatch:
     """The positives of a step and their corruptions.
 
     positives    (b, 3) in whole chunks

@@ -7,9 +7,8 @@ import numpy as np
 from kgcore.arrays import Bools, Ints, Triples
 from kgcore.config import TrainConfig
 from kgcore.config.choices import object_share
-from kgcore.corruptions.base import OBJECT, SUBJECT
+from kgcore.corruptions.base import OBJECT, SUBJECT, subject_shares
 from kgcore.corruptions.mixture import Mixture
-from kgcore.corruptions.sides import subject_shares
 from kgcore.graph import KnowledgeGraph
 
 

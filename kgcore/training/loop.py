@@ -13,8 +13,7 @@ from kgcore.errors import FitError
 from kgcore.graph import KnowledgeGraph
 from kgcore.models.trained import TrainedModel
 from kgcore.training.checkpoint import read_checkpoint, write_checkpoint
-from kgcore.training.inverse import with_inverses
-from kgcore.training.setup import built, cohort_of
+from kgcore.training.setup import built, cohort_of, with_inverses
 from kgcore.training.state import TrainingState
 
 

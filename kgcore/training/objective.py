@@ -1,30 +1,28 @@
-"""The objective of a training step: the loss and the LP penalty, computed from the embeddings of the step.
+"""The objective of a training step: the loss and the LP penalty, computed from the embeddings of the step. Dropout.
 
-The module uses no ids, no tables and no random generator. Therefore torch.compile can compile all of it at once.
+`StepObjective` uses no ids, no tables and no random generator. Therefore torch.compile can compile all of it at once.
 """
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from kgcore.config import TrainConfig
 from kgcore.losses.base import NO_CORRUPTION, Loss
 from kgcore.models.base import Model, QueryModel
-from kgcore.models.comparators import Comparator
-from kgcore.models.rows import TableRows, compare
-from kgcore.training.regulariser import lp
-from kgcore.workers import Workers
+from kgcore.models.bilinear import BilinearModel
 
 
 class Gathered(NamedTuple):
     """The embeddings of b positives in chunks of c, and of the corruptions that each chunk shares.
 
     subjects, objects            (b, entity_width)
-    predicates                   (b, predicate_width); or (r, predicate_width), those of the r distinct predicates
-    corrupted_subjects           ((b / c) m, entity_width): m replacements of the subject for each chunk. Or they are
-                                 rows of the table
+    predicates                   (b, predicate_width); for a bilinear model with `places`, (r, predicate_width): those
+                                 of the r distinct predicates
+    corrupted_subjects           ((b / c) m, entity_width): m replacements of the subject for each chunk
     corrupted_objects            ((b / c) n, entity_width): the same for n replacements of the object
     undropped                    two tensors (b, entity_width): the subjects and the objects, both before dropout
     places                       (b,) the place of each positive's predicate in `predicates`; None: its own place
@@ -33,8 +31,8 @@ class Gathered(NamedTuple):
     subjects: Tensor
     objects: Tensor
     predicates: Tensor
-    corrupted_subjects: Tensor | TableRows
-    corrupted_objects: Tensor | TableRows
+    corrupted_subjects: Tensor
+    corrupted_objects: Tensor
     undropped: tuple[Tensor, Tensor]
     places: Tensor | None = None
 
@@ -57,17 +55,14 @@ class StepLosses(NamedTuple):
     rewards: Tensor | None
 
 
-class Objective:
+class StepObjective:
     """The computation of the loss and the penalty of a step.
 
     rewarded  whether the corruption strategy learns from the scores of its corruptions
-    workers   the threads that share the loops of comparators and losses; None: all is computed in PyTorch
     """
 
-    def __init__(
-        self, model: Model, loss: Loss, config: TrainConfig, rewarded: bool, workers: Workers | None = None
-    ) -> None:
-        self._model, self._loss, self._rewarded, self._workers = model, loss, rewarded, workers
+    def __init__(self, model: Model, loss: Loss, config: TrainConfig, rewarded: bool) -> None:
+        self._model, self._loss, self._rewarded = model, loss, rewarded
         self._sides_apart, self._lp_weight, self._lp_power = config.sides_apart, config.lp_weight, config.lp_power
 
     def evaluate(
@@ -100,8 +95,6 @@ class Objective:
         """
         s, p, o = (part.view(-1, chunk, part.shape[-1]) for part in (rows.subjects, rows.predicates, rows.objects))
         count, sides = len(rows.subjects), []
-        assert isinstance(rows.corrupted_objects, Tensor)
-        assert isinstance(rows.corrupted_subjects, Tensor)
         if len(rows.corrupted_objects):
             candidates = rows.corrupted_objects.view(len(o), -1, o.shape[-1])
             sides.append(model.score_objects(s, p, candidates).reshape(count, -1))
@@ -113,33 +106,19 @@ class Objective:
     def _score_queries(self, model: Model, rows: Gathered, chunk: int) -> tuple[Tensor, list[Tensor]]:
         """Return the same as `_score` for a model that computes one query for a positive and for its corruptions."""
         assert isinstance(model, QueryModel)
-        (query, of_subjects), sides = self._queries(model, rows), list[Tensor]()
-        if len(rows.corrupted_objects):
-            sides.append(self._compare(model.comparator, query, rows.corrupted_objects, chunk))
-        if len(rows.corrupted_subjects):
-            sides.append(self._compare(model.comparator, of_subjects, rows.corrupted_subjects, chunk))
-        return model.comparator.pairs(query, rows.objects), sides
+        queries, sides, count = self._queries(model, rows), list[Tensor](), len(rows.subjects) // chunk
+        for query, candidates in zip(queries, (rows.corrupted_objects, rows.corrupted_subjects), strict=True):
+            if len(candidates):
+                blocks, shared = (part.view(count, -1, part.shape[-1]) for part in (query, candidates))
+                sides.append(model.comparator.outer(blocks, shared).reshape(len(query), -1))
+        return model.comparator.pairs(queries[0], rows.objects), sides
 
     def _queries(self, model: QueryModel, rows: Gathered) -> tuple[Tensor, Tensor]:
         """Return the object queries and the subject queries (b, d) of the positives."""
         s, p, o = rows.subjects, rows.predicates, rows.objects
-        if rows.places is not None:
+        if isinstance(model, BilinearModel) and rows.places is not None:
             return model.grouped_queries(s, p, o, rows.places)
         return model.object_query(s, p), model.subject_query(p, o) if len(rows.corrupted_subjects) else s
-
-    def _compare(self, comparator: Comparator, queries: Tensor, candidates: Tensor | TableRows, chunk: int) -> Tensor:
-        """Score each of the queries (b, d) with the candidates that its chunk shares: (b, n)."""
-        if isinstance(candidates, TableRows):
-            assert comparator.kind is not None
-            return compare(comparator.kind, queries, candidates)
-        blocks = queries.view(-1, chunk, queries.shape[-1])
-        shared = candidates.view(len(blocks), -1, candidates.shape[-1])
-        outer = (
-            comparator.outer(blocks, shared)
-            if self._workers is None
-            else comparator.of_chunks(blocks, shared, self._workers)
-        )
-        return outer.reshape(len(queries), -1)
 
     def _sum_losses(
         self, positives: Tensor, sides: list[Tensor], left_out: Tensor, count: int, confidences: Tensor | None
@@ -162,9 +141,10 @@ class Objective:
     ) -> Tensor:
         if count < len(positives):
             positives, corrupted, left_out = positives[:count], corrupted[:count], left_out[:count]
+        corrupted = corrupted.masked_fill(left_out, NO_CORRUPTION)
         if confidences is None:
-            return self._loss.counted(positives, corrupted, left_out, self._workers)
-        return self._loss.of_confidences(positives, corrupted.masked_fill(left_out, NO_CORRUPTION), confidences)
+            return self._loss(positives, corrupted)
+        return self._loss.of_confidences(positives, corrupted, confidences)
 
     def _penalise(self, rows: Gathered, count: int, loss: Tensor) -> Tensor:
         """Return the weighted LP penalty of the embeddings of the first `count` positives, before dropout."""
@@ -185,3 +165,27 @@ def mean_scores(corrupted: Tensor, left_out: Tensor, chunk: int) -> Tensor:
     counts = ~left_out
     scores, counted = (part.view(-1, chunk, left_out.shape[1]) for part in (corrupted.masked_fill(left_out, 0), counts))
     return scores.sum(1) / counted.sum(1).clamp(min=1)
+
+
+def lp(embeddings: Tensor, power: float) -> Tensor:
+    """Return the LP penalty sum_i |x_i|^p, a scalar, over all numbers x_i of the embeddings. p is `power`.
+
+    The embeddings may have any shape. An embedding that n positives of the step use is counted n times, as in the loss.
+    p is usually 2 or 3 (3: Lacroix et al., ICML 2018; paper, section 5.1).
+    """
+    return (embeddings.square() if power == 2 else embeddings.abs().pow(power)).sum()
+
+
+def dropout(embeddings: Tensor, share: float, rng: np.random.Generator) -> Tensor:
+    """Apply dropout: x_ij -> x_ij b_ij / (1 - share). b_ij is 0 with probability `share` in [0, 1), otherwise 1.
+
+    The expected value of the result equals the embeddings. Each row is the embedding of
+    one distinct entity of a step. Therefore an entity has the same components set to 0 everywhere in the step, in
+    positives and in corruptions.
+
+    Srivastava et al., "Dropout: A Simple Way to Prevent Neural Networks from Overfitting", JMLR 2014.
+    """
+    if not share:
+        return embeddings
+    kept = rng.random(tuple(embeddings.shape), dtype=np.float32) >= share
+    return embeddings * (torch.from_numpy(kept).to(embeddings.device) / (1 - share))

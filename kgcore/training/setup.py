@@ -1,15 +1,17 @@
 """Functions that make the model, the loss, the cohort and the batch size from the training settings.
 
-One of them checks whether the tables fit into the memory.
+One of them checks whether the tables fit into the memory. Another adds inverse predicates to the graph, with which
+training uses every triple in both directions.
 """
 
 from dataclasses import replace
 
 import numpy as np
 
+from kgcore.arrays import Triples
 from kgcore.config import TrainConfig
 from kgcore.errors import InputError
-from kgcore.graph import KnowledgeGraph
+from kgcore.graph import KnowledgeGraph, Split
 from kgcore.losses.base import Loss
 from kgcore.models.base import Model
 from kgcore.models.cohort import Cohort, draw_cohort
@@ -65,9 +67,35 @@ def check_memory(entities: int, config: TrainConfig, free: int) -> None:
     needed = bytes_of_tables(entities, config)
     if needed <= free:
         return
-    lean = bytes_of_tables(entities, replace(config, optimiser="adagrad"))
+    lean = bytes_of_tables(entities, config.replace(optimiser="adagrad"))
     advice = f"--optimiser adagrad needs {lean / 1e9:.1f} GB" if lean < needed else "a smaller --k needs less"
     raise InputError(
         f"the embeddings of {entities:,} entities and the state of the optimiser {config.optimiser} need "
         f"{needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB of memory are free: {advice}"
+    )
+
+
+def with_inverses(graph: KnowledgeGraph) -> KnowledgeGraph:
+    """Return a copy of the graph that also has the triple (o, p', s) for each triple (s, p, o).
+
+    The inverse p' of predicate p has the id p + R, where R is the number of predicates. The test split is empty.
+
+    Lacroix et al., ICML 2018, section 4.1.
+    """
+    count = len(graph.predicates)
+
+    def both(triples: Triples) -> Triples:
+        return np.concatenate([triples, triples[:, ::-1] + [0, count, 0]])
+
+    def twice(split: Split) -> Split:
+        confidences = None if split.confidences is None else np.tile(split.confidences, 2)
+        return Split(both(split.triples), np.tile(split.labels, 2), confidences)
+
+    return replace(
+        graph,
+        predicates=[*graph.predicates, *(f"{name}\u207b\u00b9" for name in graph.predicates)],
+        train=twice(graph.train),
+        valid=twice(graph.valid),
+        test=Split(np.zeros((0, 3), dtype=np.int64), np.zeros(0)),
+        other_facts=both(graph.other_facts),
     )

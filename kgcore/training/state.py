@@ -16,27 +16,27 @@ from kgcore.config import TrainConfig
 from kgcore.graph import KnowledgeGraph
 from kgcore.losses.base import Loss
 from kgcore.models.base import Model
+from kgcore.models.bilinear import BilinearModel
 from kgcore.models.inverse import folded
 from kgcore.models.trained import TrainedModel
 from kgcore.optimisers.base import RowOptimiser
-from kgcore.registries import OPTIMISERS
-from kgcore.training.batches import Batch, Batches
+from kgcore.registries import MODELS, OPTIMISERS
+from kgcore.training.batches import Batches, TrainingBatch
 from kgcore.training.checkpoint import Checkpoint
 from kgcore.training.corruptions import StepCorruptions
-from kgcore.training.objective import Objective
-from kgcore.training.row_pass import row_pass
+from kgcore.training.objective import StepObjective
 from kgcore.training.setup import batch_size
 from kgcore.training.step import Step
-from kgcore.training.step_loop import step_loop
 from kgcore.training.tables import Tables
-from kgcore.workers import Workers
+from kgcore.wings.fast_cpu.training import FORMS, fast_step
 
 COMPILE_FROM_STEPS = 8_000  # compiling takes about 8 seconds and saves 1 to 3 ms per step
 
 
-def worth_compiling(model: Model, steps: int, device: torch.device) -> bool:
+def worth_compiling(config: TrainConfig, steps: int, device: torch.device) -> bool:
     """Return whether compiled code saves more time in so many steps than compiling takes."""
-    return (model.compiles or device.type != "cpu") and steps >= COMPILE_FROM_STEPS
+    as_fast = config.model in FORMS or issubclass(MODELS.get(config.model), BilinearModel)
+    return steps >= COMPILE_FROM_STEPS and not (as_fast and device.type == "cpu")
 
 
 class TrainingState:
@@ -69,22 +69,23 @@ class TrainingState:
         size, chunk = batch_size(config, by_predicate), config.chunk_size
         self.batches = Batches(self.positives[:, 1], size, chunk, by_predicate)
         self._steps = config.epochs * len(self.batches)
-        loop = step_loop(model, loss, config, bool(self._strategy.tables))
-        rows = None if compiled else row_pass(self.tables, model, config.dropout, torch.get_num_threads(), loop)
+        rewarded, plain = bool(self._strategy.tables), self._confidences is not None
+        threads, (entities, predicates) = torch.get_num_threads(), (self.tables.entities, self.tables.predicates)
+        fast = None if compiled or rewarded or plain else fast_step(config, model, loss, entities, predicates, threads)
         if compiled is None:
-            compiled = not (rows and rows.reads_rows(chunk)) and worth_compiling(model, self._steps, device)
-        rows = None if compiled else rows
-        workers = None if compiled else rows.workers if rows else Workers(1)
-        objective = Objective(model, loss, config, rewarded=bool(self._strategy.tables), workers=workers)
-        shape = (size, min(chunk, size)) if compiled else None
-        self.step = Step(self.tables, self.corruptions, objective, config.dropout, self.rng, device, shape, rows)
+            compiled = fast is None and worth_compiling(config, self._steps, device)
+        objective, shape = StepObjective(model, loss, config, rewarded), (size, min(chunk, size)) if compiled else None
+        grouped = isinstance(model, BilinearModel) and not compiled and device.type == "cpu"
+        self.step = Step(
+            self.tables, self.corruptions, objective, config.dropout, self.rng, device, shape, grouped, fast
+        )
 
     def run_epoch(self, epoch: int) -> float:
         """Train on each positive once, in a new order. Return the mean loss per positive. `epoch` counts from 1."""
         if self._strategy.by_model:
             self._strategy.see(self.trained(folds=False))
         lost, steps = torch.zeros((), device=self._device), iter(self.batches.draw(self.rng))
-        drawn = deque[Batch]()
+        drawn = deque[TrainingBatch]()
 
         def draw() -> None:
             for rows, chunk in islice(steps, 1):

@@ -5,22 +5,25 @@ small table, each once, and computes the gradient with respect to that table. Ad
 model encodes the graph, the small table has all rows, and the gradient passes through the encoding.
 """
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from kgcore.arrays import Floats, Probabilities, Triples
-from kgcore.compiling import compile_if_possible
 from kgcore.corruptions.base import OBJECT, SUBJECT
-from kgcore.training.batches import Batch, fill_last_chunk
+from kgcore.errors import KgcalWarning, first_line
+from kgcore.training.batches import TrainingBatch, fill_last_chunk
 from kgcore.training.corruptions import StepCorruptions
-from kgcore.training.objective import Gathered, Objective, StepLosses
-from kgcore.training.regulariser import dropout
-from kgcore.training.row_pass import RowPass
+from kgcore.training.objective import Gathered, StepLosses, StepObjective, dropout
 from kgcore.training.tables import Leaf, Tables
+from kgcore.wings.fast_cpu.training import FastStep, StepBatch
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -56,72 +59,60 @@ class Step:
     rng            random generator of the dropout. The corruptions of a step are drawn before
     compiled_for   (number of positives, chunk size) of the batches that use compiled code. All other batches use
                    uncompiled code. None: all batches use uncompiled code
-    row_pass       the pass over rows of the tables; None: steps copy the rows
+    grouped        whether a bilinear model computes the matrix of a predicate once for all its positives
+    fast           compiled loops that run whole steps in place of automatic differentiation; None: no loops
     """
 
     def __init__(
         self,
         tables: Tables,
         corruptions: StepCorruptions,
-        objective: Objective,
+        objective: StepObjective,
         dropout_share: float,
         rng: np.random.Generator,
         device: torch.device,
         compiled_for: tuple[int, int] | None,
-        row_pass: RowPass | None = None,
+        grouped: bool = False,
+        fast: FastStep | None = None,
     ) -> None:
-        self._row_pass = row_pass
+        self._fast, self._grouped = fast, grouped
         self._tables, self._corruptions, self._objective = tables, corruptions, objective
         self._dropout_share, self._rng, self._device = dropout_share, rng, device
         self._compiled_for = compiled_for
         self._compiled = compile_if_possible(objective.evaluate, "training") if compiled_for else objective.evaluate
 
-    def draw(self, positives: Triples, chunk: int, confidences: Probabilities | None = None) -> Batch:
+    def draw(self, positives: Triples, chunk: int, confidences: Probabilities | None = None) -> TrainingBatch:
         """Extend the positives (b, 3) to whole chunks of `chunk`, and draw their corruptions.
 
         confidences  (b,) confidences of the positives, in [0, 1]; None: they are surely true
         """
         filled, chunk = fill_last_chunk(positives, chunk)
-        return Batch(filled, len(positives), chunk, self._corruptions.draw(filled, chunk), confidences)
+        return TrainingBatch(filled, len(positives), chunk, self._corruptions.draw(filled, chunk), confidences)
 
-    def run(self, batch: Batch, number: int, learning_rate: float, also: Callable[[], None] = lambda: None) -> Tensor:
+    def run(
+        self, batch: TrainingBatch, number: int, learning_rate: float, also: Callable[[], None] = lambda: None
+    ) -> Tensor:
         """Update the tables with a batch. Return its loss before the update.
 
         number  number of the step, from 1
         also    called once, and not before the corruption strategy has learnt from the batch. Another thread may call
                 it while the tables are updated: it must not read them
         """
-        if self._row_pass is not None and self._row_pass.has_loop(batch):
-            return self._row_pass.run_loop(batch, number, learning_rate, also)
-        losses = (
-            self._run_on_copies(batch, number, learning_rate)
-            if self._row_pass is None
-            else self._run_on_rows(self._row_pass, batch, number, learning_rate)
-        )
-        if losses.rewards is not None:
-            self._teach(batch, losses.rewards.cpu().numpy(), number)
-        also()
-        return losses.loss.detach()
-
-    def _run_on_copies(self, batch: Batch, number: int, learning_rate: float) -> StepLosses:
-        """Update the tables by copies of the rows that the batch needs."""
+        if self._fast is not None:
+            drawn = batch.corruptions
+            given = StepBatch(batch.positives, drawn.objects, drawn.subjects, drawn.left_out, batch.count)
+            return self._fast.run(given, number, learning_rate, also)
         leaves = self._take(batch)
         losses = self._evaluate(batch, leaves.shared_values(), self._gather(batch, leaves))
         gradients = torch.autograd.grad(losses.loss + losses.penalty, [leaf.values for leaf in leaves.every()])
         for leaf, gradient in zip(leaves.every(), gradients, strict=True):
             leaf.update(gradient, number, learning_rate)
-        return losses
+        if losses.rewards is not None:
+            self._teach(batch, losses.rewards.cpu().numpy(), number)
+        also()
+        return losses.loss.detach()
 
-    def _run_on_rows(self, row_pass: RowPass, batch: Batch, number: int, learning_rate: float) -> StepLosses:
-        """Update the tables by loops over their rows."""
-        with row_pass.own_threads():
-            taken = row_pass.take(batch.positives, batch.corruptions)
-            losses = self._evaluate(batch, {name: leaf.values for name, leaf in taken.shared.items()}, taken.rows)
-            gradients = torch.autograd.grad(losses.loss + losses.penalty, taken.leaves())
-            row_pass.update(taken, gradients, number, learning_rate)
-            return losses
-
-    def _take(self, batch: Batch) -> Leaves:
+    def _take(self, batch: TrainingBatch) -> Leaves:
         """Take the rows that the batch needs from the tables."""
         tables, positives, drawn = self._tables, batch.positives, batch.corruptions
         ids = np.concatenate([positives[:, 0], positives[:, 2], drawn.subjects.ravel(), drawn.objects.ravel()])
@@ -129,7 +120,7 @@ class Step:
         predicates, predicate_places = tables.take(tables.predicates, positives[:, 1])
         return Leaves(entities, predicates, tables.take_shared(), entity_places, predicate_places)
 
-    def _gather(self, batch: Batch, leaves: Leaves) -> Gathered:
+    def _gather(self, batch: TrainingBatch, leaves: Leaves) -> Gathered:
         """Return the embeddings of positives and corruptions, after the encoding and the dropout."""
         entities, predicates = self._tables.encode(
             leaves.shared_values(), leaves.entities.values, leaves.predicates.values, leaves.entity_places
@@ -140,10 +131,11 @@ class Step:
         ends = gathered if thinned is entities else entities.index_select(0, leaves.entity_places[: 2 * count])
         sizes = [count, count, batch.corruptions.subjects.size, batch.corruptions.objects.size]
         s, o, corrupted_s, corrupted_o = torch.split(gathered, sizes)
-        p = predicates.index_select(0, leaves.predicate_places)
-        return Gathered(s, o, p, corrupted_s, corrupted_o, (ends[:count], ends[count : 2 * count]))
+        places = leaves.predicate_places if self._grouped else None
+        p = predicates if self._grouped else predicates.index_select(0, leaves.predicate_places)
+        return Gathered(s, o, p, corrupted_s, corrupted_o, (ends[:count], ends[count : 2 * count]), places)
 
-    def _evaluate(self, batch: Batch, shared: dict[str, Tensor], rows: Gathered) -> StepLosses:
+    def _evaluate(self, batch: TrainingBatch, shared: dict[str, Tensor], rows: Gathered) -> StepLosses:
         """Compute the losses of the batch, with compiled code if that was compiled for the shape of the batch."""
         left_out = torch.from_numpy(batch.corruptions.left_out).to(self._device)
         fits = (batch.count, batch.chunk) == self._compiled_for
@@ -153,8 +145,34 @@ class Step:
         confidences = torch.from_numpy(batch.confidences.astype(np.float32)).to(self._device)
         return evaluate(shared, rows, left_out, batch.chunk, batch.count, confidences)
 
-    def _teach(self, batch: Batch, rewards: Floats, number: int) -> None:
+    def _teach(self, batch: TrainingBatch, rewards: Floats, number: int) -> None:
         """Pass the rewards to the corruption strategy, separately for the objects and the subjects that it drew."""
         of_objects, of_subjects = np.split(rewards, [batch.corruptions.objects.shape[1]], axis=1)
         self._corruptions.strategy.learn(OBJECT, of_objects, number)
         self._corruptions.strategy.learn(SUBJECT, of_subjects, number)
+
+
+def compile_if_possible(function: Callable[..., T], doing: str) -> Callable[..., T]:
+    """Return the function in a form that torch.compile compiles at its first call.
+
+    doing  name of the work that the function does, for the warning, such as "training"
+
+    If the compilation fails, the function itself is called, and one KgcalWarning says that `doing` is slower.
+    """
+    # Without isolate_recompiles, all functions with the same source share a cache of 8: the ninth is not compiled.
+    fast = torch.compile(function, dynamic=False, isolate_recompiles=True)  # type: ignore[call-overload]
+    failed = False
+
+    def call(*args: Any) -> T:
+        nonlocal failed
+        if not failed:
+            try:
+                result: T = fast(*args)
+                return result
+            except Exception as error:  # PyTorch does not document its errors for a missing or broken compiler
+                failed = True
+                reason = f"{doing} runs without torch.compile, which is slower: {first_line(error)}"
+                warnings.warn(reason, KgcalWarning, stacklevel=2)
+        return function(*args)
+
+    return call

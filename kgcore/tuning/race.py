@@ -8,10 +8,11 @@ twice.
 Jamieson and Talwalkar, "Non-stochastic Best Arm Identification and Hyperparameter Optimization", AISTATS 2016.
 """
 
+import json
 import math
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -21,21 +22,12 @@ from kgcore.config.choices import OBJECTIVES
 from kgcore.errors import FitError, InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.training.loop import train
-from kgcore.training.setup import built
 from kgcore.training.state import worth_compiling
-from kgcore.tuning.objective import Objective
-from kgcore.tuning.race_notes import Notes
-from kgcore.tuning.race_result import CHOSEN, FAILED, OUT, SHARES, STOPPED, Race, Row, epochs_at
+from kgcore.tuning.objective import SearchObjective, TimeIsUp
+from kgcore.tuning.race_result import CHOSEN, FAILED, OUT, SHARES, STOPPED, Race, RaceRow, epochs_at
 
 FEWEST_SECOND = 3  # contenders that train to the second share
 MOST_TRAININGS = 2.7  # a race may cost as much as this many whole trainings
-
-
-class TimeIsUp(BaseException):
-    """The signal that the time of a race ended.
-
-    It is not a subclass of Exception, so that `except Exception` does not catch it.
-    """
 
 
 def field_sizes(contenders: int) -> tuple[int, int, int]:
@@ -74,10 +66,10 @@ def race(
     graph: KnowledgeGraph,
     contenders: Mapping[str, TrainConfig],
     usual: TrainConfig,
-    objective: Objective,
+    objective: SearchObjective,
     track: Track,
     on_progress: Callable[[float, str], None] = lambda share, word: None,
-    on_measured: Callable[[Row], None] = lambda row: None,
+    on_measured: Callable[[RaceRow], None] = lambda row: None,
 ) -> Race:
     """Run the race, or continue it from its files. Return its result.
 
@@ -99,7 +91,7 @@ def race(
             runners.leave(name for name in contenders if name not in field)
             for name in field:
                 if runners.advance(name, share):
-                    on_measured(runners.row(name, ""))
+                    on_measured(runners.rows[name])
             field = runners.healthy(field) or runners.healthy(contenders)
     except TimeIsUp:
         time_is_up = True
@@ -107,34 +99,39 @@ def race(
 
 
 class _Runners:
-    """The contenders, and what each has reached."""
+    """The contenders, and what each has reached. Each change is written to the file race.json in the track's folder."""
 
     def __init__(
         self,
         graph: KnowledgeGraph,
         contenders: Mapping[str, TrainConfig],
         usual: TrainConfig,
-        objective: Objective,
+        objective: SearchObjective,
         track: Track,
         on_progress: Callable[[float, str], None],
     ) -> None:
-        self._graph, self._contenders, self._usual, self._objective = graph, contenders, usual, objective
+        self._graph, self._contenders, self._objective = graph, contenders, objective
         self._track, self._on_progress = track, on_progress
-        self._notes, self._ends = Notes(track.folder), time.monotonic() + track.seconds
+        self._file, self._ends = track.folder / "race.json", time.monotonic() + track.seconds
+        reached = json.loads(self._file.read_text()) if self._file.exists() else {}
+        self.rows = {
+            name: RaceRow.started(name, config.as_dict(), config == usual, **reached.get(name, {}))
+            for name, config in contenders.items()
+        }
         sizes = field_sizes(len(contenders))
         self._planned = sum(size * (b - a) for size, a, b in zip(sizes, (0.0, *SHARES), SHARES, strict=False))
         self._done = 0.0
 
     def advance(self, name: str, share: float) -> bool:
-        """Train a contender to a share of its epochs, and measure it. Return False if the notes had its value.
+        """Train a contender to a share of its epochs, and measure it. Return False if it has its value already.
 
         Raises TimeIsUp if the time ends before it is measured.
         """
-        config, note = self._contenders[name], self._notes[name]
-        before, goal = note.epochs, epochs_at(share, config.epochs)
+        config, row = self._contenders[name], self.rows[name]
+        before, goal = row.epochs, epochs_at(share, config.epochs)
         started, done = time.monotonic(), self._done
         self._done += (goal - before) / config.epochs
-        if note.reason or before >= goal:
+        if row.reason or before >= goal:
             return False
         if started >= self._ends:
             raise TimeIsUp
@@ -147,11 +144,19 @@ class _Runners:
 
         try:
             figures = self._measure(name, before, goal, on_epoch)
-            note = replace(note, values=(*note.values, (goal, self._objective.value(figures))), figures=figures)
+            row = replace(row, values=(*row.values, (goal, figures[self._objective.metric])), figures=figures)
         except (FitError, InputError) as error:
-            note = replace(note, reason=str(error))
-        self._notes.write(name, replace(note, seconds=note.seconds + time.monotonic() - started))
+            row = replace(row, reason=str(error))
+        self.rows[name] = replace(row, seconds=row.seconds + time.monotonic() - started)
+        self._write()
         return True
+
+    def _write(self) -> None:
+        """Write what each contender has reached. An interruption never leaves an incomplete file."""
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        partial = self._file.with_suffix(".partial")
+        partial.write_text(json.dumps({name: row.reached_json() for name, row in self.rows.items()}))
+        partial.replace(self._file)
 
     def _measure(self, name: str, before: int, goal: int, on_epoch: Callable[[int, float], None]) -> dict[str, float]:
         """Train a contender from epoch `before` to the end of epoch `goal`, and return its figures.
@@ -167,7 +172,7 @@ class _Runners:
             self._checkpoint(name),
             self._track.checkpoint_seconds,
             on_epoch=on_epoch,
-            compiled=worth_compiling(built(config)[0], steps, self._track.device),
+            compiled=worth_compiling(config, steps, self._track.device),
             until=goal,
         )
         return self._objective.measure(trained.model)
@@ -182,7 +187,7 @@ class _Runners:
 
     def healthy(self, names: Iterable[str]) -> list[str]:
         """Return the contenders that have not failed. Raises FitError if all contenders of the race have failed."""
-        failed = {name: reason for name in self._contenders if (reason := self._notes[name].reason)}
+        failed = {name: reason for name in self._contenders if (reason := self.rows[name].reason)}
         if len(failed) == len(self._contenders):
             name, reason = next(iter(failed.items()))
             raise FitError(f"the training of every contender of the race failed; {name}: {reason}")
@@ -193,7 +198,7 @@ class _Runners:
         sign = 1 if OBJECTIVES[self._objective.metric] == "minimize" else -1
 
         def place(name: str) -> tuple[int, float]:
-            row = self.row(name, "")
+            row = self.rows[name]
             return -row.reached, 0.0 if row.value is None else sign * row.value
 
         return sorted(names, key=place)
@@ -207,24 +212,18 @@ class _Runners:
         first = list({self._contenders[name].model: name for name in reversed(ordered)}.values())
         return sorted(ordered, key=lambda name: name not in first)[:size]
 
-    def row(self, name: str, state: str) -> Row:
-        """Return the row of a contender."""
-        note, config = self._notes[name], self._contenders[name]
-        usual = config == self._usual
-        row = Row(name, state, config.epochs, note.values, note.seconds, asdict(config), usual, note.reason)
-        return replace(row, figures=note.figures)
-
     def result(self, stopped: Collection[str], time_is_up: bool) -> Race:
         """Return the rows of all contenders; the first one is chosen.
 
         stopped  the contenders that were still in the race
         """
         winner, *others = self.ranked(self.healthy(self._contenders))
-        failed = [name for name in self._contenders if self._notes[name].reason]
+        failed = [name for name in self._contenders if self.rows[name].reason]
         self.leave([*others, *failed])
-        rows = [
-            self.row(winner, CHOSEN),
-            *(self.row(name, STOPPED if name in stopped else OUT) for name in others),
-            *(self.row(name, FAILED) for name in failed),
+        states = [
+            (winner, CHOSEN),
+            *((name, STOPPED if name in stopped else OUT) for name in others),
+            *((name, FAILED) for name in failed),
         ]
-        return Race(self._objective.metric, tuple(rows), time_is_up=time_is_up)
+        rows = tuple(replace(self.rows[name], state=state) for name, state in states)
+        return Race(self._objective.metric, rows, time_is_up=time_is_up)

@@ -1,8 +1,8 @@
 """The result of a race: a row for each contender, and the sentences about it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from kgcore.config.choices import GAIN, OBJECTIVES
 
@@ -17,11 +17,12 @@ def epochs_at(share: float, epochs: int) -> int:
 
 
 @dataclass(frozen=True)
-class Row:
+class RaceRow:
     """What one contender has reached.
 
     name      its name in the portfolio
-    state     chosen; out: another contender was better; failed: its training failed; stopped: the time was up
+    state     chosen; out: another contender was better; failed: its training failed; stopped: the time was up; ''
+              during the race
     of        number of epochs of its whole training
     values    a pair for each measurement: number of epochs, and metric on validation
     seconds   time of its training and its measurements
@@ -41,6 +42,18 @@ class Row:
     reason: str = ""
     figures: Mapping[str, float] = field(default_factory=dict)
 
+    @classmethod
+    def started(
+        cls, name: str, settings: Mapping[str, Any], usual: bool, values: Sequence[Sequence[float]] = (), **reached: Any
+    ) -> Self:
+        """Return the row of a running contender. values, reached: the output of `reached_json`; nothing at first."""
+        pairs = tuple((int(epochs), value) for epochs, value in values)
+        return cls(name, "", settings["epochs"], pairs, reached.pop("seconds", 0.0), settings, usual, **reached)
+
+    def reached_json(self) -> dict[str, object]:
+        """Return what the contender has reached, without its settings."""
+        return {name: getattr(self, name) for name in ("values", "figures", "seconds", "reason")}
+
     @property
     def epochs(self) -> int:
         """Number of epochs after which it was last measured; 0 if it was never measured."""
@@ -56,10 +69,6 @@ class Row:
         """How many of SHARES it has reached."""
         return sum(epochs_at(share, self.of) <= self.epochs for share in SHARES)
 
-    def value_at(self, share: float) -> float | None:
-        """Return its metric at one of SHARES; None if it was not measured there."""
-        return dict(self.values).get(epochs_at(share, self.of))
-
 
 @dataclass(frozen=True)
 class Race:
@@ -72,22 +81,22 @@ class Race:
     """
 
     metric: str
-    rows: tuple[Row, ...]
+    rows: tuple[RaceRow, ...]
     no_race: str = ""
     time_is_up: bool = False
 
     @property
-    def winner(self) -> Row:
+    def winner(self) -> RaceRow:
         """The chosen contender."""
         return self.rows[0]
 
     @property
-    def healthy(self) -> tuple[Row, ...]:
+    def healthy(self) -> tuple[RaceRow, ...]:
         """The contenders that have not failed, the best one first."""
         return tuple(row for row in self.rows if row.state != FAILED)
 
     @property
-    def usual(self) -> Row | None:
+    def usual(self) -> RaceRow | None:
         """The contender with the settings of the preset `default`, unless it was chosen or never measured."""
         return next((row for row in self.rows[1:] if row.usual and row.values), None)
 
@@ -116,17 +125,14 @@ class Race:
         """Return a comparison with the usual settings at the last share of the epochs that both have reached."""
         for share in reversed(SHARES if self.usual else ()):
             assert self.usual is not None
-            mine, theirs = (row.value_at(share) for row in (self.winner, self.usual))
+            mine, theirs = (dict(row.values).get(epochs_at(share, row.of)) for row in (self.winner, self.usual))
             if mine is not None and theirs is not None:
-                return self._compared(share, mine, theirs)
+                gain = theirs - mine if OBJECTIVES[self.metric] == "minimize" else mine - theirs
+                return [
+                    f"After {share:.0%} of the epochs, its {self.metric_title} is {mine:.4f}, and that of the "
+                    f"preset `default` {theirs:.4f}: better by {gain:.4f}."
+                ]
         return []
-
-    def _compared(self, share: float, mine: float, theirs: float) -> list[str]:
-        gain = theirs - mine if OBJECTIVES[self.metric] == "minimize" else mine - theirs
-        return [
-            f"After {share:.0%} of the epochs, its {self.metric_title} is {mine:.4f}, and that of the "
-            f"preset `default` {theirs:.4f}: better by {gain:.4f}."
-        ]
 
     def to_json(self) -> dict[str, Any]:
         """Return the keys metric, rows, no_race and time_is_up."""
@@ -135,5 +141,7 @@ class Race:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Race":
         """Read the output of `to_json`."""
-        rows = (Row(**(row | {"values": tuple((at, value) for at, value in row["values"])})) for row in data["rows"])
+        rows = (
+            RaceRow(**(row | {"values": tuple((at, value) for at, value in row["values"])})) for row in data["rows"]
+        )
         return cls(data["metric"], tuple(rows), data["no_race"], data["time_is_up"])

@@ -12,7 +12,7 @@ the learning rate decays over all epochs of a trial.
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,19 +26,12 @@ from kgcore.errors import FitError
 from kgcore.graph import KnowledgeGraph
 from kgcore.models.trained import TrainedModel
 from kgcore.training.loop import train
-from kgcore.tuning.objective import Objective
+from kgcore.tuning.objective import SearchObjective, TimeIsUp
 from kgcore.tuning.record import Record
 from kgcore.tuning.space import Space
 from kgcore.tuning.study import begun, completed, requeue, requeue_abandoned
 
 PARTS = 4  # number of equal parts of a trial's epochs; the trial is measured after each part
-
-
-class TimeIsUp(BaseException):
-    """The signal that the time of a search ended during a trial.
-
-    It is not a subclass of Exception, so that `except Exception` does not catch it.
-    """
 
 
 @dataclass(frozen=True)
@@ -60,7 +53,7 @@ class Plan:
 def search(
     study: Study,
     graph: KnowledgeGraph,
-    objective: Objective,
+    objective: SearchObjective,
     space: Space,
     plan: Plan,
     device: torch.device,
@@ -111,7 +104,7 @@ def _draw(study: Study, trial: Trial, space: Space, seed: int, before: int) -> T
     [trial_seed] = np.random.SeedSequence([seed, before]).generate_state(1).tolist()
     study.sampler = TPESampler(seed=trial_seed)  # Optuna draws when a value is suggested
     config = space.suggest(trial)
-    trial.set_user_attr("config", asdict(config))
+    trial.set_user_attr("config", config.as_dict())
     return config
 
 
@@ -120,7 +113,7 @@ def _run(
     trial: Trial,
     config: TrainConfig,
     graph: KnowledgeGraph,
-    objective: Objective,
+    objective: SearchObjective,
     device: torch.device,
     record: Record,
     ends: float,
@@ -137,7 +130,7 @@ def _run(
         trial.set_user_attr("figures", figures)
         trial.set_user_attr("epochs", epoch)
         record.measured(epoch, figures)
-        return objective.value(figures)
+        return figures[objective.metric]
 
     def on_model(epoch: int, model: TrainedModel) -> None:
         trial.report(measure(epoch, model), part_of[epoch])

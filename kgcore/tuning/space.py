@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kgcore.config import TrainConfig
@@ -15,10 +15,12 @@ if TYPE_CHECKING:
 Settings = dict[str, bool | float | str | dict[str, float]]  # training settings by name
 Drawn = dict[str, bool | float | str]  # the values that a trial draws, by name: numbers, or names of choices
 
-LEARNING_RATES = (1e-3, 0.3)
-LP_WEIGHTS = (1e-4, 10.0)
-INITIAL_SCALES = (0.1, 10.0)
-ETAS = (5, 50)
+RANGES: dict[str, tuple[float, float]] = {
+    "learning_rate": (1e-3, 0.3),
+    "lp_weight": (1e-4, 10.0),
+    "initial_scale": (0.1, 10.0),
+    "training_eta": (5, 50),
+}
 STEPS: dict[str, tuple[float, ...]] = {
     "dropout": (0.0, 0.1, 0.2, 0.3, 0.4, 0.5),
     "inverse_relations": (False, True),
@@ -82,18 +84,18 @@ class Space:
         for name in STEPS:
             if name in self.searched:
                 changed[name] = trial.suggest_categorical(name, self._steps(name))
-        return replace(base, **changed)  # type: ignore[arg-type]
+        return base.replace(**changed)
 
     def start(self) -> Drawn:
         """Return the values for which `suggest` returns the settings `base`, but with at most `most_epochs` epochs."""
         base, drawn = self.base, Drawn()
         for name in self.searched:
             if name == "regulariser":
-                drawn |= {"lp_power": self._own("lp_power"), "lp_weight": base.lp_weight or LP_WEIGHTS[0]}
+                drawn |= {"lp_power": self._choice("lp_power"), "lp_weight": base.lp_weight or RANGES["lp_weight"][0]}
             elif name == "epochs":
                 drawn[name] = min(base.epochs, self.most_epochs)
             else:
-                drawn[name] = self._own(name) if name in CHOICES else getattr(base, name)
+                drawn[name] = self._choice(name) if name in CHOICES else getattr(base, name)
         return drawn
 
     def starts(self) -> list[Drawn]:
@@ -103,11 +105,11 @@ class Space:
         its neighbours first. A neighbour differs from `base` in one setting. A number is halved or doubled, within its
         range. A setting with steps moves by one step. A choice changes to another choice.
         """
-        first, found = self.start(), list[Drawn]()
+        first, neighbours, middle = self.start(), list[Drawn](), math.sqrt(math.prod(RANGES["lp_weight"]))
         for name, value in first.items():
-            more: Drawn = {"lp_weight": _middle(LP_WEIGHTS)} if name == "lp_power" and not self.base.lp_weight else {}
-            found += [first | {name: near} | more for near in self._neighbours(name, value)]
-        return [first, *found]
+            more: Drawn = {"lp_weight": middle} if name == "lp_power" and not self.base.lp_weight else {}
+            neighbours += [first | {name: near} | more for near in self._neighbours(name, value)]
+        return [first, *neighbours]
 
     def _neighbours(self, name: str, value: bool | float | str) -> list[bool | float | str]:
         """Return the neighbours of one value of the setting `name`."""
@@ -127,15 +129,11 @@ class Space:
         return choices[str(trial.suggest_categorical(name, [*choices]))]
 
     def _range(self, name: str) -> tuple[float, float]:
-        """Return the range (lowest, highest) of a setting on a log scale."""
-        base = self.base
-        return {
-            "learning_rate": _around(LEARNING_RATES, base.learning_rate),
-            "initial_scale": _around(INITIAL_SCALES, base.initial_scale),
-            "lp_weight": _around(LP_WEIGHTS, base.lp_weight or None),
-            "epochs": _around((FEWEST_EPOCHS, self.most_epochs), min(base.epochs, self.most_epochs)),
-            "training_eta": _around(ETAS, base.training_eta),
-        }[name]
+        """Return the range (lowest, highest) of a setting on a log scale. It holds a value in `base` above 0."""
+        if name == "epochs":
+            return min(FEWEST_EPOCHS, self.base.epochs, self.most_epochs), self.most_epochs
+        (low, high), value = RANGES[name], getattr(self.base, name)
+        return min(low, value or low), max(high, value)
 
     def _steps(self, name: str) -> list[float]:
         """Return the values of a setting with steps, including its value in `base`."""
@@ -145,13 +143,12 @@ class Space:
 
     def _choices(self, name: str) -> dict[str, Settings]:
         """Return choice -> its settings, for all choices of the setting `name`, including the choice in `base`."""
-        own = self._values(name)
-        return CHOICES[name] if own in CHOICES[name].values() else CHOICES[name] | {GIVEN: own}
+        given = self._values(name)
+        return CHOICES[name] if given in CHOICES[name].values() else CHOICES[name] | {GIVEN: given}
 
-    def _own(self, name: str) -> str:
+    def _choice(self, name: str) -> str:
         """Return the name of the choice in `base` for the setting `name`."""
-        own = self._values(name)
-        return next(choice for choice, values in self._choices(name).items() if values == own)
+        return next(choice for choice, values in self._choices(name).items() if values == self._values(name))
 
     def _values(self, name: str) -> Settings:
         """Return the values in `base` of the settings that a choice sets.
@@ -161,15 +158,6 @@ class Space:
         if name == "lp_power" and not self.base.lp_weight:
             return {}
         return {setting: getattr(self.base, setting) for setting in next(reversed(CHOICES[name].values()))}
-
-
-def _around(limits: tuple[float, float], value: float | None) -> tuple[float, float]:
-    """Extend the range to include the value. If the value is None, return the range unchanged."""
-    return limits if value is None else (min(limits[0], value), max(limits[1], value))
-
-
-def _middle(limits: tuple[float, float]) -> float:
-    return math.sqrt(limits[0] * limits[1])
 
 
 def _rounded(value: float, given: float) -> float:

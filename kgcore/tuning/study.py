@@ -1,7 +1,6 @@
 """A study: a file with the trials of a search, their results, and the queue of trials to run."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -119,55 +118,29 @@ def best(study: Study) -> FrozenTrial:
     return study.best_trial
 
 
-@dataclass(frozen=True)
-class TrialRow:
-    """A trial and its results.
+def trials_table(study: Study) -> pd.DataFrame:
+    """Return the table for trials.csv: a row for each trial of `begun`, in the order of the trials.
 
     trial        number in the study, from 0
     state        complete, pruned, failed or running
     value        value of the metric that the search optimises; None while the trial has no value
-    epochs_done  number of epochs that were trained when `figures` was last measured
+    epochs_done  number of epochs that were trained when the metrics were last measured
     seconds      duration of the trial in seconds; None while it runs
     reason       reason of the failure, '' if the trial has not failed
     run          id of the MLflow run of the trial, '' without a run
-    figures      metric name -> value, for every metric of the objective
-    settings     training settings; None if the process ended before it drew the settings
+
+    A column for each metric of the objective, and one for each training setting follow.
     """
-
-    trial: int
-    state: str
-    value: float | None
-    epochs_done: int
-    seconds: float | None
-    reason: str
-    run: str
-    figures: Mapping[str, float]
-    settings: TrainConfig | None
-
-    def columns(self) -> dict[str, object]:
-        """Return column -> value: one column for each other field, each metric and each training setting."""
-        own = {name: value for name, value in vars(self).items() if name not in ("figures", "settings")}
-        return own | dict(self.figures) | (asdict(self.settings) if self.settings else {})
-
-
-def trial_rows(study: Study) -> list[TrialRow]:
-    """Return a row for each trial of `begun`, in the order of the trials."""
-    return [
-        TrialRow(
-            trial=trial.number,
-            state="failed" if trial.state == TrialState.FAIL else trial.state.name.lower(),
-            value=trial.value,
-            epochs_done=trial.user_attrs.get("epochs", 0),
-            seconds=round(trial.duration.total_seconds(), 1) if trial.duration else None,
-            reason=trial.user_attrs.get("reason", ""),
-            run=trial.user_attrs.get("run", ""),
-            figures=trial.user_attrs.get("figures", {}),
-            settings=config_of(trial) if "config" in trial.user_attrs else None,
-        )
-        for trial in begun(study)
-    ]
-
-
-def trials_table(study: Study) -> pd.DataFrame:
-    """Return the table for trials.csv: a row for each trial of `trial_rows`, with the columns of `TrialRow.columns`."""
-    return pd.DataFrame([row.columns() for row in trial_rows(study)])
+    rows = []
+    for trial in begun(study):
+        row = {
+            "trial": trial.number,
+            "state": "failed" if trial.state == TrialState.FAIL else trial.state.name.lower(),
+            "value": trial.value,
+            "epochs_done": trial.user_attrs.get("epochs", 0),
+            "seconds": round(trial.duration.total_seconds(), 1) if trial.duration else None,
+            "reason": trial.user_attrs.get("reason", ""),
+            "run": trial.user_attrs.get("run", ""),
+        }
+        rows.append(row | trial.user_attrs.get("figures", {}) | trial.user_attrs.get("config", {}))
+    return pd.DataFrame(rows)

@@ -9,18 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from kgcore.audit.facts import AuditedFacts
-from kgcore.audit.labels import read_labelled, to_label
-from kgcore.audit.likelihood import likelihood_ratios
+from kgcore.audit.likelihood import AuditedFacts, likelihood_ratios, score_rows
 from kgcore.audit.plan import plan_audit
-from kgcore.audit.row_scores import score_rows
-from kgcore.audit.sample import draw_sample, sampled_share, stratify
-from kgcore.audit.share import Share
-from kgcore.calibration.shift import check_base_rate
+from kgcore.audit.sample import draw_sample, read_labelled, sampled_share, stratify, to_label
+from kgcore.calibration.balance import check_base_rate
 from kgcore.config import AuditConfig, PipelineConfigs
 from kgcore.datasets.base import find_dataset
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
+from kgcore.metrics.bootstrap import Estimate
 from kgcore.metrics.reliability import wilson
 from kgcore.prediction.candidates import check_readable
 from kgcore.prediction.sink import check_ending, sink
@@ -62,7 +59,7 @@ class AuditResult:
 
     dataset: str
     facts: int
-    share: Share
+    share: Estimate
     origin: str
     labels: int
     simple: float
@@ -120,7 +117,9 @@ class AuditResult:
         return {name: float(value) for name, value in (found | share | expected).items()}
 
 
-def _result(dataset: str, facts: int, share: Share, origin: str, labels: int, listed: pa.Table | None) -> AuditResult:
+def _result(
+    dataset: str, facts: int, share: Estimate, origin: str, labels: int, listed: pa.Table | None
+) -> AuditResult:
     """Return the result of an audit, with the counts of its list.
 
     listed  the table of `AuditedFacts.table`; None: only labels were evaluated
@@ -195,7 +194,7 @@ def audit_run(request: AuditRequest, configs: PipelineConfigs, preset: Mapping[s
         yield run_id
 
 
-def labelled_share(data: StageRef, request: AuditRequest) -> tuple[Share, int] | None:
+def labelled_share(data: StageRef, request: AuditRequest) -> tuple[Estimate, int] | None:
     """Return the share of wrong facts that the labels show, and the number of labels; None if no labels are given.
 
     data  the prepare run of the whole graph
@@ -212,7 +211,7 @@ def labelled_share(data: StageRef, request: AuditRequest) -> tuple[Share, int] |
 def audit_facts(
     data: StageRef,
     folds: Sequence[StageRef],
-    labelled: tuple[Share, int] | None,
+    labelled: tuple[Estimate, int] | None,
     request: AuditRequest,
     run_id: str,
 ) -> AuditResult:
@@ -254,17 +253,19 @@ def _audited(store: Store, graph: KnowledgeGraph, folds: Sequence[StageRef], req
     return AuditedFacts(plan, scores, likelihood_ratios(plan, scores, request.config.audit_seed))
 
 
-def _share(facts: AuditedFacts | None, labelled: tuple[Share, int] | None, request: AuditRequest) -> tuple[Share, str]:
+def _share(
+    facts: AuditedFacts | None, labelled: tuple[Estimate, int] | None, request: AuditRequest
+) -> tuple[Estimate, str]:
     """Return the share of wrong facts, and where it comes from: ESTIMATED, LABELLED or STATED."""
     if labelled is not None:
         return labelled[0], LABELLED
     if request.error_rate is not None:
-        return Share(request.error_rate, request.error_rate, request.error_rate), STATED
+        return Estimate(request.error_rate, request.error_rate, request.error_rate), STATED
     assert facts is not None
     return facts.largest_share(), ESTIMATED
 
 
-def _sample(facts: AuditedFacts, share: Share, config: AuditConfig) -> pa.Table:
+def _sample(facts: AuditedFacts, share: Estimate, config: AuditConfig) -> pa.Table:
     """Return the facts to label."""
     strata = stratify(facts.wrong(share.value))
     rows = draw_sample(strata, config.sample, np.random.default_rng(config.audit_seed))

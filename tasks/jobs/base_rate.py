@@ -9,18 +9,16 @@ import pyarrow as pa
 
 from kgcore.arrays import Ints
 from kgcore.config import BaseRateConfig
-from kgcore.ensembles.pooled import PooledModel
+from kgcore.ensembles.ensemble import PooledModel
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
-from kgcore.mixture.fit import MixtureOptions, fit_mixture
+from kgcore.mixture.fit import FOREIGN, MixtureFit, MixtureOptions, fit_mixture
 from kgcore.mixture.labels import MOST_ODDS, Rate, labelled_rate, labelled_rates, labels_needed
 from kgcore.mixture.relations import FEWEST, fit_relations
-from kgcore.mixture.result import FOREIGN, MixtureFit
 from kgcore.mixture.samples import MixtureData
 from kgcore.models.scorer import Scorer
 from kgcore.prediction.candidates import check_readable
-from kgcore.prediction.judged import Judged, read_judged
-from kgcore.prediction.score_candidates import check_enough, mixture_data
+from kgcore.prediction.judged import JudgedCandidates, check_enough, mixture_triples, read_judged
 from kgcore.prediction.sink import ENDINGS, sink
 from kgcore.report.result import Result, ResultTable, table_of
 from kgcore.storage.json_file import write_json
@@ -224,7 +222,7 @@ def estimate_base_rate(candidates: str, request: Request, config: BaseRateConfig
         check_enough(judged, str(path))
     tags = RunTags(stage="base-rate", dataset=found.dataset)
     with store.open_run(f"base rate {found.dataset}", tags) as run_id:
-        store.log_params(run_id, {**asdict(config), "candidates": path.name, "model": found.uri})
+        store.log_params(run_id, {**config.as_dict(), "candidates": path.name, "model": found.uri})
         result = _result(judged, unlabelled >= FEWEST, scorer, graph, config)
         result = replace(result, model=found.uri, run=run_id)
         store.log_metrics(run_id, result.metrics(), model_id=found.model_id)
@@ -235,7 +233,7 @@ def estimate_base_rate(candidates: str, request: Request, config: BaseRateConfig
 
 
 def _result(
-    judged: Judged, by_scores: bool, scorer: Scorer, graph: KnowledgeGraph, config: BaseRateConfig
+    judged: JudgedCandidates, by_scores: bool, scorer: Scorer, graph: KnowledgeGraph, config: BaseRateConfig
 ) -> BaseRateResult:
     """Estimate the base rate from the labels and, if `by_scores`, from the scores."""
     rng, known, notes = np.random.default_rng(config.base_rate_seed), judged.labelled, judged.left_out()
@@ -244,7 +242,8 @@ def _result(
     if config.by_relation:
         rates |= labelled_rates(judged.labels[known], predicates[known])
     if by_scores:
-        data = mixture_data(judged, scorer, graph, config.strategies, config.per_positive, rng)
+        drawn = mixture_triples(judged, scorer, graph, config.strategies, config.per_positive, rng)
+        data = drawn.data(scorer.score(drawn.every))
         mixture = fit_mixture(data, MixtureOptions(width=config.width), rng)
         if config.by_relation and mixture.fit.p_value > FOREIGN:  # otherwise scores do not show base rates
             rates |= _rates(data, mixture, rng)

@@ -1,6 +1,6 @@
 """Calibrates the scores of any scorer. No graph is needed."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 from filelock import FileLock
@@ -10,9 +10,8 @@ from kgcore.config import EvaluateConfig, ScoresConfig, WatchConfig
 from kgcore.errors import InputError
 from kgcore.external.calibrator import ScoreCalibrator
 from kgcore.external.fit import usable
-from kgcore.external.read import ScoreFile, read_new_rows, read_scores
-from kgcore.external.rows import in_halves, renumbered, tables_after
-from kgcore.monitoring.drift import Check, Origin, check, find_evidence
+from kgcore.external.rows import ScoreFile, in_halves, read_new_rows, read_scores, renumbered, tables_after
+from kgcore.monitoring.drift import Check, DriftReference, check, find_evidence
 from kgcore.monitoring.two_samples import NewTriples
 from kgcore.score_table import ScoreTable
 from tasks.jobs.calibrated_model import Ask, FoundScores, find_scores, registered_scores
@@ -86,7 +85,7 @@ def watch_scores(store: Store, request: ScoresRequest, config: ScoresConfig) -> 
         measured = check(found.calibrator.calibrate(asked.scores, asked.predicates)[0], asked, origin, limits, number)
         with store.open_run(f"watch scores of {config.named}", tags) as run_id:
             result = _result(found, path, config, measured, number, run_id)
-            store.log_params(run_id, {"file": path.name, "model": result.model, **asdict(limits)})
+            store.log_params(run_id, {"file": path.name, "model": result.model, **limits.as_dict()})
             metrics = {**result.metrics, "check": float(number)}
             store.log_metrics(run_id, metrics, model_id=found.located.model_id)
             store.log_tags(run_id, RunTags(note=markdown(result)))
@@ -118,7 +117,7 @@ def recalibrate_scores(
         asked, origin = _as_asked(half, found.calibrator), _origin(old, found.calibrator)
         q, _, _ = found.calibrator.calibrate(asked.scores, asked.predicates)
         rate = find_evidence(q, asked, origin).moved_base_rate.value
-    config = replace(config, base_rate=readable(rate))
+    config = config.replace(base_rate=readable(rate))
     tables = tables_after(seen.answer, old, new, readable(rate), FEWEST_OF_A_LABEL)
     fits = [(what, fit_and_measure(ScoreFile(table), config, evaluation)) for what, table in tables.items()]
     what, fitted = min(fits, key=lambda fit: fit[1].best[1])
@@ -129,12 +128,14 @@ def recalibrate_scores(
     return replace(seen, recalibrated=result.run, notes=(*seen.notes, said))
 
 
-def _origin(fitted: ScoreTable, calibrator: ScoreCalibrator) -> Origin:
+def _origin(fitted: ScoreTable, calibrator: ScoreCalibrator) -> DriftReference:
     """Return what a calibrator was fitted and measured on: its rows, weighted to the base rate of its fit."""
     bound = calibrator.bound
     at_fit = bound.base_rate if bound.fitted_at is None else bound.fitted_at
     sample = labelled_sample(replace(fitted, labelled_base_rate=at_fit))
-    return Origin(sample, bound.base_rate, calibrator.by_relation, sample.scores, sample.weights, bound.limits)
+    return DriftReference(
+        sample, bound.base_rate, calibrator.by_relation, sample.scores, sample.weights, bound.rate.limits
+    )
 
 
 def _as_asked(new: ScoreTable, calibrator: ScoreCalibrator) -> NewTriples:

@@ -1,16 +1,13 @@
 """Finds the sample that a calibrator or an ensemble was fitted on."""
 
-from dataclasses import replace
-
 import numpy as np
 
 from kgcore.calibrated import CalibratedModel
-from kgcore.calibration.even import drawn_sample, even_sample
-from kgcore.calibration.fit import calibration_samples
+from kgcore.calibration.fit import calibration_bases
 from kgcore.calibration.matched import candidate_sample
-from kgcore.calibration.sample import CalibrationSample
+from kgcore.calibration.sample import CalibrationSample, drawn_sample, even_sample
 from kgcore.config import CalibrateConfig
-from kgcore.ensembles.pooled import PooledModel, pooled_table
+from kgcore.ensembles.ensemble import PooledModel, pooled_table
 from tasks.stages.calibrate import completeness_of, scores_of
 from tasks.stages.running import config_of
 from tasks.tracking.artifacts import COMBINED_MIXTURE, HELD_OUT_LOG_ODDS, MIXTURE
@@ -54,9 +51,8 @@ def calibration_sample(model_id: str, model: CalibratedModel) -> CalibrationSamp
     if isinstance(scorer, PooledModel):
         table = pooled_table(scorer, [own.without_search() for own in tables])
     config, kind = config_of(CalibrateConfig, made_by[0]), model.calibrator.negatives
-    samples = calibration_samples(table, config)
-    kind = kind if kind in samples else min(samples)  # a baseline: labelled triples, or corruptions without labels
+    bases = calibration_bases(table, config)
+    kind = kind if kind in bases else min(bases)  # a baseline: labelled triples, or corruptions without labels
     if model.calibrator.combined is not None:
-        log_odds = store.load(run.run_id, HELD_OUT_LOG_ODDS)[model.calibrator.label]
-        return replace(samples[kind], scores=log_odds)
-    return samples[kind]
+        return bases[kind].scored(store.load(run.run_id, HELD_OUT_LOG_ODDS)[model.calibrator.label]).sample
+    return bases[kind].sample

@@ -3,7 +3,6 @@
 import logging
 import shlex
 from collections.abc import Iterable
-from dataclasses import fields
 
 from kgcore.config import Config, TrainConfig
 from kgcore.config.presets import NONE
@@ -43,12 +42,9 @@ def log_choice(data: StageRef, used: TrainConfig) -> None:
 
 def _options(config: Config) -> list[str]:
     """Return an option for each setting that differs from its default."""
-    usual, words = type(config)(), list[str]()
-    for item in fields(config):
-        value = getattr(config, item.name)
-        if value != getattr(usual, item.name):
-            words += _option(item.name.replace("_", "-"), value)
-    return words
+    usual = type(config)().as_dict()
+    changed = {name: value for name, value in config.as_dict().items() if value != usual[name]}
+    return [word for name, value in changed.items() for word in _option(name.replace("_", "-"), value)]
 
 
 def _option(name: str, value: object) -> list[str]:

@@ -11,12 +11,11 @@ import pyarrow as pa
 
 from kgcore.arrays import Floats, Triples
 from kgcore.config import DiscoverConfig
-from kgcore.config.survey import SurveyConfig
+from kgcore.config.jobs import SurveyConfig
 from kgcore.corruptions.base import OBJECT, SUBJECT
 from kgcore.graph import KnowledgeGraph
 from kgcore.prediction.answers import Answers, without_probabilities
 from kgcore.prediction.domains import Domains
-from kgcore.prediction.flyers import frequent_flyers
 from kgcore.prediction.parts import EachPart, OnPart
 from kgcore.prediction.question import Question
 from kgcore.prediction.sink import sink
@@ -168,7 +167,7 @@ def discover_facts(
     question = Question.of(graph, wanted.subject, wanted.predicate, wanted.object)
     store = open_store()
     with store.open_run(f"discover {found.dataset}", RunTags(stage="discover", dataset=found.dataset)) as run_id:
-        asked = asdict(config) | asdict(wanted) | by.params | stated.parameters()
+        asked = config.as_dict() | asdict(wanted) | by.params | stated.parameters()
         store.log_params(run_id, asked | {"runner": runner})
         calibration, about = _calibrated(by, discovery, question, stated, config, runner, run_id)
         by = asked_of(by, calibration)
@@ -225,6 +224,8 @@ def _calibrated(
 
 
 def _flyers(graph: KnowledgeGraph, question: Question, listed: Listed) -> list[dict[str, object]]:
+    from kgcore.prediction.discovery import frequent_flyers
+
     parts = (SUBJECT, question.subject), (OBJECT, question.object)
     return [
         {
@@ -270,7 +271,7 @@ def list_of(
 
 def _sets(discovery: "Discovery", question: Question, coverage: float, on_part: OnPart, each: EachPart) -> Listed:
     """Measure the answer sets of every predicate that is asked about, instead of making one."""
-    from kgcore.prediction.coverage import sets_by_predicate
+    from kgcore.prediction.answer_sets import sets_by_predicate
 
     model, graph = discovery.model, discovery.model.graph
     predicates = range(len(graph.predicates)) if question.predicate is None else [question.predicate]
@@ -313,7 +314,7 @@ def _answers_of_query(
     config: DiscoverConfig,
     on_part: OnPart,
 ) -> Listed:
-    found, rule, measured = discovery.answer_set(question, config.coverage, on_part)
+    triples, rule, measured = discovery.answer_set(question, config.coverage, on_part)
     figures = {"coverage": config.coverage, "calibration_queries": rule.queries, "pooled": float(rule.pooled)}
     of = "several predicates, because this one has few" if rule.pooled else "the predicate"
     notes = [
@@ -324,7 +325,7 @@ def _answers_of_query(
         test = {"queries": measured.queries, "coverage": measured.covered, "size": measured.size}
         figures |= {f"test_{name}": float(value) for name, value in test.items()}
         notes.append(_tested(measured.queries, measured.covered, measured.size))
-    return _finished(discovery, calibration, found.triples, figures, notes, config)
+    return _finished(discovery, calibration, triples, figures, notes, config)
 
 
 def _with_few_false(
@@ -336,7 +337,7 @@ def _with_few_false(
     each: EachPart,
 ) -> Listed:
     rng = np.random.default_rng(config.discover_seed)
-    found, candidates = discovery.with_few_false(question, config.fdr, rng, on_part, each)
+    triples, p_values, candidates = discovery.with_few_false(question, config.fdr, rng, on_part, each)
     tested = len(candidates.triples)
     notes = [
         f"at most {config.fdr:.0%} of the list is false, in expectation: chosen from the best answers of {tested:,} "
@@ -348,7 +349,7 @@ def _with_few_false(
             "signal"
         )
     figures = {"fdr": config.fdr, "queries": float(tested), "skipped": float(candidates.skipped)}
-    return _finished(discovery, calibration, found.triples, figures, notes, config, found.p_values)
+    return _finished(discovery, calibration, triples, figures, notes, config, p_values)
 
 
 def _finished(

@@ -21,9 +21,9 @@ from tasks.stages.reference import Context, StageRef
 from tasks.stages.running import StageRun, config_of, loss_of, run_stage
 from tasks.stages.task import as_task
 from tasks.tracking.artifacts import (
+    CALIBRATOR,
     CORRUPTIONS,
     DISAGREEMENT,
-    ENSEMBLE,
     ENSEMBLE_MEASURED,
     ENSEMBLE_PREDICTIONS,
     ENSEMBLE_SUMMARY,
@@ -36,8 +36,8 @@ from tasks.tracking.record import DatasetId, RunTags
 from tasks.tracking.store import Store, open_store
 
 if TYPE_CHECKING:
-    from kgcore.ensembles.ensemble import Ensemble
-    from kgcore.ensembles.judge import Judged
+    from kgcore.calibration.calibrated import Calibrated
+    from kgcore.ensembles.fit import JudgedEnsembles
     from kgcore.evaluation.evaluate import Measured
 
 CLASSIFY, EVALUATE = ClassifyConfig(), EvaluateConfig()  # every ensemble is evaluated with the default settings
@@ -61,7 +61,7 @@ class Member:
         self.inputs = self.run.tags.inputs
         trained = store.known(self.inputs["train"])
         self.train, self.loss = config_of(TrainConfig, trained), loss_of(trained)
-        self.calibrate = replace(config_of(CalibrateConfig, self.run), completeness=completeness_of(self.run))
+        self.calibrate = config_of(CalibrateConfig, self.run).replace(completeness=completeness_of(self.run))
         self.order = (self.train.model, self.train.loss, self.train.seed, ref.run_id)
 
     @cached_property
@@ -101,40 +101,39 @@ def ensemble_models(runs: Sequence[StageRef], config: EnsembleConfig, context: C
 
     runs  calibrate runs of at least two models, calibrated on the same corruptions; their order has no effect
 
-    The run logs each fitted ensemble as a LoggedModel, an MLflow pyfunc with the file ensemble.json. Its artifacts are
+    The run logs each fitted ensemble as a LoggedModel, an MLflow pyfunc as every calibrator is. Its artifacts are
     predictions.parquet, disagreement.parquet, measured.json, summary.json and figures/.
 
     Raises InputError or MismatchError, before a run is opened, if the models cannot form an ensemble.
     """
-    from kgcore.ensembles.fit import fit_ensembles
-    from kgcore.ensembles.judge import judge
+    from kgcore.ensembles.fit import fit_ensembles, judge
 
     members = sorted((Member(open_store(), ref) for ref in runs), key=lambda member: member.order)
     check_members(members)
     names = member_names([member.train for member in members])
     first = StageRef("corrupt", members[0].inputs["corrupt"])
     calibrators = sorted({config.member_calibrator, config.recalibrator})
-    code = ["kgcore.ensembles.fit", "kgcore.ensembles.judge", "kgcore.evaluation.evaluate", "kgcore.report.plots"]
+    code = ["kgcore.ensembles.fit", "kgcore.evaluation.evaluate", "kgcore.report.plots"]
     code += [*map(POOLS.module, config.pools), *map(CALIBRATORS.module, calibrators)]
     code += [*map(METRICS.module, METRICS.names()), "kgcore.report.ensemble_summary"]
-    code += ["kgcore.evaluation.tolerance"]
+    code += ["kgcore.evaluation.evaluate"]
 
     def body(run: StageRun) -> None:
-        from kgcore.evaluation.tolerance import miscalibrated
+        from kgcore.evaluation.evaluate import miscalibrated
 
         tables = [member.scores() for member in members]
         source, drawn = run.load(CORRUPTIONS)["valid"].source, run.config(CorruptConfig)
         calibrate, rng = members[0].calibrate, np.random.default_rng(config.fold_seed)
         ensembles = fit_ensembles(tables, source, drawn, calibrate, config, rng)
-        judged = judge(ensembles, tables, names, calibrate.alpha, CLASSIFY)
+        judged = judge(ensembles, tables, names, calibrate.rate.value, CLASSIFY)
         measured = measure(run, judged.predictions, EVALUATE, CLASSIFY.tau)
-        pooled = {ensemble.label: ensemble.recalibrated for ensemble in ensembles}
+        pooled = {ensemble.label: ensemble for ensemble in ensembles}
         summary = EnsembleSummary(
             dataset=run.dataset.name,
             members=tuple(_member(name, member) for name, member in zip(names, members, strict=True)),
             pools=tuple(config.pools),
             ensembles={ensemble.label: _pooled(ensemble, judged, names) for ensemble in ensembles},
-            notes=tuple(judged.predictions.notes(calibrate.alpha, calibrate.base_rate_is)),
+            notes=tuple(judged.predictions.notes(calibrate.rate)),
             results=Results.of(measured),
             miscalibrated=miscalibrated(pooled, judged.predictions, measured, bool(calibrate.completeness)),
         )
@@ -146,10 +145,10 @@ def ensemble_models(runs: Sequence[StageRef], config: EnsembleConfig, context: C
             label = ensemble.label
             run.log_metrics(labelled_metrics(label, asdict(judged.disputed[label])), model_id=models[label])
             name, params = f"{ENSEMBLE_NAME} {short_label(label)}", _params(run, ensemble, members, names)
-            rate = ensemble.recalibrated.base_rate_text
+            rate = str(ensemble.rate)
             run.log_measurement(name, params, measured[label].with_ends(), models[label], rate)
 
-    identity = digest([asdict(settings) for settings in (CLASSIFY, EVALUATE)])
+    identity = digest([settings.as_dict() for settings in (CLASSIFY, EVALUATE)])
     refs = [member.ref for member in members]
     return run_stage(ENSEMBLE_NAME, config, (first,), code, body, context, identity, refs)
 
@@ -165,12 +164,14 @@ def _member(name: str, member: Member) -> MemberSummary:
     return MemberSummary(name, train.model, member.loss, train.seed, *runs, member.model_id)
 
 
-def _pooled(ensemble: "Ensemble", judged: "Judged", names: Sequence[str]) -> PooledSummary:
-    weights = dict(zip(names, ensemble.pooling.pool.weights.tolist(), strict=True))
+def _pooled(ensemble: "Calibrated", judged: "JudgedEnsembles", names: Sequence[str]) -> PooledSummary:
+    from kgcore.ensembles.ensemble import pooling_of
+
+    weights = dict(zip(names, pooling_of(ensemble).pool.weights.tolist(), strict=True))
     return PooledSummary(weights, judged.disputed[ensemble.label])
 
 
-def _write(run: StageRun, judged: "Judged", measured: "dict[str, Measured]", summary: EnsembleSummary) -> None:
+def _write(run: StageRun, judged: "JudgedEnsembles", measured: "dict[str, Measured]", summary: EnsembleSummary) -> None:
     from kgcore.report.plots import reliability_figures
 
     run.save(ENSEMBLE_PREDICTIONS, judged.predictions)
@@ -183,32 +184,35 @@ def _write(run: StageRun, judged: "Judged", measured: "dict[str, Measured]", sum
 
 
 def _log_models(
-    run: StageRun, ensembles: "Sequence[Ensemble]", members: Sequence[Member], names: Sequence[str]
+    run: StageRun, ensembles: "Sequence[Calibrated]", members: Sequence[Member], names: Sequence[str]
 ) -> dict[str, str]:
     """Log each ensemble as a LoggedModel. Return label -> id for ensembles and members.
 
     The id of a member is the id of its calibrator, or of its embedding model if that calibrator was not fitted.
     """
+    from kgcore.ensembles.ensemble import pooling_of
+
     models: dict[str, str] = {}
     for ensemble in ensembles:
         for name, member in zip(names, members, strict=True):
-            fitted = f"{ensemble.negatives}.{ensemble.members[0].name}"
+            fitted = pooling_of(ensemble).members[0].label
             models.setdefault(f"{ensemble.negatives}.{name}", member.calibrators().get(fitted, member.model_id))
     examples = example_triples(members[0].graph())
     for number, ensemble in enumerate(ensembles):
         params = _params(run, ensemble, members, names)
         name = f"{params['dataset']}-{ENSEMBLE_NAME}-{ensemble.label}"
-        logged = ([member.model_id for member in members], ensemble)
-        model_id = run.log_model(ENSEMBLE, logged, name, params, number, label=ensemble.label)
+        model_id = run.log_model(CALIBRATOR, ensemble, name, params, number, label=ensemble.label)
         log_pyfunc(run.store, model_id, run.record, examples)
         models[ensemble.label] = model_id
     return models
 
 
-def _params(run: StageRun, ensemble: "Ensemble", members: Sequence[Member], names: Sequence[str]) -> dict[str, object]:
+def _params(
+    run: StageRun, ensemble: "Calibrated", members: Sequence[Member], names: Sequence[str]
+) -> dict[str, object]:
     """Return the parameters by which users compare an ensemble with other models."""
     params = {
-        "calibrator": ensemble.name,
+        "calibrator": ensemble.shown_name,
         "negatives": ensemble.negatives,
         "base_rate": ensemble.base_rate,
         "model": ENSEMBLE_NAME,

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from kgcore.config import ExplainConfig
 from kgcore.errors import InputError
-from kgcore.prediction.explanation import Explainer, Explanation
-from kgcore.prediction.near_names import positions_of
-from kgcore.prediction.unseen_explanation import UnseenExplanation
-from kgcore.report.explanation import explanation_figure, page_of
+from kgcore.prediction.explainer import Explainer
+from kgcore.prediction.explanation import Explanation, UnseenExplanation
+from kgcore.prediction.question import positions_of
+from kgcore.report.explanation import explanation_figure, explanation_page
 from kgcore.report.result import Result, ResultTable, table_of
 from kgcore.storage.json_file import write_json
 from tasks.jobs.calibration_sample import counted_sample
@@ -104,9 +104,9 @@ def explain_triple(triple: Sequence[str], request: Request, config: ExplainConfi
     tags = RunTags(stage="explain", dataset=found.dataset)
     with store.open_run(f"explain {found.dataset}", tags) as run_id, tempfile.TemporaryDirectory() as folder:
         asked = {"subject": subject, "predicate": predicate, "object": object_}
-        store.log_params(run_id, {**asdict(config), **asked, **by.params})
+        store.log_params(run_id, {**config.as_dict(), **asked, **by.params})
         store.log_metrics(run_id, _metrics(made), model_id=found.model_id)
-        page = page_of(made, found.dataset, found.uri, run_id)
+        page = explanation_page(made, found.dataset, found.uri, run_id)
         _write(Path(folder), made, page)
         store.log_files(run_id, Path(folder))
         if output.lower().endswith(".html"):

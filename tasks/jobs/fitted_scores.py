@@ -11,13 +11,12 @@ from scipy.special import expit
 
 from kgcore.config import EvaluateConfig, GateConfig, ScoresConfig
 from kgcore.errors import InputError
-from kgcore.evaluation.by_relation import reliability_by_relation
 from kgcore.evaluation.evaluate import Measured, evaluate
+from kgcore.evaluation.groups import reliability_by_relation
 from kgcore.evaluation.predictions import Predictions
 from kgcore.external.calibrator import RELATION, SCORE, ScoreCalibrator
 from kgcore.external.fit import fit_scores, folds_of, of_other_folds, of_test_rows, usable
-from kgcore.external.read import ScoreFile
-from kgcore.external.rows import stored_rows
+from kgcore.external.rows import ScoreFile, stored_rows
 from kgcore.external.tables import check_table
 from kgcore.prediction.sink import check_ending, sink
 from kgcore.report.plots import reliability_figures
@@ -131,7 +130,7 @@ def result_of(found: FoundScores, run_id: str) -> ScoresResult:
         model=found.located.uri,
         calibrator=bound.label,
         base_rate=bound.base_rate,
-        base_rate_text=bound.base_rate_text,
+        base_rate_text=str(bound.rate),
         output="",
         run=run_id,
     )
@@ -240,10 +239,10 @@ def log_fit(
     labels = {calibrator.bound.label: calibrator for calibrator in fitted.calibrators}
     label = chosen(request.calibrator, list(labels)) if request.calibrator else fitted.best[0]
     with store.open_run(f"scores of {config.named}", RunTags(stage=CALIBRATE_SCORES, dataset=config.named)) as run_id:
-        params = {**asdict(config), **asdict(evaluation), "base_rate": fitted.summary.base_rate}
+        params = {**config.as_dict(), **evaluation.as_dict(), "base_rate": fitted.summary.base_rate}
         store.log_params(run_id, {**params, "file": Path(request.file).name, "best": label})
         ids = _log_models(store, run_id, fitted)
-        settings = {CALIBRATE_SCORES: asdict(config), "evaluate": asdict(evaluation)}
+        settings = {CALIBRATE_SCORES: config.as_dict(), "evaluate": evaluation.as_dict()}
         report = _log_report(store, run_id, fitted, settings)
         found = FoundScores(Located(ids[label], f"models:/{ids[label]}"), labels[label])
         result = replace(result_of(found, run_id), summary=fitted.summary, report=report)

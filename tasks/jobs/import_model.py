@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kgcore.config import ImportConfig
-from kgcore.config.imports import ImportedModel
+from kgcore.config.jobs import ImportedModel
 from kgcore.errors import InputError
 from tasks.stages.reference import Context, StageRef
 from tasks.stages.running import StageRun, run_stage
@@ -30,8 +30,7 @@ def read_embeddings(
     Raises InputError if a file cannot be used, or if the tables do not fit each other or the scoring function.
     """
     from kgcore.imports.embeddings import Foreign, Table, check_widths
-    from kgcore.imports.names import read_names
-    from kgcore.imports.tables import read_table
+    from kgcore.imports.files import read_names, read_table
     from kgcore.registries import MODELS
     from kgcore.registry import build
 
@@ -51,7 +50,7 @@ def read_checkpoint(folder: str, python: str, trust: bool) -> "Foreign":
 
     python  Python interpreter that loads the pickle; '': the one that runs kgcal
     """
-    from kgcore.imports.pykeen import read_pykeen
+    from kgcore.imports.libraries import read_pykeen
 
     return _checked(read_pykeen(Path(folder), python or sys.executable, trust))
 
@@ -62,7 +61,7 @@ def read_libkge_checkpoint(checkpoint: str, entities: str, relations: str, pytho
     entities, relations  files of names; '': in the folder of the checkpoint
     python               Python interpreter that loads a pickle with code; '': the one that runs kgcal
     """
-    from kgcore.imports.libkge import read_libkge
+    from kgcore.imports.libraries import read_libkge
 
     return _checked(read_libkge(Path(checkpoint), _path(entities), _path(relations), python or sys.executable, trust))
 

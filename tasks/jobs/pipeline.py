@@ -4,12 +4,13 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
-from kgcore.config import ESTIMATED, CalibrateConfig, Config, PipelineConfigs, TrainConfig
-from kgcore.config.entries import RaceConfig
+from kgcore.base_rate import ESTIMATED
+from kgcore.config import CalibrateConfig, Config, PipelineConfigs, TrainConfig
 from kgcore.config.presets import AUTO
+from kgcore.config.race import RaceConfig
 from kgcore.datasets.base import find_dataset
 from kgcore.errors import InputError
 from kgcore.report.columns import overview
@@ -110,7 +111,7 @@ def pipeline_settings(configs: PipelineConfigs) -> dict[str, object]:
 
 def base_rate_of(configs: PipelineConfigs) -> str | None:
     """Return the base rate and where it comes from, as a tag; None if it is not estimated yet."""
-    return None if _is_estimated(configs) else configs.calibrate.base_rate_text
+    return None if _is_estimated(configs) else str(configs.calibrate.rate)
 
 
 def _is_estimated(configs: PipelineConfigs) -> bool:
@@ -148,7 +149,7 @@ def finish_pipeline(run_id: str, refs: Mapping[str, StageRef]) -> PipelineSummar
         place = ensure_home() / "reports" / run_id
         shutil.copytree(folder, place, dirs_exist_ok=True)
     _log_headlines(store, run_id, runs, summary)
-    base_rate = config_of(CalibrateConfig, runs["calibrate"]).base_rate_text
+    base_rate = str(config_of(CalibrateConfig, runs["calibrate"]).rate)
     note = summary.results.table(notes=[runs_text(summary.runs)]).markdown()
     store.log_tags(run_id, RunTags(base_rate=base_rate, note=note))
     return replace(summary, report=str(place / REPORT.path), pipeline=run_id)
@@ -185,11 +186,11 @@ def _key(configs: PipelineConfigs, others: str = "") -> str:
 
     Two pipelines with the same hash have the same key in every stage.
     """
-    settings = {name: asdict(config) for name, config in vars(configs).items()}
+    settings = {name: config.as_dict() for name, config in vars(configs).items()}
     spec = find_dataset(configs.prepare.dataset)
     candidates = identity(configs.match) if configs.match.candidates else ""
     settings["match"] |= {"candidates": Path(configs.match.candidates).name}
-    settings["calibrate"] = asdict(configs.calibrate.recorded)
+    settings["calibrate"] = configs.calibrate.recorded.as_dict()
     stated = CALIBRATE.identity(configs.calibrate)
     settings |= {"other_models": {"names": others}} if others else {}
     return digest([settings, spec.identity(), candidates, stated, FORMAT, whole_code_fingerprint()])

@@ -9,7 +9,7 @@ import numpy as np
 
 from kgcore.config import DiscoverConfig
 from kgcore.config.calibrate import BY_PREDICATE
-from kgcore.config.survey import SurveyConfig
+from kgcore.config.jobs import SurveyConfig
 from kgcore.errors import InputError
 from kgcore.registries import COMBINERS, EVIDENCE
 from tasks.jobs.calibrated_model import FoundModel
@@ -99,7 +99,7 @@ def calibrate_to(
 
 
 def calibrate_to_missing(
-    by: Answering, predicate: str, stated: Stated, at_least: int = DiscoverConfig.at_least
+    by: Answering, predicate: str, stated: Stated, at_least: int = DiscoverConfig().at_least
 ) -> "Calibration":
     """Calibrate a stored model to the missing facts of a predicate, as `discover` does for a query.
 

@@ -18,16 +18,15 @@ import pyarrow.parquet
 from kgcore.arrays import Ints, Triples
 from kgcore.calibration.fit import GROUND_TRUTH, SYNTHETIC
 from kgcore.config import Config, EvidenceConfig, PairsConfig, PredictConfig
-from kgcore.config.survey import SurveyConfig
+from kgcore.config.jobs import SurveyConfig
 from kgcore.datasets.formats.base import COLUMNS
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.population.population import TOO_FEW, PairBlock, Population
 from kgcore.prediction.answers import Answers, table_of, without_probabilities
-from kgcore.prediction.candidates import BLOCK_ROWS, Block, check_readable, read_candidates
+from kgcore.prediction.candidates import BLOCK_ROWS, Block, check_readable, read_candidates, read_names
 from kgcore.prediction.domains import Domains
 from kgcore.prediction.few_false import Negatives, Selection, mark
-from kgcore.prediction.names import read_names
 from kgcore.prediction.pairs import ALL, PairSearch, best_pairs, search_pairs
 from kgcore.prediction.sink import sink
 from kgcore.registries import EVIDENCE, STRATEGIES
@@ -201,7 +200,7 @@ def predict_pairs(
         tables = _all(by.answers, search)
     if not by.counts:
         tables = map(without_probabilities, tables)
-    return run_prediction(by, asdict(config) | asked, tables)
+    return run_prediction(by, config.as_dict() | asked, tables)
 
 
 def _calibrated(by: Predictor, calibration: "Calibration | None") -> Predictor:

@@ -189,7 +189,7 @@ def run_prediction(predictor: Predictor, asked: Mapping[str, object], tables: It
         _output(by.output) as write,
         store.open_run(f"predict {found.dataset}", RunTags(stage="predict", dataset=found.dataset)) as run_id,
     ):
-        store.log_params(run_id, {**asdict(config), **by.params, "threshold": config.decides_at, **asked})
+        store.log_params(run_id, {**config.as_dict(), **by.params, "threshold": config.decides_at, **asked})
         tally = _Tally(predictor)
         for table in tables:
             write(table)

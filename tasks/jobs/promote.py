@@ -5,24 +5,24 @@ champion: see kgcore/monitoring/gate.py.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from filelock import FileLock
 
 from kgcore.arrays import Probabilities
+from kgcore.base_rate import STATED
 from kgcore.calibrated import CalibratedModel
+from kgcore.calibration.balance import check_base_rate
 from kgcore.calibration.fit import CANDIDATES
-from kgcore.calibration.shift import check_base_rate
-from kgcore.config import STATED, CalibrateConfig, GateConfig
-from kgcore.ensembles.ensemble import Ensemble
+from kgcore.config import CalibrateConfig, GateConfig
 from kgcore.errors import InputError
 from kgcore.evaluation.predictions import Predictions
 from kgcore.external.calibrator import ScoreCalibrator
 from kgcore.external.rows import renumbered
 from kgcore.monitoring.exam import TEST, Exam
 from kgcore.monitoring.gate import Verdict, gate
-from kgcore.monitoring.paired import Rows
+from kgcore.monitoring.paired import PairedRows
 from kgcore.report.card import ModelCard
 from kgcore.report.ensemble_summary import EnsembleSummary
 from kgcore.report.result import Result
@@ -33,7 +33,7 @@ from tasks.jobs.compare import comparison, dataset_name
 from tasks.jobs.exam import begin_era, exam_of
 from tasks.jobs.sitting import Judged, Sheet, sheet_of, sit
 from tasks.stages.choose import race_of
-from tasks.tracking.artifacts import COUNTS, ENSEMBLE_SUMMARY, PREDICATES, SCORE_CALIBRATOR, SUMMARY
+from tasks.tracking.artifacts import CALIBRATOR, COUNTS, ENSEMBLE_SUMMARY, PREDICATES, SCORE_CALIBRATOR, SUMMARY
 from tasks.tracking.keys import digest
 from tasks.tracking.mlmodel import complete_model
 from tasks.tracking.record import DatasetId, RunTags
@@ -44,7 +44,6 @@ from tasks.tracking.registry import (
     aliased,
     content_of,
     describe,
-    load_bound,
     load_calibrated,
     register,
     set_alias,
@@ -107,7 +106,7 @@ def promote_best(dataset: str, base_rate: float | None, config: GateConfig) -> D
 
     If the data set has no champion, candidates are compared with a constant probability, the base rate. A challenger
     passes if the gate passes it, and if its calibration error on its own test is not significantly above the tolerance:
-    see kgcore/evaluation/tolerance.py. Then it gets the alias `champion`, or waits for a person if `config.approve`.
+    see kgcore/evaluation/evaluate.py. Then it gets the alias `champion`, or waits for a person if `config.approve`.
     Its LoggedModel gets the embedding models and the graph, so that it can be served alone, and its version gets a
     model card as description.
 
@@ -151,15 +150,15 @@ def _base_rate(
     paper, theirs = exam.paper(config.field_labels), champion.calibrator if champion else None
     if given is not None:
         return given, f"weighted to the stated base rate {given:g}"
-    if paper.era == TEST and theirs is not None and theirs.base_rate_is == STATED:
+    if paper.era == TEST and theirs is not None and theirs.rate.origin == STATED:
         return theirs.base_rate, f"weighted to the champion's stated base rate {theirs.base_rate:g}"
-    if paper.era == TEST and newest.base_rate_is == STATED:
-        return newest.alpha, f"weighted to the base rate that the newest run states, {newest.alpha:g}"
+    if paper.era == TEST and newest.rate.origin == STATED:
+        return newest.rate.value, f"weighted to the base rate that the newest run states, {newest.rate.value:g}"
     if paper.era != TEST or not paper.synthetic:
         return None, "with its own base rate"
     if theirs is not None:
         return theirs.base_rate, f"weighted to the champion's base rate {theirs.base_rate:.4g}"
-    return newest.alpha, f"weighted to the {newest.base_rate_is} base rate {newest.alpha:.4g}"
+    return newest.rate.value, f"weighted to the {newest.rate.origin} base rate {newest.rate.value:.4g}"
 
 
 def _cannot_judge(dataset: str, champion: Version, sheet: Sheet, config: GateConfig) -> Decision:
@@ -211,9 +210,8 @@ def _decide(
     )
     with store.open_run(f"promote {dataset}", tags) as run_id:
         named = {"dataset": dataset, "challenger": version.uri, "champion": decision.champion}
-        store.log_params(
-            run_id, named | asdict(config) | {"candidates": len(judged), "counted": counted, "exam": sheet.described()}
-        )
+        counts = {"candidates": len(judged), "counted": counted, "exam": sheet.described()}
+        store.log_params(run_id, named | config.as_dict() | counts)
         sample = DatasetId(dataset, sheet.paper.digest)
         store.log_metrics(run_id, _metrics(verdict, passed), model_id=version.model_id, dataset=sample)
         set_alias(store, dataset, CHALLENGER, version)
@@ -268,7 +266,9 @@ def promote_scores(
             return Decision(challenger.scorer, version.uri, version.uri, False, reason, None)
         other = store.load_model(champion.model_id, SCORE_CALIBRATOR) if champion else None
         count = len(predictions.labels)
-        rows = Rows(predictions.labels, predictions.weights, np.arange(count), challenger.bound.base_rate_is == STATED)
+        rows = PairedRows(
+            predictions.labels, predictions.weights, np.arange(count), challenger.bound.rate.origin == STATED
+        )
         verdict = gate(
             predictions.probabilities[label],
             None if other is None else _of_champion(other, challenger, predictions),
@@ -349,7 +349,7 @@ def model_card(store: Store, version: Version, measured: str) -> ModelCard:
     run, sources = store.known(measured), sources_of(store, version.model_id)
     runs = {stage: run_id for stage, run_id in run.lineage.items() if "." not in stage}
     records = {stage: store.known(run_id) for stage, run_id in runs.items()}
-    prepared, bound = records["prepare"], load_bound(store, version.model_id)
+    prepared, calibrated = records["prepare"], store.load_model(version.model_id, CALIBRATOR)
     trained = [store.known(store.model(base).run_id or "") for base in sources.models]
     counts, predicates = store.load(prepared.run_id, COUNTS), store.load(prepared.run_id, PREDICATES)
     summary: Summary | EnsembleSummary
@@ -362,8 +362,8 @@ def model_card(store: Store, version: Version, measured: str) -> ModelCard:
         predicates=predicates,
         settings={stage: dict(record.tags.config or {}) for stage, record in records.items() if stage != "train"},
         trainings=[dict(record.tags.config or {}) for record in trained],
-        label=bound.label,
-        calibrator=bound.recalibrated if isinstance(bound, Ensemble) else bound,
+        label=calibrated.label,
+        calibrator=calibrated,
         summary=summary,
         runs=runs,
         race=race_of(store, trained[0]) if not sources.is_ensemble else None,

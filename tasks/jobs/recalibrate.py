@@ -7,11 +7,11 @@ stages/calibrate.py.
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
+from kgcore.base_rate import ESTIMATED, BaseRate
 from kgcore.config import (
-    ESTIMATED,
     EXAM_SHARE,
     CalibrateConfig,
     ClassifyConfig,
@@ -23,7 +23,7 @@ from kgcore.config import (
     PrepareConfig,
     TrainConfig,
 )
-from kgcore.config.imports import ImportedModel
+from kgcore.config.jobs import ImportedModel
 from kgcore.errors import InputError
 from tasks.jobs.manifest import resolve
 from tasks.jobs.pipeline import base_rate_of, open_pipeline, pipeline_settings
@@ -41,18 +41,16 @@ log = logging.getLogger("kgcal")
 
 def model_and_settings(
     text: str,
-    base_rate: float | None,
+    base_rate: BaseRate | None,
     candidates: str = "",
-    limits: tuple[float, float] | None = None,
     exam_share: float = EXAM_SHARE,
 ) -> tuple[StageRef, PipelineConfigs]:
     """Return the train run that `text` names, and the settings for the stages after it.
 
     text       a run, a model's URI or `latest`: see `resolve`
-    base_rate  base rate to use instead of the earlier one, in (0, 1); None: the earlier one
+    base_rate  base rate to use instead of the earlier one; None: the earlier one
     candidates file of candidates, or held-out split; '': none. An earlier base rate that was estimated is estimated
                again for them
-    limits     the ends of the interval of the base rate; None: it has none
     exam_share share of the candidates' labels that belong to the exam, in [0, 1)
 
     The settings come from the newest evaluation of the calibrators that `text` names. If `text` names no calibrators,
@@ -67,12 +65,12 @@ def model_and_settings(
         wanted.insert(0, RunTags(stage="evaluate", inputs={"calibrate": resolve("calibrate", text).run_id}))
     found = next((runs[0] for tags in wanted if (runs := store.find(tags))), None)
     settings = _settings(store, found) if found else PipelineConfigs()
-    if base_rate is not None or (candidates and settings.calibrate.base_rate_is == ESTIMATED):
-        settings = replace(settings, calibrate=settings.calibrate.at(base_rate, limits))
+    if base_rate is not None or (candidates and settings.calibrate.rate.origin == ESTIMATED):
+        settings = replace(settings, calibrate=settings.calibrate.at(base_rate))
     if candidates:
-        match = replace(settings.match, candidates=candidates, match_exam_share=exam_share)
+        match = settings.match.replace(candidates=candidates, match_exam_share=exam_share)
         settings = replace(settings, match=match)
-    return trained, settings
+    return trained, settings.at_base_rate()
 
 
 def calibrators_of(text: str) -> StageRef | None:
@@ -109,12 +107,12 @@ def _settings(store: Store, evaluation: RunRecord) -> PipelineConfigs:
     match = config_of(MatchConfig, runs["match"]) if "match" in runs else MatchConfig()
     return PipelineConfigs(
         corrupt=config_of(CorruptConfig, runs["corrupt"]),
-        calibrate=replace(
-            config_of(CalibrateConfig, runs["calibrate"]), completeness=completeness_of(runs["calibrate"])
+        calibrate=config_of(CalibrateConfig, runs["calibrate"]).replace(
+            completeness=completeness_of(runs["calibrate"])
         ),
         classify=config_of(ClassifyConfig, runs["classify"]),
         evaluate=config_of(EvaluateConfig, evaluation),
-        match=replace(match, candidates=""),
+        match=match.replace(candidates=None),
         evidence=config_of(EvidenceConfig, runs["evidence"]) if "evidence" in runs else EvidenceConfig(),
     )
 
@@ -155,7 +153,7 @@ def recalibration_run(
     )
     loss = loss_of(trained)
     if loss == IMPORTED:  # the settings of its training are not known
-        unknown = train.parameters().keys() - {item.name for item in fields(ImportedModel)}
+        unknown = train.parameters().keys() - ImportedModel.model_fields.keys()
         params = {name: value for name, value in params.items() if name not in unknown}
     title = f"recalibrate {prepare.dataset} {train.model} {loss}"
     tags = RunTags(model=model.run_id, base_rate=base_rate_of(configs))

@@ -13,9 +13,6 @@ import pandas as pd
 
 from kgcore.evaluation.evaluate import Measured
 from kgcore.evaluation.predictions import UNCALIBRATED_RAW
-from kgcore.report.cells import cell_result
-from kgcore.report.comparison import comparison_page
-from kgcore.report.comparison_figures import sweep_figures
 from kgcore.report.plots import reliability_figure
 from kgcore.report.result import Result
 from kgcore.report.results import Results
@@ -23,6 +20,7 @@ from kgcore.report.summary import PipelineSummary
 from kgcore.reproduction.compare import side_by_side
 from kgcore.reproduction.findings import findings
 from kgcore.reproduction.grid import Cell
+from kgcore.reproduction.page import comparison_page, sweep_figures
 from kgcore.storage.json_file import write_json
 from tasks.jobs.compare import write_csv
 from tasks.stages.train import check_training
@@ -119,7 +117,7 @@ def finish_reproduction(
     csv       path for a second copy of the table of all metrics; None: no second copy
     """
     store = open_store()
-    frame = side_by_side(grid, {cell: cell_result(summary) for cell, summary in results.items()})
+    frame = side_by_side(grid, results)
     named = {str(cell): reason for cell, reason in failures.items()}
     figures = sweep_figures(frame)
     if "reliability" in grid:

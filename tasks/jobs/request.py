@@ -75,7 +75,7 @@ class Answering:
             "model": self.found.uri,
             "calibrator": self.model.label,
             "base_rate": self.model.calibrator.base_rate if self.stated else None,
-            "base_rate_text": self.model.calibrator.base_rate_text if self.stated else "not stated",
+            "base_rate_text": str(self.model.calibrator.rate) if self.stated else "not stated",
             "output": self.output,
         }
 

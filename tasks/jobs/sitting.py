@@ -11,8 +11,7 @@ from kgcore.config import GateConfig
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.monitoring.exam import TEST, Exam, Paper
-from kgcore.monitoring.gate import Verdict, gate
-from kgcore.monitoring.spending import level_of
+from kgcore.monitoring.gate import Verdict, gate, level_of
 from tasks.jobs.candidates import Candidate, Choice, miscalibration
 from tasks.tracking.keys import digest
 from tasks.tracking.record import RunTags

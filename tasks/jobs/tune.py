@@ -4,7 +4,7 @@ import logging
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -78,10 +78,10 @@ def search_settings(data: StageRef, configs: PipelineConfigs, config: TuneConfig
     A study with the same settings and triples is resumed, and several processes can share it. The best settings are
     logged as the artifact best.json, a TrainConfig, and as the parameters `best.NAME`; the trials as trials.csv.
 
-    Raises FitError if no trial was trained to its end. Raises InputError as `Objective` does, or if `force` is set
-    while another process runs the search.
+    Raises FitError if no trial was trained to its end. Raises InputError as `SearchObjective` does, or if `force`
+    is set while another process runs the search.
     """
-    from kgcore.tuning.objective import Objective  # these imports load torch and Optuna
+    from kgcore.tuning.objective import SearchObjective  # these imports load torch and Optuna
     from kgcore.tuning.search import Plan, search
 
     store, parent = open_store(), context.parent
@@ -89,7 +89,7 @@ def search_settings(data: StageRef, configs: PipelineConfigs, config: TuneConfig
     prepared = store.get(data.run_id)
     graph = store.load(data.run_id, GRAPH_WITHOUT_TEST)
     rng = np.random.default_rng(config.tune_seed)
-    objective = Objective(graph, config.metric, configs.corrupt, configs.calibrate.alpha, rng)
+    objective = SearchObjective(graph, config.metric, configs.corrupt, configs.calibrate.rate.value, rng)
     space, key = Space(configs.train, config.search, config.most_epochs), _key(graph, configs, config)
     path = ensure_home() / "tuning" / f"{graph.name}-{configs.train.model}-{configs.train.loss}-{key[:12]}.db"
     path.parent.mkdir(exist_ok=True)
@@ -145,8 +145,8 @@ def _key(graph: KnowledgeGraph, configs: PipelineConfigs, config: TuneConfig) ->
         LOSSES.module(configs.train.loss),
         *sorted(map(STRATEGIES.module, strategies)),
     )
-    plan = replace(config, trials=TuneConfig.trials, minutes=TuneConfig.minutes)
-    settings = [asdict(part) for part in (configs.train, configs.corrupt, configs.calibrate, plan)]
+    plan = config.replace(trials=TuneConfig().trials, minutes=TuneConfig().minutes)
+    settings = [part.as_dict() for part in (configs.train, configs.corrupt, configs.calibrate, plan)]
     return digest(["tune", settings, graph.fingerprint(), code_fingerprint(code)])
 
 
@@ -192,10 +192,10 @@ def _log(store: Store, study: "Study", result: TuningResult) -> None:
 
     table, trial = trials_table(study), best(study)
     with tempfile.TemporaryDirectory() as folder:
-        save(Path(folder), BEST_SETTINGS, asdict(result.settings))
+        save(Path(folder), BEST_SETTINGS, result.settings.as_dict())
         save(Path(folder), TRIALS, table)
         store.log_files(result.run, Path(folder))
-    store.log_params(result.run, {f"best.{name}": value for name, value in asdict(result.settings).items()})
+    store.log_params(result.run, {f"best.{name}": value for name, value in result.settings.as_dict().items()})
     store.log_metrics(result.run, trial.user_attrs["figures"] | {"trials": len(table)})
     counts = {str(state): int(count) for state, count in table["state"].value_counts().items()}
     run_id = trial.user_attrs["run"]
@@ -226,7 +226,7 @@ class TrialRecords:
         It ends as FAILED, with the reason as its note, if the block raises FitError; as KILLED if it is interrupted.
         """
         with self.store.open_run(f"trial {number}", RunTags(stage="trial", parent=self.parent)) as run_id:
-            self.store.log_params(run_id, asdict(config) | {"trial": number})
+            self.store.log_params(run_id, config.as_dict() | {"trial": number})
             self.store.log_dataset(run_id, self.dataset, self.dataset.name, {})
             record = TrialRecord(self, run_id, number, config.epochs)
             try:

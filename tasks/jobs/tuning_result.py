@@ -93,6 +93,11 @@ class TuningResult:
             for trial in ranked
             if trial.config is not None
         ]
+        data = [
+            {"trial": trial.number, "value": trial.value, "epochs": trial.epochs_done, "seconds": trial.seconds}
+            | (trial.config.as_dict() if trial.config else {})
+            for trial in self.ranked()
+        ]
         legend = "; ".join(text for name, text in LEGEND.items() if name in columns)
         heading = f"{self.dataset}, {self.settings.model} {self.settings.loss}: best {metric} on validation first"
         return Result(
@@ -101,12 +106,8 @@ class TuningResult:
             sentences=[self.outcome(), "train with the best settings:", self.command],
             run=self.run,
             linked=True,
-            rows=[
-                {"trial": trial.number, "value": trial.value, "epochs": trial.epochs_done, "seconds": trial.seconds}
-                | (asdict(trial.config) if trial.config else {})
-                for trial in ranked
-            ],
-            facts=asdict(self),
+            rows=data[:MOST_ROWS],
+            facts=asdict(self) | {"settings": self.settings.as_dict(), "trials": data},
             exit_code=128 + signal.SIGINT if self.interrupted else 0,
         )
 

@@ -13,12 +13,11 @@ from filelock import FileLock
 
 from kgcore.config import WatchConfig
 from kgcore.datasets.base import md5_of
-from kgcore.datasets.label_halves import for_exam
-from kgcore.datasets.labels import read_labels
-from kgcore.datasets.unknown_names import describe_unknown_names, examples_of_unknown_names
+from kgcore.datasets.labels import for_exam, read_labels
+from kgcore.datasets.prepare import describe_unknown_names, examples_of_unknown_names
 from kgcore.errors import InputError
 from kgcore.evaluation.predictions import Predictions
-from kgcore.monitoring.drift import Check, Origin, check, find_evidence
+from kgcore.monitoring.drift import Check, DriftReference, check, find_evidence
 from kgcore.monitoring.two_samples import NewTriples
 from kgcore.report.columns import headline
 from kgcore.report.result import Result
@@ -169,7 +168,7 @@ def readable(rate: float) -> float:
 
 def _tests(config: WatchConfig) -> Mapping[str, object]:
     """Return the settings that the tests depend on."""
-    settings = asdict(config)
+    settings = config.as_dict()
     return {name: settings[name] for name in ("alpha", "ece", "psi", "at_least")} | {"on_drift": "warn"}
 
 
@@ -199,7 +198,9 @@ def _check(store: Store, champion: Version, labels: Path, config: WatchConfig, n
     # the predictions of a run have the embedding model's scores; ensembles and combiners of evidence have their own
     reference = model.trained.score(test.triples)
     sample = calibration_sample(champion.model_id, model)
-    origin = Origin(sample, bound.base_rate, bound.calibrator.by_predicate, reference, test.weights, bound.limits)
+    origin = DriftReference(
+        sample, bound.base_rate, bound.calibrator.by_predicate, reference, test.weights, bound.rate.limits
+    )
     found, rows = new["label"].to_numpy(), triples[known][~old][:, 1]
     made = check(probabilities, NewTriples(scores, found, rows), origin, config, number)
     own = ~for_exam(new, config.exam_share)

@@ -23,8 +23,7 @@ from kgcore.prediction.candidates import read_candidates
 from kgcore.prediction.question import Question
 from tasks.jobs.calibrated_model import FoundScores
 from tasks.serving.application import answer_file, new_app
-from tasks.serving.follow import ServedScores
-from tasks.serving.model import Answerer, Served
+from tasks.serving.model import Answerer, Served, ServedScores
 from tasks.serving.requests import (
     AnswersQuery,
     ExplainQuery,
@@ -144,7 +143,7 @@ def _answer_file(now: Answerer, query: FileQuery, body: bytes) -> Response:
         named = [block.names.select(COLUMNS) for block in read_candidates(source)]
         if not sum(map(len, named)):
             raise InputError(f"{source} has no rows: it must have at least one triple")
-        found = now.file_answer(answers, pa.concat_tables(named), query.base_rate)
+        found = now.file_answer(answers, pa.concat_tables(named), query.base_rate, query.completeness)
         about.append(as_sentence(found.about))
         for block in read_candidates(source):
             yield found.table(answers, block.names)
@@ -166,25 +165,24 @@ def _ranked(now: Answerer, query: AnswersQuery) -> Response:
 def _predicted(now: Answerer, request: PredictRequest) -> Response:
     answers = now.answers.under(request.base_rate, request.threshold, request.at_least)
     names = table_of([(triple.subject, triple.predicate, triple.object) for triple in request.triples])
-    found = now.file_answer(answers, names, request.base_rate)
+    found = now.file_answer(answers, names, request.base_rate, request.completeness)
     by = replace(answers, model=found.model)
     return _response(now, by, found.table(answers, names), {"about": [as_sentence(found.about)]})
 
 
 def _response(now: Answerer, answers: Answers, table: pa.Table, further: dict[str, object] | None = None) -> Response:
-    found = {"model": _described(now, answers), "threshold": answers.threshold, "answers": table.to_pylist()}
-    return Response(to_json(found | (further or {})), media_type="application/json")
+    body = {"model": _described(now, answers), "threshold": answers.threshold, "answers": table.to_pylist()}
+    return Response(to_json(body | (further or {})), media_type="application/json")
 
 
 def _described(now: Answerer, answers: Answers) -> dict[str, Any]:
-    found = now.found
     return {
-        "uri": found.uri,
-        "dataset": found.dataset,
-        "because": found.because,
+        "uri": now.found.uri,
+        "dataset": now.found.dataset,
+        "because": now.found.because,
         "calibrator": answers.model.label,
         "base_rate": answers.model.calibrator.base_rate,
-        "base_rate_is": answers.model.calibrator.base_rate_is,
+        "base_rate_is": answers.model.calibrator.rate.origin,
     }
 
 
@@ -199,8 +197,8 @@ def _predicted_scores(now: FoundScores, body: bytes) -> Response:
         raise InputError(f"{where} is missing: the calibrator {name} has a map for each relation")
     columns = {SCORE: [row.score for row in request.rows], RELATION: pa.array(relations, pa.string())}
     table = calibrator.answer(TableBlock("rows", pa.table(columns), unit="", first=0))
-    found = {"model": _described_scores(now, calibrator), "answers": table.to_pylist()}
-    return Response(to_json(found), media_type="application/json")
+    answered = {"model": _described_scores(now, calibrator), "answers": table.to_pylist()}
+    return Response(to_json(answered), media_type="application/json")
 
 
 def _described_scores(now: FoundScores, calibrator: ScoreCalibrator) -> dict[str, Any]:
@@ -211,5 +209,5 @@ def _described_scores(now: FoundScores, calibrator: ScoreCalibrator) -> dict[str
         "calibrator": calibrator.bound.label,
         "relations": list(calibrator.relations) if calibrator.by_relation else [],
         "base_rate": calibrator.bound.base_rate,
-        "base_rate_is": calibrator.bound.base_rate_is,
+        "base_rate_is": calibrator.bound.rate.origin,
     }

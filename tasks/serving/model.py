@@ -1,14 +1,17 @@
-"""The model that the server asks: the champion, loaded anew when it changes."""
+"""The model or the calibrator of scores that a server asks, loaded anew when another one answers."""
 
 import logging
 import threading
-from collections.abc import Callable
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar, cast
+from typing import Generic, TypeVar, cast
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.config import ExplainConfig, PredictConfig
@@ -20,18 +23,42 @@ from kgcore.population.calibration import Calibration
 from kgcore.population.files import FileAnswer
 from kgcore.population.population import FEWEST_ROWS
 from kgcore.prediction.answers import Answers, table_of
-from kgcore.prediction.explanation import Explainer
-from tasks.jobs.calibrated_model import Ask, FoundModel, Located, find_calibrated_model
+from kgcore.prediction.explainer import Explainer
+from tasks.jobs.calibrated_model import (
+    Ask,
+    FoundModel,
+    FoundScores,
+    Located,
+    find_calibrated_model,
+    find_scores,
+    locate,
+)
 from tasks.jobs.calibration_sample import counted_sample
 from tasks.jobs.population import Stated, calibrate_to_missing
 from tasks.jobs.request import Answering
-from tasks.serving.follow import Followed
-from tasks.serving.names import Names
 from tasks.tracking.keys import digest
 
+SECONDS = 2.0  # between two looks at the store
 MOST_KEPT = 8  # explainers, and calibrations to missing facts
 Kept = TypeVar("Kept")
 log = logging.getLogger("kgcal")
+
+
+class Names:
+    """A vocabulary that can be searched without regard to case, in O(n) per search."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = pa.array(sorted(names), pa.string())
+        self._lower = pc.utf8_lower(self._names)
+
+    def matching(self, text: str, limit: int) -> list[str]:
+        """Return at most `limit` names, sorted: first those that begin with the text, then those that contain it."""
+        text = text.lower()
+        begins = self._names.filter(pc.starts_with(self._lower, text)).slice(0, limit).to_pylist()
+        if len(begins) == limit:
+            return list(begins)
+        inside = pc.and_not(pc.match_substring(self._lower, text), pc.starts_with(self._lower, text))
+        return [*begins, *self._names.filter(inside).slice(0, limit - len(begins)).to_pylist()]
 
 
 @dataclass(frozen=True)
@@ -89,16 +116,16 @@ class Answerer:
         key = ("explainer", predicate, self._stated_by(base_rate, completeness))
         return _kept(self._cache, key, lambda: explainer_of(calibration))
 
-    def file_answer(self, answers: Answers, names: pa.Table, base_rate: float | None) -> FileAnswer:
+    def file_answer(self, answers: Answers, names: pa.Table, base_rate: float | None, completeness: str) -> FileAnswer:
         """Return who answers the triples of a request: see `LoadedModel.answer_of`. The last ones are kept.
 
         A first comparison takes seconds, and one that calibrates up to minutes; a further request for it waits.
         """
         if len(names) < FEWEST_ROWS:
-            return self.loaded.answer_of(answers, names, base_rate)
-        key = digest([base_rate, answers.at_least, *(names[name].to_pylist() for name in COLUMNS)])
+            return self.loaded.answer_of(answers, names, base_rate, completeness)
+        key = digest([base_rate, completeness, answers.at_least, *(names[name].to_pylist() for name in COLUMNS)])
         with nullcontext() if key in self._files else self._lock:
-            return _kept(self._files, key, lambda: self.loaded.answer_of(answers, names, base_rate))
+            return _kept(self._files, key, lambda: self.loaded.answer_of(answers, names, base_rate, completeness))
 
     def _stated_by(self, base_rate: float | None, completeness: str) -> Stated:
         stated = Stated(completeness, base_rate)
@@ -122,15 +149,58 @@ class Answerer:
         return threading.Lock()
 
 
-def _kept(cache: dict[object, object], key: object, made: Callable[[], Kept]) -> Kept:
+def _kept(cache: dict[object, object], key: object, make: Callable[[], Kept]) -> Kept:
     """Return what is kept under a key. It is made at its first use, because its tables take time."""
     kept = cache.get(key)
     if kept is None:
-        kept = made()
+        kept = make()
         if len(cache) >= MOST_KEPT:
             cache.clear()
         cache[key] = kept
     return cast(Kept, kept)
+
+
+Current = TypeVar("Current", bound="Answerer | FoundScores")
+
+
+class Followed(ABC, Generic[Current]):
+    """The model of a server. A request uses `current` from its beginning to its end.
+
+    A thread asks the store for the model every SECONDS seconds. If another model answers now, it is loaded, and then
+    takes the place of the old one. If the store does not answer, the old model stays, and `store_answers` is false.
+    """
+
+    def __init__(self, ask: Ask) -> None:
+        self.ask = ask
+        self.current = self._load()
+        self.store_answers = True
+
+    @abstractmethod
+    def _load(self) -> Current:
+        """Load the model that answers now."""
+
+    def start(self) -> None:
+        """Start the thread. It ends with the process."""
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def refresh(self) -> None:
+        """Load the model that answers now, unless it is the current one."""
+        try:
+            if locate(self.ask) != self.current.located:
+                self.current = self._load()
+                log.info("now serving %s", self.current.located.uri)
+            if not self.store_answers:
+                log.info("the MLflow store answers again")
+            self.store_answers = True
+        except Exception as error:  # whatever it is, the server keeps answering with the model that it has
+            if self.store_answers:
+                log.warning("serving %s without the store: %s", self.current.located.uri, first_line(error))
+            self.store_answers = False
+
+    def _watch(self) -> None:
+        while True:
+            time.sleep(SECONDS)
+            self.refresh()
 
 
 class Served(Followed[Answerer]):
@@ -154,3 +224,10 @@ class Served(Followed[Answerer]):
         return Answerer(
             found, answers, self._stated.or_that_of(found), sample, Names(graph.entities), Names(graph.predicates)
         )
+
+
+class ServedScores(Followed[FoundScores]):
+    """The calibrator of scores of a server."""
+
+    def _load(self) -> FoundScores:
+        return find_scores(self.ask)

@@ -53,8 +53,9 @@ class PredictRequest(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
     triples: Annotated[list[Triple], Field(min_length=1, max_length=MOST_TRIPLES, description="candidates, by name")]
     base_rate: BaseRate = None
-    threshold: Threshold = PredictConfig.threshold
-    at_least: AtLeast = PredictConfig.at_least
+    completeness: Completeness = ""
+    threshold: Threshold = PredictConfig().threshold
+    at_least: AtLeast = PredictConfig().at_least
 
 
 class Conditions(BaseModel):
@@ -62,15 +63,15 @@ class Conditions(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     base_rate: BaseRate = None
-    threshold: Threshold = PredictConfig.threshold
-    at_least: AtLeast = PredictConfig.at_least
+    completeness: Completeness = ""
+    threshold: Threshold = PredictConfig().threshold
+    at_least: AtLeast = PredictConfig().at_least
 
 
 class AnswersQuery(Conditions):
     """A question with an open side: (subject, predicate, ?) or (?, predicate, object)."""
 
     base_rate: MissingRate = None
-    completeness: Completeness = ""
     predicate: Annotated[str, Field(description="predicate of the query")]
     subject: Annotated[str, Field(description="subject, if the objects are ranked")] = ""
     object: Annotated[str, Field(description="object, if the subjects are ranked")] = ""
@@ -142,8 +143,8 @@ def read_body(body: bytes, kind: type[Asked]) -> Asked:
     try:
         return kind.model_validate_json(body)
     except ValidationError as error:
-        found = error.errors(include_url=False)
-        raise RequestValidationError([{**one, "loc": ("body", *one["loc"])} for one in found]) from error
+        faults = error.errors(include_url=False)
+        raise RequestValidationError([{**fault, "loc": ("body", *fault["loc"])} for fault in faults]) from error
 
 
 def sentence(error: RequestValidationError) -> tuple[int, str]:
@@ -164,22 +165,22 @@ def sentence(error: RequestValidationError) -> tuple[int, str]:
 def _place(location: Sequence[str | int]) -> str:
     """Write the place of a value in a request: `triples[3].subject`."""
     text = ""
-    for part in location[1:]:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}"
+    for step in location[1:]:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}"
     return text.removeprefix(".")
 
 
-def _value(found: object, is_json: bool) -> str:
-    """Write a value that was found in a request, shortened; `is_json`: in its body."""
-    if isinstance(found, list):
-        return f"a list of {len(found):,}"
-    if isinstance(found, dict):
+def _value(value: object, is_json: bool) -> str:
+    """Write a value of a request, shortened; `is_json`: in its body."""
+    if isinstance(value, list):
+        return f"a list of {len(value):,}"
+    if isinstance(value, dict):
         return "an object"
-    if found is None or isinstance(found, bool):
-        return json.dumps(found)
-    if isinstance(found, str) and is_json:
-        return json.dumps(found[:60], ensure_ascii=False)
-    return str(found)[:60] or "empty"
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    if isinstance(value, str) and is_json:
+        return json.dumps(value[:60], ensure_ascii=False)
+    return str(value)[:60] or "empty"
 
 
 def _rule(error: Mapping[str, Any]) -> str:
@@ -197,13 +198,10 @@ def _rule(error: Mapping[str, Any]) -> str:
         + str(limits.get("pattern", "")).strip("^$()").replace("|", ", "),
         "model_type": "it must be a JSON object",
         "list_type": "it must be a list",
-        "float_parsing": "it must be a number",
-        "int_parsing": "it must be a whole number",
-        "float_type": "it must be a number",
+        **dict.fromkeys(("float_parsing", "float_type"), "it must be a number"),
         "bool_parsing": "it must be true or false",
         "finite_number": "it must be a finite number",
-        "int_type": "it must be a whole number",
-        "int_from_float": "it must be a whole number",
+        **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "it must be a whole number"),
     }
     if error["type"] == "value_error":
         return str(limits["error"])

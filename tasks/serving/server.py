@@ -10,8 +10,7 @@ from kgcore.errors import InputError
 from tasks.jobs.calibrated_model import Ask, is_of_scores
 from tasks.jobs.population import Stated
 from tasks.serving.api import create_app
-from tasks.serving.follow import ServedScores
-from tasks.serving.model import Served
+from tasks.serving.model import Served, ServedScores
 from tasks.workspace.network import port_is_taken
 
 log = logging.getLogger("kgcal")

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from kgcore.completeness import completeness_lines, read_completeness
-from kgcore.config import CalibrateConfig, CorruptConfig, MatchConfig
+from kgcore.config import CalibrateConfig, CorruptConfig, MatchConfig, PrepareConfig
 from kgcore.registries import ALL_CALIBRATORS
+from kgcore.registries import EVIDENCE as EVIDENCE_GROUPS
 from kgcore.score_table import LABELLED, ScoreTable
 from tasks.stages.base import Stage
 from tasks.stages.calibrator_model import log_calibrator
-from tasks.stages.combine import combine, validation_figures
 from tasks.stages.evidence import EVIDENCE_STAGE
 from tasks.stages.match import MATCH
 from tasks.stages.reference import Context, StageRef
@@ -23,13 +23,17 @@ from tasks.tracking.artifacts import (
     ABLATION,
     CALIBRATION_AUDIT,
     CALIBRATOR,
+    CANDIDATE_EVIDENCE,
     COMBINED_MIXTURE,
     COMPLETENESS,
+    CORRUPTIONS,
     ENTITIES,
+    EVIDENCE,
     GRAPH,
     HELD_OUT_LOG_ODDS,
     MATCHED,
     MIXTURE,
+    MIXTURE_TRIPLES,
     PREDICATES,
     SCORES,
     UNSEEN_ANSWERS,
@@ -41,9 +45,13 @@ from tasks.tracking.record import RunRecord, RunTags
 from tasks.tracking.store import open_store
 
 if TYPE_CHECKING:
-    from kgcore.calibration.bound import BoundCalibrator
-    from kgcore.calibration.fit import Candidates
+    from kgcore.calibration.calibrated import Calibrated
+    from kgcore.calibration.fit import Basis, MatchedCandidates
     from kgcore.calibration.sample import CalibrationSample
+    from kgcore.combiners.base import EvidenceSample
+    from kgcore.mixture.samples import MixtureData
+
+    Combined = tuple[list[tuple[Calibrated, CalibrationSample]], list[tuple[Calibrated, MixtureData]]]
 
 T = TypeVar("T")
 
@@ -56,7 +64,7 @@ def _code(config: CalibrateConfig) -> tuple[str, ...]:
         "kgcore.calibration.fit",
         "kgcore.calibration.answering",
         "kgcore.calibration.audit",
-        "kgcore.calibration.thin",
+        "kgcore.calibration.audit",
         *(_COMBINE if config.combiners else ()),
         *map(ALL_CALIBRATORS.module, config.calibrators),
     )
@@ -66,19 +74,20 @@ def _body(run: StageRun, config: CalibrateConfig) -> None:
     """Fit the calibrators, log each of them as a separate LoggedModel, and log an audit of the scores."""
     from kgcore.calibration.answering import in_order
     from kgcore.calibration.audit import score_audit
-    from kgcore.calibration.fit import GROUND_TRUTH, fit_calibrators
+    from kgcore.calibration.fit import GROUND_TRUTH, calibration_bases, fit_calibrators
 
     table, candidates = scores_of(run.inputs, config.completeness), _candidates(run)
-    examples, fitted = _examples(run, table), fit_calibrators(table, config, run.config(CorruptConfig), candidates)
-    samples = _samples(table, config, candidates)
-    combined = combine(run, table, config, samples, candidates)
-    figures = validation_figures(run, table, config, samples, candidates, fitted, combined)
+    bases = calibration_bases(table, config, run.config(CorruptConfig))
+    examples, fitted = _examples(run, table), fit_calibrators(table, config, bases, candidates)
+    samples = _samples(bases, candidates)
+    combined = _combine(run, table, config, bases, candidates)
+    figures = _validation_figures(run, table, config, samples, candidates, fitted, combined)
     beside = [bound for own in combined for bound, _ in own]
     fitted = _with_unseen(run, in_order([*fitted, *beside], figures))
     for number, bound in enumerate(fitted):
         log_calibrator(run, number, bound, examples)
     soft = table.soft("valid")
-    audits = {name: score_audit(sample, soft and name == GROUND_TRUTH).to_json() for name, sample in samples.items()}
+    audits = {name: score_audit(sample, soft and name == GROUND_TRUTH) for name, sample in samples.items()}
     for kind, own in figures.items():
         audits[kind] |= own
     hidden = next((bound.hidden for bound in fitted if bound.hidden), None)
@@ -88,10 +97,93 @@ def _body(run: StageRun, config: CalibrateConfig) -> None:
     _save_audit(run, audits, fitted, samples)
     if config.has_shares:
         run.save(COMPLETENESS, completeness_lines(config.completeness))
-    run.tag(RunTags(base_rate=config.base_rate_text))
+    run.tag(RunTags(base_rate=str(config.rate)))
 
 
-def _with_unseen(run: StageRun, fitted: "Sequence[BoundCalibrator]") -> "list[BoundCalibrator]":
+def _combine(
+    run: StageRun,
+    table: ScoreTable,
+    config: CalibrateConfig,
+    bases: "Mapping[str, Basis]",
+    candidates: "MatchedCandidates | None",
+) -> "Combined":
+    """Fit the calibrators that see evidence, if there is an evidence run.
+
+    They are fitted to labelled triples, and to candidates; if there are neither, to positives and corruptions. Return
+    those of labelled triples or corruptions, and those of candidates, each with what it was fitted to.
+    """
+    from kgcore.calibration.combine import evidence_sample, fit_combiners, fit_to_unlabelled
+    from kgcore.calibration.fit import GROUND_TRUTH, SYNTHETIC
+    from kgcore.calibration.folds import row_groups
+
+    labelled: list[tuple[Calibrated, CalibrationSample]] = []
+    unlabelled: list[tuple[Calibrated, MixtureData]] = []
+    if "evidence" not in run.inputs:
+        return labelled, unlabelled
+    evidence = run.load(EVIDENCE)
+    if GROUND_TRUTH in bases and not table.soft("valid"):
+        labelled = list(fit_combiners(table, evidence, bases[GROUND_TRUTH], config))
+        _ablate(run, evidence_sample(table, evidence, bases[GROUND_TRUTH], config), evidence.groups, config)
+    elif not (candidates or table.soft("valid")):
+        groups = row_groups(table, run.load(CORRUPTIONS)["valid"].source, config.weighted)[SYNTHETIC]
+        labelled = list(fit_combiners(table, evidence, bases[SYNTHETIC], config, groups))
+    if labelled:
+        run.save(HELD_OUT_LOG_ODDS, {bound.label: own.scores for bound, own in labelled})
+    if candidates:
+        seen, triples = run.load(CANDIDATE_EVIDENCE), run.load(MIXTURE_TRIPLES)
+        unlabelled = list(fit_to_unlabelled(table, seen, triples, candidates, config))
+        run.save(COMBINED_MIXTURE, unlabelled[0][1])
+    return labelled, unlabelled
+
+
+def _validation_figures(
+    run: StageRun,
+    table: ScoreTable,
+    config: CalibrateConfig,
+    samples: "Mapping[str, CalibrationSample]",
+    candidates: "MatchedCandidates | None",
+    fitted: "Sequence[Calibrated]",
+    combined: "Combined",
+) -> dict[str, dict[str, float]]:
+    """Return the figures by which the calibrators of each kind of negatives are ordered: kind -> figures.
+
+    fitted    the calibrators that see the score alone
+    combined  the output of `_combine`
+    """
+    from kgcore.calibration.answering import fit_errors, held_out_figures, unlabelled_figures
+    from kgcore.calibration.fit import CANDIDATES
+    from kgcore.calibration.folds import row_groups
+
+    alone = {kind: [bound for bound in fitted if bound.negatives == kind] for kind in samples}
+    cold = run.config(PrepareConfig).split_rule.cold_column
+    groups = row_groups(table, run.load(CORRUPTIONS)["valid"].source, config.weighted, cold)
+    figures: dict[str, dict[str, float]] = {}
+    for kind, sample in samples.items():
+        if kind != CANDIDATES:
+            beside = [own for own in combined[0] if own[0].negatives == kind]
+            every = [*((bound, sample) for bound in alone[kind]), *beside]
+            rng = np.random.default_rng(config.combine_seed)
+            figures[kind] = held_out_figures(every, groups[kind], config.combine_folds, rng) if every else {}
+            if cold is not None:
+                figures[kind] |= fit_errors(every, groups[kind], rng)
+    if candidates:
+        figures[CANDIDATES] = unlabelled_figures(
+            [*((bound, candidates.data) for bound in alone[CANDIDATES]), *combined[1]]
+        )
+    return figures
+
+
+def _ablate(run: StageRun, sample: "EvidenceSample", groups: Sequence[str], config: CalibrateConfig) -> None:
+    """Save what each group of evidence adds to the score, if there are the score and other groups."""
+    from kgcore.combiners.ablation import SCORE, ablate
+
+    if SCORE not in groups or len(groups) == 1:
+        return
+    features = {name: EVIDENCE_GROUPS.get(name).own(sample.names) for name in groups}
+    run.save(ABLATION, ablate(sample, features, np.random.default_rng(config.combine_seed)))
+
+
+def _with_unseen(run: StageRun, fitted: "Sequence[Calibrated]") -> "list[Calibrated]":
     """Give the answers about unseen entities to the calibrators that were fitted to labelled triples, as these were."""
     from kgcore.calibration.fit import GROUND_TRUTH
 
@@ -101,7 +193,7 @@ def _with_unseen(run: StageRun, fitted: "Sequence[BoundCalibrator]") -> "list[Bo
     given = []
     for bound in fitted:
         if bound.negatives == GROUND_TRUTH:
-            unseen.check(bound.base_model, bound.dataset)
+            unseen.check(bound.embedding_models[0], bound.dataset)
             bound = replace(bound, unseen=unseen)
         given.append(bound)
     return given
@@ -110,38 +202,36 @@ def _with_unseen(run: StageRun, fitted: "Sequence[BoundCalibrator]") -> "list[Bo
 def _save_audit(
     run: StageRun,
     audits: dict[str, dict[str, float]],
-    fitted: "Sequence[BoundCalibrator]",
+    fitted: "Sequence[Calibrated]",
     samples: "Mapping[str, CalibrationSample]",
 ) -> None:
     """Save the audits of the samples, with the support of each calibrator's high probabilities."""
-    from kgcore.calibration.thin import Thinness
+    from kgcore.calibration.audit import thin_figures
 
     every = {name: dict(figures) for name, figures in audits.items()}
     for bound in fitted:
         if bound.support is not None and bound.combined is None:
-            every[bound.negatives] |= Thinness.of(bound, samples[bound.negatives]).figures(bound.name)
+            every[bound.negatives] |= thin_figures(bound, samples[bound.negatives])
     run.save(CALIBRATION_AUDIT, every)
 
 
-def _samples(
-    table: ScoreTable, config: CalibrateConfig, candidates: "Candidates | None"
-) -> "dict[str, CalibrationSample]":
+def _samples(bases: "Mapping[str, Basis]", candidates: "MatchedCandidates | None") -> "dict[str, CalibrationSample]":
     """Return the calibration samples by kind of negatives."""
-    from kgcore.calibration.fit import CANDIDATES, calibration_samples
+    from kgcore.calibration.fit import CANDIDATES
     from kgcore.calibration.matched import candidate_sample
 
-    samples = calibration_samples(table, config)
+    samples = {kind: basis.sample for kind, basis in bases.items()}
     return samples | ({CANDIDATES: candidate_sample(candidates.data, candidates.matched)} if candidates else {})
 
 
-def _candidates(run: StageRun) -> "Candidates | None":
+def _candidates(run: StageRun) -> "MatchedCandidates | None":
     """Return the candidates that the calibrators are fitted to; None if the run has no match run upstream."""
-    from kgcore.calibration.fit import Candidates
+    from kgcore.calibration.fit import MatchedCandidates
 
     if MATCH.name not in run.inputs:
         return None
     config = run.config(MatchConfig)
-    return Candidates(run.load(MIXTURE), run.load(MATCHED), config.match_replicates, config.match_seed)
+    return MatchedCandidates(run.load(MIXTURE), run.load(MATCHED), config.match_replicates, config.match_seed)
 
 
 def settle(config: CalibrateConfig, upstream: Sequence[StageRef]) -> CalibrateConfig:
@@ -193,7 +283,7 @@ def _identity(config: CalibrateConfig) -> str:
 CALIBRATE = Stage(
     name="calibrate",
     summary="Fit calibrators on the scores of a score run.",
-    title="calibrate {scores} to {config.alpha}",
+    title="calibrate {scores} to {config.rate.value}",
     config=CalibrateConfig,
     body=_body,
     code=_code,
@@ -228,27 +318,30 @@ def move_calibrators(calibrators: StageRef, to: CalibrateConfig, context: Contex
     """
     store = open_store()
     before = store.finished(calibrators.stage, calibrators.run_id)
-    config = config_of(CalibrateConfig, before).at(to.alpha, to.limits)
+    config = config_of(CalibrateConfig, before).at(to.rate)
     upstream = upstream_of(calibrators)
     inputs = [upstream[name] for name in ("score", MATCH.name, EVIDENCE_STAGE.name) if name in upstream]
 
     def body(run: StageRun) -> None:
+        from kgcore.calibration.fit import calibration_bases
+
         table = scores_of(run.inputs, completeness_of(before))
         examples = _examples(run, table)
         fitted = [store.load_model(model_id, CALIBRATOR) for model_id in before.model_ids]
-        moved = [bound.at(config.alpha, config.limits) for bound in fitted]
+        moved = [bound.at(config.rate) for bound in fitted]
         for number, bound in enumerate(moved):
             log_calibrator(run, number, bound, examples)
-        samples = _samples(table, config_of(CalibrateConfig, before), _candidates(run))
+        bases = calibration_bases(table, config_of(CalibrateConfig, before))
+        samples = _samples(bases, _candidates(run))
         _save_audit(run, store.load(before.run_id, CALIBRATION_AUDIT), moved, samples)
         _copy(run, before, HELD_OUT_LOG_ODDS)
         _copy(run, before, COMBINED_MIXTURE)
         _copy(run, before, ABLATION)
         _copy(run, before, COMPLETENESS)
-        run.tag(RunTags(moved=before.run_id, base_rate=config.base_rate_text))
+        run.tag(RunTags(moved=before.run_id, base_rate=str(config.rate)))
 
     identity = f"moved {before.tags.key}"
-    return run_stage("calibrate", config, inputs, ("kgcore.calibration.bound",), body, context, identity)
+    return run_stage("calibrate", config, inputs, ("kgcore.calibration.calibrated",), body, context, identity)
 
 
 def _copy(run: StageRun, before: RunRecord, artifact: Artifact[T]) -> None:

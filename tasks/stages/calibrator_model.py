@@ -11,10 +11,10 @@ from tasks.tracking.labels import shares_text
 from tasks.tracking.mlmodel import log_pyfunc
 
 if TYPE_CHECKING:
-    from kgcore.calibration.bound import BoundCalibrator
+    from kgcore.calibration.calibrated import Calibrated
 
 
-def log_calibrator(run: StageRun, number: int, bound: "BoundCalibrator", examples: Sequence[Sequence[str]]) -> None:
+def log_calibrator(run: StageRun, number: int, bound: "Calibrated", examples: Sequence[Sequence[str]]) -> None:
     """Log a calibrator as a LoggedModel, with its label and the id of its embedding model as tags.
 
     number    position among the models of the run, from 0
@@ -24,12 +24,12 @@ def log_calibrator(run: StageRun, number: int, bound: "BoundCalibrator", example
     """
     params, [base] = calibrator_params(run, bound), run.model_ids("train")
     name = f"{params['dataset']}-{params['model']}-{bound.label}"
-    tags = {"label": bound.label, "base_model": base, "base_rate_is": bound.base_rate_is}
+    tags = {"label": bound.label, "base_model": base, "base_rate_is": bound.rate.origin}
     model_id = run.log_model(CALIBRATOR, bound, name, params, number, **tags)
     log_pyfunc(run.store, model_id, run.record, examples)
 
 
-def calibrator_params(run: StageRun, bound: "BoundCalibrator") -> dict[str, object]:
+def calibrator_params(run: StageRun, bound: "Calibrated") -> dict[str, object]:
     """Return the parameters by which users compare calibrators in the MLflow UI."""
     train, loss = run.config(TrainConfig), loss_of(run.upstream("train"))
     params = {

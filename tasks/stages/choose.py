@@ -7,19 +7,17 @@ import logging
 import math
 import shutil
 from contextlib import suppress
-from dataclasses import asdict
 
 import numpy as np
 
 from kgcore.config import ASSUMED_BASE_RATE, ChooseConfig, TrainConfig
-from kgcore.config.entries import RaceConfig, entries
-from kgcore.config.portfolio import contenders
+from kgcore.config.race import RaceConfig, entries
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.registries import LOSSES, MODELS, OPTIMISERS, STRATEGIES
 from kgcore.report.race import contenders_table, race_table
 from kgcore.tuning.race_result import CHOSEN as IS_CHOSEN
-from kgcore.tuning.race_result import Race, Row
+from kgcore.tuning.race_result import Race, RaceRow
 from tasks.stages.base import Stage
 from tasks.stages.prepare import PREPARE
 from tasks.stages.reference import StageRef
@@ -48,8 +46,7 @@ def _code(config: ChooseConfig) -> tuple[str, ...]:
     strategies = {name for one in found for name in one.training_strategy} | set(race.negatives.calibration_strategy)
     modules = {*(MODELS.module(one.model) for one in found), *(LOSSES.module(one.loss) for one in found)}
     modules |= {OPTIMISERS.module(one.optimiser) for one in found}
-    portfolio = (contenders.__module__, "kgcore.config.entries")
-    return ("kgcore.tuning.race", *portfolio, *sorted(modules), *sorted(map(STRATEGIES.module, strategies)))
+    return ("kgcore.tuning.race", "kgcore.config.race", *sorted(modules), *sorted(map(STRATEGIES.module, strategies)))
 
 
 def _body(run: StageRun, config: ChooseConfig) -> None:
@@ -61,7 +58,7 @@ def _body(run: StageRun, config: ChooseConfig) -> None:
     winner = found[result.winner.name]
     run.save(RACE, result)
     run.save(RACE_TABLE, race_table(result))
-    run.save(CHOSEN, asdict(winner))
+    run.save(CHOSEN, winner.as_dict())
     run.tag(RunTags(note=contenders_table(result).markdown()))
     for row in result.rows:
         _log_contender(run, row, config.race_metric)
@@ -73,7 +70,7 @@ def _body(run: StageRun, config: ChooseConfig) -> None:
 
 def _race(run: StageRun, config: RaceConfig, graph: KnowledgeGraph, found: dict[str, TrainConfig]) -> Race:
     """Run the race, and hand the winner's checkpoint over to the stage train."""
-    from kgcore.tuning.objective import Objective  # these imports load torch
+    from kgcore.tuning.objective import SearchObjective  # these imports load torch
     from kgcore.tuning.race import Track, race
 
     if len(found) == 1:
@@ -81,14 +78,14 @@ def _race(run: StageRun, config: RaceConfig, graph: KnowledgeGraph, found: dict[
     try:
         rng = np.random.default_rng(config.race_seed)
         judged_on = config.judged_on
-        objective = Objective(graph, config.race_metric, config.negatives, ASSUMED_BASE_RATE, rng, judged_on)
+        objective = SearchObjective(graph, config.race_metric, config.negatives, ASSUMED_BASE_RATE, rng, judged_on)
     except InputError as error:
         return _without(config, found, str(error))
     folder = run.store.home / "checkpoints" / run.key
     with gpu_slot(find_device(run.context.device)) as device, progress_bar("choose", 100) as bar:
         track = Track(device, folder, 60 * config.minutes or math.inf, checkpoint_seconds())
 
-        def on_measured(row: Row) -> None:
+        def on_measured(row: RaceRow) -> None:
             told = row.reason or f"{config.race_metric} {row.value:.4f}"
             log.info("choose    %s, epoch %d of %d: %s", row.name, row.epochs, row.of, told)
 
@@ -113,11 +110,11 @@ def _race(run: StageRun, config: RaceConfig, graph: KnowledgeGraph, found: dict[
 def _without(config: RaceConfig, found: dict[str, TrainConfig], reason: str) -> Race:
     """Return a result without a race: the first contender is chosen."""
     name, first = next(iter(found.items()))
-    row = Row(name, IS_CHOSEN, first.epochs, (), 0.0, asdict(first), first == config.usual)
+    row = RaceRow(name, IS_CHOSEN, first.epochs, (), 0.0, first.as_dict(), first == config.usual)
     return Race(config.race_metric, (row,), no_race=reason)
 
 
-def _log_contender(run: StageRun, row: Row, metric: str) -> None:
+def _log_contender(run: StageRun, row: RaceRow, metric: str) -> None:
     """Log a contender as a run that is nested under this run, with its metric by epoch."""
     tags = RunTags(stage="contender", parent=run.run_id, state=row.state, note=row.reason or None)
     with run.store.open_run(f"contender {row.name}", tags) as run_id:

@@ -11,7 +11,7 @@ from tasks.tracking.labels import labelled_metrics
 def _body(run: StageRun, config: ClassifyConfig) -> None:
     from kgcore.evaluation.predictions import classify
 
-    fitted, base_rate = run.load_models(CALIBRATOR), run.config(CalibrateConfig).alpha
+    fitted, base_rate = run.load_models(CALIBRATOR), run.config(CalibrateConfig).rate.value
     evidence = run.load(EVIDENCE) if "evidence" in run.inputs else None
     predictions = classify(run.load(SCORES), fitted, run.load(COUNTS)["predicates"], base_rate, config, evidence)
     run.save(PREDICTIONS, predictions)

@@ -5,8 +5,7 @@ import logging
 import numpy as np
 
 from kgcore.config import CorruptConfig
-from kgcore.corruptions.audit import audit
-from kgcore.corruptions.held_out import corrupt_held_out
+from kgcore.corruptions.held_out import audit, corrupt_held_out
 from kgcore.corruptions.mixture import Mixture
 from kgcore.registries import STRATEGIES
 from tasks.stages.base import Stage
@@ -25,7 +24,7 @@ def by_model(config: CorruptConfig) -> bool:
 
 def _code(config: CorruptConfig) -> tuple[str, ...]:
     strategies = [STRATEGIES.module(name) for name in config.calibration_strategy]
-    return ("kgcore.corruptions.held_out", "kgcore.corruptions.mixture", "kgcore.corruptions.audit", *strategies)
+    return ("kgcore.corruptions.held_out", "kgcore.corruptions.mixture", "kgcore.corruptions.held_out", *strategies)
 
 
 def _body(run: StageRun, config: CorruptConfig) -> None:

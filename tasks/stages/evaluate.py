@@ -34,15 +34,13 @@ from tasks.tracking.record import RunTags
 from tasks.workspace.progress import progress_bar
 
 if TYPE_CHECKING:
-    from kgcore.evaluation.all_rows import AllRows
     from kgcore.evaluation.evaluate import Measured
+    from kgcore.evaluation.groups import AllRows
     from kgcore.evaluation.predictions import Predictions
 
 _CODE = (
     "kgcore.evaluation.evaluate",
-    "kgcore.evaluation.all_rows",
-    "kgcore.evaluation.by_knowledge",
-    "kgcore.evaluation.tolerance",
+    "kgcore.evaluation.groups",
     "kgcore.calibration.answering",
     "kgcore.report.summary",
     "kgcore.report.data",
@@ -52,10 +50,9 @@ _CODE = (
 
 def _body(run: StageRun, config: EvaluateConfig) -> None:
     from kgcore.calibration.answering import answering, answering_notes
-    from kgcore.calibration.thin import thin_notes
-    from kgcore.evaluation.by_knowledge import reliability_by_knowledge
-    from kgcore.evaluation.by_relation import reliability_by_relation
-    from kgcore.evaluation.tolerance import miscalibrated
+    from kgcore.calibration.audit import thin_notes
+    from kgcore.evaluation.evaluate import miscalibrated
+    from kgcore.evaluation.groups import reliability_by_knowledge, reliability_by_relation
     from kgcore.report.data import completeness_notes, data_notes, hidden_fact_notes, score_notes
 
     predictions, tau = run.load(PREDICTIONS), run.config(ClassifyConfig).tau
@@ -66,8 +63,7 @@ def _body(run: StageRun, config: EvaluateConfig) -> None:
     fitted = [bound for bound in run.load_models(CALIBRATOR) if bound.negatives != "none"]
     bounds = {bound.label: bound for bound in fitted}
     answers, wrong = answering(fitted), miscalibrated(bounds, predictions, measured, bool(calibrate.completeness))
-    said = (calibrate.alpha, calibrate.base_rate_is, counts["valid_negatives"], answers not in wrong)
-    notes = predictions.notes(*said)
+    notes = predictions.notes(calibrate.rate, counts["valid_negatives"], answers not in wrong)
     audits = run.load(CALIBRATION_AUDIT)
     notes += [*_candidates(run, predictions), *answering_notes(audits)]
     notes += [
@@ -86,16 +82,14 @@ def _body(run: StageRun, config: EvaluateConfig) -> None:
         relations=summarise_relations(names, predictions.relations, reliability_by_relation(predictions)),
         knowledge=tuple(reliability_by_knowledge(predictions, run.load(GRAPH_WITHOUT_TEST), config.bins, tau)),
         notes=tuple(notes),
-        base_rate=calibrate.alpha,
-        base_rate_is=calibrate.base_rate_is,
-        base_rate_limits=calibrate.limits,
+        rate=calibrate.rate,
         answers=answers,
         miscalibrated=wrong,
     )
     run.save(SUMMARY, summary)
     upstream = {name: run.inputs[name] for name in EVALUATE.lineage() if name in run.inputs}
     note = summary.results.table(notes=[runs_text(upstream)]).markdown()
-    run.tag(RunTags(base_rate=calibrate.base_rate_text, note=note))
+    run.tag(RunTags(base_rate=str(calibrate.rate), note=note))
     _log_by_calibrator(run, measured)
     for one in everything.values():
         run.log_metrics(one.figures())
@@ -108,7 +102,7 @@ def _all_rows(run: StageRun, predictions: "Predictions") -> "dict[str, AllRows]"
     that of the validation labels.
     """
     from kgcore.calibration.fit import GROUND_TRUTH
-    from kgcore.evaluation.all_rows import AllRows
+    from kgcore.evaluation.groups import AllRows
 
     if not run.has(UNSEEN_TEST) or predictions.synthetic_negatives:
         return {}
@@ -160,7 +154,7 @@ def _log_by_calibrator(run: StageRun, measured: "dict[str, Measured]") -> None:
     for model_id, bound in fitted.items():
         params = calibrator_params(run, bound)
         name = f"{params['model']} {params['loss']} {short_label(bound.label)}"
-        run.log_measurement(name, params, every[model_id], model_id, bound.base_rate_text)
+        run.log_measurement(name, params, every[model_id], model_id, str(bound.rate))
 
 
 EVALUATE = Stage(

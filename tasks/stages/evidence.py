@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgcore.config import CalibrateConfig, EvidenceConfig, PrepareConfig
-from kgcore.config.evidence import OF_PAIRS, OTHER_SCORES
+from kgcore.config.calibrate import OF_PAIRS, OTHER_SCORES
 from kgcore.errors import InputError, MismatchError
 from kgcore.registries import COMBINERS
 from kgcore.registries import EVIDENCE as GROUPS
@@ -83,15 +83,16 @@ def _body(run: StageRun, config: EvidenceConfig) -> None:
 
 def _answer_unseen(run: StageRun, features: "Features", config: EvidenceConfig) -> None:
     """Fit the answers about entities that training lacks, and answer for the test rows, if validation has enough."""
-    from kgcore.calibration.unseen_answers import Origin, UnseenAnswers, can_fit
+    from kgcore.calibration.unseen_answers import UnseenAnswers, can_fit
 
     graph, unseen = run.load(GRAPH), run.load(UNSEEN)
     if not can_fit(unseen.splits["valid"]) or graph.valid.confidences is not None:
         return
-    origin = Origin(UNSEEN_COMBINER, run.load(SCORES).model, graph.fingerprint())
     features, asked = features.extended(unseen.names), unseen.splits["test"].triples
     rng, combiner = np.random.default_rng(config.unseen_seed), COMBINERS.get(UNSEEN_COMBINER)()
-    fitted = UnseenAnswers.fit(origin, combiner, features, graph.valid, unseen.splits["valid"], rng)
+    prints = run.load(SCORES).model, graph.fingerprint()
+    labelled = graph.valid, unseen.splits["valid"]
+    fitted = UnseenAnswers.fit(*prints, UNSEEN_COMBINER, combiner, features, *labelled, rng)
     run.save(UNSEEN_ANSWERS, fitted)
     run.save(UNSEEN_TEST, fitted.answers(asked, features.evidence(asked)))
 

@@ -5,7 +5,6 @@ the exam of the data set are not used.
 """
 
 import logging
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,21 +29,21 @@ from tasks.tracking.store import open_store
 from tasks.workspace.resources import find_device, gpu_slot
 
 if TYPE_CHECKING:
-    from kgcore.prediction.judged import Judged
+    from kgcore.prediction.judged import JudgedCandidates
 
 log = logging.getLogger("kgcal")
 
 
 def _code(config: MatchConfig) -> tuple[str, ...]:
     strategies = [STRATEGIES.module(name) for name in config.strategies]
-    return ("kgcore.prediction.score_candidates", "kgcore.calibration.matched", "kgcore.report.candidates", *strategies)
+    return ("kgcore.prediction.judged", "kgcore.calibration.matched", "kgcore.report.plots", *strategies)
 
 
 def _body(run: StageRun, config: MatchConfig) -> None:
     from kgcore.calibration.matched import match
     from kgcore.mixture.fit import MixtureOptions
-    from kgcore.prediction.score_candidates import mixture_triples
-    from kgcore.report.candidates import candidates_figure
+    from kgcore.prediction.judged import mixture_triples
+    from kgcore.report.plots import candidates_figure
 
     graph, rng = run.load(GRAPH), np.random.default_rng(config.match_seed)
     judged = _read(config, graph)
@@ -66,9 +65,8 @@ def _body(run: StageRun, config: MatchConfig) -> None:
         log.info("match     %s", sentence)
 
 
-def _read(config: MatchConfig, graph: KnowledgeGraph) -> "Judged":
-    from kgcore.prediction.judged import hidden_labels, read_judged
-    from kgcore.prediction.score_candidates import check_enough
+def _read(config: MatchConfig, graph: KnowledgeGraph) -> "JudgedCandidates":
+    from kgcore.prediction.judged import check_enough, hidden_labels, read_judged
 
     if config.candidates in HELD_OUT:
         judged = hidden_labels(graph, config.candidates)
@@ -101,7 +99,7 @@ def check_candidates(data: StageRef, config: MatchConfig) -> None:
 def _normalise(config: MatchConfig) -> MatchConfig:
     """Replace the path of the file with its name."""
     check_file(config)
-    return replace(config, candidates=Path(config.candidates).name)
+    return config.replace(candidates=Path(config.candidates).name)
 
 
 def identity(config: MatchConfig) -> str:

@@ -4,7 +4,6 @@ This file also adds newly labelled triples to the graph of an earlier prepare ru
 """
 
 import logging
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,14 +31,14 @@ log = logging.getLogger("kgcal")
 
 
 def _body(run: StageRun, config: PrepareConfig) -> None:
-    from kgcore.datasets.draw import Draw
+    from kgcore.datasets.draw_rules import SplitDraw
     from kgcore.datasets.fetch import fetch
     from kgcore.datasets.prepare import prepare
 
     logging.getLogger("pooch").setLevel(logging.ERROR)  # the progress bar shows the download
     spec = find_dataset(config.dataset)
     folder = fetch(spec, ensure_home() / "datasets", mirror(), config.size, config.graph_seed, progress=DownloadBar)
-    draw = Draw(config.valid_share, config.test_share, config.split_seed, config.split_rule)
+    draw = SplitDraw(config.valid_share, config.test_share, config.split_seed, config.split_rule)
     prepared = prepare(spec, folder, config.given_columns, draw, config.given_confidence)
     for note in drawn_notes(prepared.counts, config.split, prepared.drawn):
         log.info("prepare   %s", note)
@@ -52,10 +51,8 @@ def _body(run: StageRun, config: PrepareConfig) -> None:
 
 def _log_report(run: StageRun, prepared: "Prepared", split: str) -> None:
     """Save the data report, and log what needs attention."""
-    from kgcore.report.graph_confidences import confidence_findings, confidences_of
-    from kgcore.report.graph_findings import findings
-    from kgcore.report.graph_page import graph_page
-    from kgcore.report.graph_shape import shape_of
+    from kgcore.report.graph_findings import confidence_findings, findings, graph_page
+    from kgcore.report.graph_shape import confidences_of, shape_of
 
     graph = prepared.graph
     shape = shape_of(graph)
@@ -71,7 +68,7 @@ def _code(config: PrepareConfig) -> list[str]:
     from kgcore.datasets.read import format_modules
 
     spec = find_dataset(config.dataset)
-    code = ["kgcore.datasets.prepare", "kgcore.datasets.fetch", "kgcore.report.graph_page", *format_modules(spec)]
+    code = ["kgcore.datasets.prepare", "kgcore.datasets.fetch", "kgcore.report.graph_findings", *format_modules(spec)]
     return code if spec.folder else [*code, DATASETS.module(config.dataset)]
 
 
@@ -91,7 +88,7 @@ def _normalise(config: PrepareConfig) -> PrepareConfig:
     used = ["size", "graph_seed"] if spec.generate else []
     used += ["columns", "confidence"] if spec.folder else []
     used += ["split", "valid_share", "test_share", "split_seed"] if spec.drawn else []
-    return replace(recorded, dataset=spec.name, **{name: getattr(config, name) for name in used})
+    return recorded.replace(dataset=spec.name, **{name: getattr(config, name) for name in used})
 
 
 PREPARE = Stage(
@@ -120,8 +117,7 @@ def add_labels(
 
     Raises InputError if the file cannot be read, or if none of its triples can be used.
     """
-    from kgcore.datasets.label_halves import for_exam
-    from kgcore.datasets.labels import read_labels, with_labels
+    from kgcore.datasets.labels import for_exam, read_labels, with_labels
     from kgcore.datasets.prepare import Prepared
 
     data = StageRef("prepare", original_data(open_store(), data.run_id))
@@ -144,7 +140,7 @@ def add_labels(
         _log_prepared(run, Prepared(prepared.graph, counts), labels.name)
         run.tag(RunTags(labels=labels.name))
 
-    code = ("kgcore.datasets.labels", "kgcore.datasets.label_halves")
+    code = ("kgcore.datasets.labels",)
     return run_stage("prepare", config, (data,), code, body, context, identity)
 
 
@@ -177,7 +173,7 @@ def leave_out(data: StageRef, number: int, config: AuditConfig, context: Context
 
 def _log_labels(file: str, prepared: "Prepared") -> None:
     """Log how many labelled triples a file has, how many are used, and why the others are not."""
-    from kgcore.datasets.unknown_names import describe_unknown_names
+    from kgcore.datasets.prepare import describe_unknown_names
 
     counts = prepared.counts
     words = {"not_held_out": "in train or test", "used": "used", "known": "in valid with the same label"}
@@ -189,7 +185,7 @@ def _log_labels(file: str, prepared: "Prepared") -> None:
 
 def _log_dropped(prepared: "Prepared") -> None:
     """Log how many rows of each split are dropped, and why."""
-    from kgcore.datasets.unknown_names import describe_unknown_names
+    from kgcore.datasets.prepare import describe_unknown_names
 
     counts = prepared.counts
     for split in SPLITS:

@@ -4,7 +4,6 @@ import logging
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -60,7 +59,7 @@ def run_stage(
     runs, member_runs = ([store.finished(ref.stage, ref.run_id) for ref in refs] for refs in (upstream, members))
     inputs = _inputs(runs) | {f"{ref.stage}.{n}": ref.run_id for n, ref in enumerate(members, start=1)}
     upstream_keys = sorted(run.tags.key or "" for run in [*runs, *member_runs])
-    key = digest([stage, FORMAT, asdict(config), upstream_keys, code_fingerprint(code), identity])
+    key = digest([stage, FORMAT, config.as_dict(), upstream_keys, code_fingerprint(code), identity])
     with FileLock(_folder(store.home / "locks") / f"{key}.lock"):
         for found in store.find(RunTags(stage=stage, key=key), newest=10):
             if context.may_reuse(found) and found.tags.inputs == inputs and store.complete(found):
@@ -70,7 +69,7 @@ def run_stage(
                 return StageRef(stage, found.run_id)
         if context.parent is None:  # otherwise the job of the outermost run has marked them
             store.mark_dead_runs()
-        tags = RunTags(stage=stage, key=key, config=asdict(config), inputs=inputs, parent=context.parent)
+        tags = RunTags(stage=stage, key=key, config=config.as_dict(), inputs=inputs, parent=context.parent)
         return _run(store, tags, config.parameters(), body, context)
 
 
@@ -201,13 +200,12 @@ def config_of(kind: type[C], run: RunRecord) -> C:
     because another version logged it.
     """
     settings = run.tags.config or {}
-    if unknown := settings.keys() - {item.name for item in fields(kind)}:
+    if unknown := settings.keys() - kind.model_fields.keys():
         raise InputError(
             f"run {run.run_id} has settings that this version of kgcal does not have: {', '.join(sorted(unknown))}; "
             "use the version that made the run, or run the stage again"
         )
-    # JSON has no tuples: it stores them as lists
-    return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()})
+    return kind(**settings)
 
 
 def _inputs(runs: Sequence[RunRecord]) -> dict[str, str]:

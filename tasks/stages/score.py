@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgcore.config import CorruptConfig, EvidenceConfig, PrepareConfig, ScoreConfig
-from kgcore.corruptions.base import Corruptions
+from kgcore.corruptions.base import Corruptions, subject_shares
 from kgcore.corruptions.further import Further
 from kgcore.corruptions.mixture import Mixture
-from kgcore.corruptions.sides import subject_shares
 from kgcore.graph import KnowledgeGraph
 from kgcore.score_search import searched_table
 from kgcore.score_table import SEARCHED, ScoreTable, score_table

@@ -8,11 +8,10 @@ import logging
 import shutil
 import time
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 
 from kgcore.config import TrainConfig
-from kgcore.config.imports import ImportedModel
+from kgcore.config.jobs import ImportedModel
 from kgcore.errors import MismatchError
 from kgcore.graph import KnowledgeGraph
 from kgcore.registries import LOSSES, MODELS, OPTIMISERS, STRATEGIES
@@ -83,7 +82,7 @@ def _body(run: StageRun, config: TrainConfig) -> None:
 
 def training_key(config: TrainConfig, graph: KnowledgeGraph) -> str:
     """Return a hash of everything that a model depends on: settings, training triples and code."""
-    return digest([asdict(config), graph.training_fingerprint(), code_fingerprint(_code(config))])
+    return digest([config.as_dict(), graph.training_fingerprint(), code_fingerprint(_code(config))])
 
 
 def handed_over(store: Store, key: str) -> Path:
@@ -195,4 +194,4 @@ def _was_trained(config: TrainConfig) -> bool:
     """Return whether a finished run has these settings. A store that does not exist yet is not created."""
     if tracking_uri() == own_uri() and not own_database().is_file():
         return False
-    return bool(open_store().find(RunTags(stage="train", config=asdict(config))))
+    return bool(open_store().find(RunTags(stage="train", config=config.as_dict())))

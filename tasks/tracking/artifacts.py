@@ -78,25 +78,25 @@ def _typed_json(stage: str, path: str, kind: type[S]) -> Artifact[S]:
 
 
 def _read_exam(path: Path) -> "Exam":
-    from kgcore.monitoring.exam_file import read_exam
+    from kgcore.monitoring.exam import read_exam
 
     return read_exam(path)
 
 
 def _write_exam(path: Path, exam: "Exam") -> None:
-    from kgcore.monitoring.exam_file import write_exam
+    from kgcore.monitoring.exam import write_exam
 
     write_exam(path, exam)
 
 
 def _read_survey(folder: Path) -> "Survey":
-    from kgcore.population.survey_file import read_survey
+    from kgcore.population.survey import read_survey
 
     return read_survey(folder)
 
 
 def _write_survey(folder: Path, survey: "Survey") -> None:
-    from kgcore.population.survey_file import write_survey
+    from kgcore.population.survey import write_survey
 
     write_survey(folder, survey)
 
@@ -154,7 +154,6 @@ SCORE_CALIBRATOR = ModelFiles(
     calibrated.SCORE_CALIBRATOR_FILE,
 )
 SCORE_ROWS = Artifact(CALIBRATE_SCORES, "rows.parquet", tables.read_scores, tables.write_scores)
-ENSEMBLE = ModelFiles("ensemble", calibrated.read_ensemble, calibrated.write_ensemble, calibrated.ENSEMBLE_FILE)
 ENSEMBLE_PREDICTIONS = Artifact("ensemble", "predictions.parquet", tables.read_predictions, tables.write_predictions)
 ENSEMBLE_MEASURED = Artifact("ensemble", "measured.json", json_file.read_measured, json_file.write_measured)
 ENSEMBLE_SUMMARY = _typed_json("ensemble", "summary.json", EnsembleSummary)

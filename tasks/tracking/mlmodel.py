@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 LOADER = "tasks.tracking.pyfunc"
 EXAMPLES = 3  # triples of the input example
 # The packages that compute or read an answer. `kgcal` itself brings the others.
-PACKAGES = ("kgcal", "mlflow", "numpy", "pandas", "pyarrow", "safetensors", "scikit-learn", "scipy", "torch")
+PACKAGES = (
+    *("kgcal", "lightgbm", "mlflow", "numpy", "pandas", "pyarrow"),
+    *("safetensors", "scikit-learn", "scipy", "torch"),
+)
 _LOCK = Lock()  # one thread at a time changes MLflow's function: `_unchecked_requirements`
 OUTPUTS = {
     **dict.fromkeys(COLUMNS, "string"),
@@ -69,7 +72,7 @@ def log_score_calibrator(
     bound = calibrator.bound
     named = {"scorer": calibrator.scorer, "scale": calibrator.scale}
     params = {"calibrator": bound.name, "negatives": bound.negatives, "base_rate": bound.base_rate, **named}
-    tags = {"label": bound.label, "base_rate_is": bound.base_rate_is, "scorer": calibrator.scorer}
+    tags = {"label": bound.label, "base_rate_is": bound.rate.origin, "scorer": calibrator.scorer}
     name = f"{calibrator.scorer}-{bound.label}"
     model_id = store.log_model(
         run_id, number, name, params, tags, lambda folder: SCORE_CALIBRATOR.write(folder, calibrator)
@@ -110,7 +113,7 @@ def example_triples(graph: KnowledgeGraph) -> list[list[str]]:
 
 def _models(sources: Sources) -> dict[str, str]:
     """Return the folder of each embedding model -> the id of its LoggedModel: kgcore/storage/calibrated.py."""
-    return dict(zip(parts_of(len(sources.models), sources.is_ensemble), sources.models, strict=True))
+    return dict(zip(parts_of(len(sources.models)), sources.models, strict=True))
 
 
 def _write_pyfunc(
@@ -166,8 +169,8 @@ def _signature() -> "ModelSignature":
 
     params = (
         ParamSpec("base_rate", "double", None),  # a base rate that is given is that of the rows
-        ParamSpec("threshold", "double", PredictConfig.threshold),
-        ParamSpec("at_least", "long", PredictConfig.at_least),
+        ParamSpec("threshold", "double", PredictConfig().threshold),
+        ParamSpec("at_least", "long", PredictConfig().at_least),
     )
     return ModelSignature(
         inputs=Schema([ColSpec("string", name) for name in COLUMNS]),

@@ -63,9 +63,9 @@ def _plain(column: "pd.Series[Any]") -> "pd.Series[Any]":
 def _load_pyfunc(path: str, model_config: Mapping[str, str] | None = None) -> PyfuncModel:
     """Load the model from the files of its LoggedModel.
 
-    path          folder with calibrator.json, ensemble.json or score_calibrator.json
-    model_config  part -> URI of the embedding models and of the graph: `model` or `model_1`, `model_2`, ..., and
-                  `graph`. They are read from there if the folder does not contain them
+    path          folder with calibrator.json or score_calibrator.json
+    model_config  part -> URI of the embedding models and of the graph: `model`, `model_2`, ..., and `graph`. They are
+                  read from there if the folder does not contain them
 
     Raises MlflowException if a file is missing or damaged.
     """

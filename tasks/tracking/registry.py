@@ -11,7 +11,7 @@ import numpy as np
 
 from kgcore.arrays import Triples
 from kgcore.errors import InputError, first_line
-from tasks.tracking.artifacts import CALIBRATOR, EMBEDDINGS, ENSEMBLE, GRAPH, LABELLED
+from tasks.tracking.artifacts import CALIBRATOR, EMBEDDINGS, GRAPH, LABELLED
 from tasks.tracking.keys import digest
 from tasks.tracking.labels import ENSEMBLE_NAME
 from tasks.tracking.record import RunRecord, quoted
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
 
     from kgcore.calibrated import CalibratedModel
-    from kgcore.calibration.bound import BoundCalibrator
-    from kgcore.ensembles.ensemble import Ensemble
 
 CHALLENGER, CHAMPION = "challenger", "champion"
 _MISSING = "RESOURCE_DOES_NOT_EXIST"
@@ -80,7 +78,7 @@ def register(store: Store, dataset: str, model_id: str, description: str, conten
 
 def content_of(store: Store, model_id: str) -> str:
     """Return a hash of the calibrator or the ensemble of a LoggedModel. Raises InputError if it does not exist."""
-    return digest(load_bound(store, model_id).to_json())
+    return digest(store.load_model(model_id, CALIBRATOR).to_json())
 
 
 def describe(store: Store, dataset: str, version: Version, description: str) -> None:
@@ -151,41 +149,28 @@ def sources_of(store: Store, model_id: str, run: RunRecord | None = None) -> Sou
     """
     run = run or store.known(run_of_model(store, f"models:/{model_id}"))
     inputs = run.tags.inputs
-    if run.tags.stage == ENSEMBLE_NAME:
-        models, _ = store.load_model(model_id, ENSEMBLE)
-        return Sources(run, tuple(models), inputs["prepare"])
-    [own] = store.known(inputs["train"]).model_ids
-    others = [run_id for name, run_id in inputs.items() if name.startswith("train.")]
-    logged = [found for run_id in others for found in store.known(run_id).model_ids]
-    if not logged:
-        return Sources(run, (own,), inputs["prepare"])
-    further = {store.model(found).fingerprint: found for found in logged}
-    _, *wanted = store.load_model(model_id, CALIBRATOR).embedding_models
-    return Sources(run, (own, *(further[fingerprint] for fingerprint in wanted)), inputs["prepare"])
-
-
-def load_bound(store: Store, model_id: str) -> "BoundCalibrator | Ensemble":
-    """Return the calibrator or the ensemble of a LoggedModel. Raises InputError if it does not exist."""
-    if sources_of(store, model_id).is_ensemble:
-        return store.load_model(model_id, ENSEMBLE)[1]
-    return store.load_model(model_id, CALIBRATOR)
+    members = [store.known(run_id) for name, run_id in inputs.items() if name.startswith("calibrate.")]
+    trained = [run_id for name, run_id in inputs.items() if name == "train" or name.startswith("train.")]
+    trained += [member.tags.inputs["train"] for member in members]
+    logged = [embedding for run_id in trained for embedding in store.known(run_id).model_ids]
+    if len(logged) > 1:
+        places = {store.model(embedding).fingerprint: embedding for embedding in logged}
+        logged = [places[fingerprint] for fingerprint in store.load_model(model_id, CALIBRATOR).embedding_models]
+    return Sources(run, tuple(logged), inputs["prepare"])
 
 
 def load_calibrated(store: Store, model_id: str) -> "CalibratedModel":
-    """Return a calibrator with its embedding model and graph, or an ensemble with its models and graph.
+    """Return a calibrator, also that of an ensemble, with its embedding models and graph.
 
     Raises InputError if one of them no longer exists.
     """
-    from kgcore.calibrated import CalibratedModel, scorer_of
-    from kgcore.ensembles.ensemble import Ensemble
-    from kgcore.ensembles.pooled import PooledModel
+    from kgcore.calibrated import CalibratedModel
+    from kgcore.ensembles.ensemble import scorer_of
 
-    sources, bound = sources_of(store, model_id), load_bound(store, model_id)
-    models = tuple(store.load_model(base, EMBEDDINGS) for base in sources.models)
+    sources, calibrated = sources_of(store, model_id), store.load_model(model_id, CALIBRATOR)
+    models = [store.load_model(base, EMBEDDINGS) for base in sources.models]
     graph, labelled = store.load(sources.graph, GRAPH), _labelled(store, sources.run)
-    if isinstance(bound, Ensemble):
-        return CalibratedModel(PooledModel(bound.pooling, models), bound.recalibrated, graph, labelled)
-    return CalibratedModel(scorer_of(bound, models[0], graph, models[1:]), bound, graph, labelled)
+    return CalibratedModel(scorer_of(calibrated, models, graph), calibrated, graph, labelled)
 
 
 def _labelled(store: Store, made_by: RunRecord) -> Triples:

@@ -2,18 +2,15 @@
 
 from pathlib import Path
 
+from kgcore.base_rate import ASSUMED, BaseRate
 from kgcore.calibrated import CalibratedModel
-from kgcore.calibration.bound import BoundCalibrator
+from kgcore.calibration.calibrated import Terms
+from kgcore.calibration.fit import Basis
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample
-from kgcore.calibration.support import Support
-from kgcore.combiners.scorer import CombinedModel
 from kgcore.config import TrainConfig
-from kgcore.ensembles.ensemble import Ensemble
-from kgcore.ensembles.pooled import PooledModel
 from kgcore.graph import KnowledgeGraph
 from kgcore.models.trained import TrainedModel
-from kgcore.registries import CALIBRATORS
-from kgcore.storage.calibrated import GRAPH_PART, parts_of, write_calibrator, write_ensemble, write_model
+from kgcore.storage.calibrated import GRAPH_PART, parts_of, write_calibrator, write_model
 from kgcore.storage.graph import write_graph
 from kgcore.training.loop import train
 from tests.core.trainings import CPU
@@ -35,10 +32,9 @@ def with_calibrator(
     base_rate: float | None = None,
 ) -> CalibratedModel:
     """Fit a calibrator to a sample of the model's scores. base_rate: the exact one, if the sample's is rounded."""
-    fitted = CALIBRATORS.get(calibrator)().fit_sample(sample)
-    prints, support = (trained.fingerprint(), graph.fingerprint()), Support.fit(sample, fitted.by_predicate)
-    bound = BoundCalibrator(calibrator, negatives, base_rate or sample.base_rate, *prints, fitted, support=support)
-    return CalibratedModel(trained, bound, graph)
+    rate = base_rate or sample.base_rate
+    basis = Basis(sample, Terms(negatives=negatives, rate=BaseRate(rate, origin=ASSUMED), dataset=graph.fingerprint()))
+    return CalibratedModel(trained, basis.fit(calibrator, trained.fingerprint()), graph)
 
 
 def calibrated_and_sample(
@@ -56,16 +52,9 @@ def calibrated(graph: KnowledgeGraph, calibrator: str = "isotonic", **settings: 
 
 
 def write_calibrated(folder: Path, model: CalibratedModel) -> None:
-    """Write calibrator.json or ensemble.json, each embedding model to its folder, and the graph to graph/."""
-    scorer = model.trained
-    if isinstance(scorer, PooledModel):
-        write_ensemble(folder, ([], Ensemble(scorer.pooling, model.calibrator)))
-        members = list(scorer.members)
-    else:
-        write_calibrator(folder, model.calibrator)
-        members = [scorer.trained, *scorer.others] if isinstance(scorer, CombinedModel) else [scorer]
-    parts = parts_of(len(members), isinstance(scorer, PooledModel))
-    for part, member in zip(parts, members, strict=True):
-        assert isinstance(member, TrainedModel)
-        write_model(folder / part, member)
+    """Write calibrator.json, each embedding model to its folder, and the graph to graph/."""
+    write_calibrator(folder, model.calibrator)
+    models = model.trained.embedding_models
+    for part, embedding in zip(parts_of(len(models)), models, strict=True):
+        write_model(folder / part, embedding)
     write_graph(folder / GRAPH_PART, model.graph)

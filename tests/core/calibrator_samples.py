@@ -1,12 +1,20 @@
 """Samples and calibrators shared by the tests of calibration."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import strategies as st
 from scipy.special import expit
 
+from kgcore.base_rate import ASSUMED, BaseRate
+from kgcore.calibration.base import Calibrator
+from kgcore.calibration.calibrated import Calibrated
+from kgcore.calibration.fit import calibration_bases, fit_calibrators
 from kgcore.calibration.sample import CalibrationSample
+from kgcore.config import CalibrateConfig, CorruptConfig
 from kgcore.registries import BASELINES, CALIBRATORS
+from kgcore.score_table import ScoreTable
 
 EVERY = sorted([*CALIBRATORS.names(), *BASELINES.names()])
 # These calibrators count rows, so a row of weight 2 is not two rows. test_calibrator_invariances.py says what holds.
@@ -56,3 +64,23 @@ def any_scores() -> st.SearchStrategy[CalibrationSample]:
         return CalibrationSample(*(np.array(v, dtype=float) for v in (scores, labels, weights)))
 
     return build()
+
+
+def fitted_to(table: ScoreTable, config: CalibrateConfig, corrupt: CorruptConfig = CorruptConfig()) -> list[Calibrated]:
+    """Fit the baselines and the calibrators of a configuration to a score table."""
+    return fit_calibrators(table, config, calibration_bases(table, config, corrupt))
+
+
+def bound_to(
+    name: str,
+    negatives: str,
+    base_rate: float | BaseRate,
+    model: str,
+    dataset: str,
+    calibrator: Calibrator,
+    **further: Any,
+) -> Calibrated:
+    """Return a fitted map with its model, its data set and its base rate."""
+    rate = base_rate if isinstance(base_rate, BaseRate) else BaseRate(base_rate, origin=ASSUMED)
+    terms = {"negatives": negatives, "rate": rate, "dataset": dataset}
+    return Calibrated(name=name, calibrator=calibrator, model=model, **terms, **further)

@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from kgcore.base_rate import BaseRate
+from kgcore.calibration.calibrated import Calibrated
 from kgcore.config import CalibrateConfig, CorruptConfig, EnsembleConfig
-from kgcore.ensembles.ensemble import Ensemble
 from kgcore.ensembles.fit import fit_ensembles
 from kgcore.score_table import CORRUPTION, LABELLED, ScoreTable
 
@@ -44,7 +45,7 @@ def fit_pools(
     base_rate: float = 0.5,
     limits: tuple[float, float] | None = None,
     **config,
-) -> list[Ensemble]:
+) -> list[Calibrated]:
     """Fit ensembles to these tables, with folds from seed 0."""
-    calibrate = CalibrateConfig().at(base_rate, limits)
+    calibrate = CalibrateConfig().at(BaseRate(base_rate, *(limits or (None, None))))
     return fit_ensembles(made, source, CorruptConfig(), calibrate, EnsembleConfig(**config), np.random.default_rng(0))

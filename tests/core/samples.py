@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from scipy.special import expit, logit
 
 from kgcore.metrics import base
-from kgcore.metrics.tally import SortedRows
 from kgcore.registries import METRICS
 
 Sample = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -43,11 +42,11 @@ def pair_weights(y: np.ndarray, base_rate: float) -> np.ndarray:
     return np.where(y == 1, base_rate / y.mean(), (1 - base_rate) / (1 - y.mean()))
 
 
-def draw_of(q: np.ndarray, y: np.ndarray, w: np.ndarray | None = None, bins: int = 10) -> base.Draw:
-    """Return the draw in which every row occurs once."""
-    return base.Sample(SortedRows(q, y, w), bins, tau=0.5).draw()
+def tally_of(q: np.ndarray, y: np.ndarray, w: np.ndarray | None = None, bins: int = 10) -> base.Tally:
+    """Return the tally in which every row occurs once."""
+    return base.Sample(q, y, w, bins).tally()
 
 
 def figure(name: str) -> Callable[..., float]:
     """Return the registered metric as a function of probabilities, labels, weights and the number of bins."""
-    return lambda *sample, bins=10: METRICS.get(name).value(draw_of(*sample, bins=bins))
+    return lambda *sample, bins=10: METRICS.get(name).figure(tally_of(*sample, bins=bins))

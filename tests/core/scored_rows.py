@@ -11,8 +11,7 @@ import pyarrow.parquet
 
 from kgcore.config import ScoresConfig
 from kgcore.external.calibrator import scorer_fingerprint
-from kgcore.external.read import ScoreFile, read_scores
-from kgcore.external.rows import table_of_rows
+from kgcore.external.rows import ScoreFile, read_scores, table_of_rows
 from kgcore.score_table import ScoreTable
 
 

@@ -10,7 +10,7 @@ import torch
 
 from kgcore.config import CorruptConfig, TrainConfig
 from kgcore.graph import KnowledgeGraph, Split
-from kgcore.tuning.objective import Objective
+from kgcore.tuning.objective import SearchObjective
 from kgcore.tuning.search import Plan, search
 from kgcore.tuning.space import Space
 from kgcore.tuning.study import begun, config_of, open_study
@@ -30,8 +30,8 @@ def without_negatives(graph: KnowledgeGraph) -> KnowledgeGraph:
     return replace(graph, valid=Split(positives, np.ones(len(positives))))
 
 
-def objective(graph: KnowledgeGraph, metric: str = "brier", base_rate: float = 0.5, seed: int = 0) -> Objective:
-    return Objective(graph, metric, CorruptConfig(), base_rate, np.random.default_rng(seed))
+def objective(graph: KnowledgeGraph, metric: str = "brier", base_rate: float = 0.5, seed: int = 0) -> SearchObjective:
+    return SearchObjective(graph, metric, CorruptConfig(), base_rate, np.random.default_rng(seed))
 
 
 def run(
@@ -39,7 +39,7 @@ def run(
     path: Path,
     total: int,
     seconds: float = 1e9,
-    judge: Objective | None = None,
+    judge: SearchObjective | None = None,
     searched: tuple[str, ...] = ("learning_rate", "epochs", "training_strategy", "training_eta"),
     base: TrainConfig = BASE,
     **options: Any,

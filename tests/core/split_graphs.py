@@ -7,8 +7,7 @@ import numpy as np
 from kgcore.arrays import Ints
 from kgcore.config.split import SplitRule
 from kgcore.datasets.base import find_dataset
-from kgcore.datasets.draw import Draw
-from kgcore.datasets.draw_values import Values
+from kgcore.datasets.draw_rules import SplitDraw, Values
 from kgcore.datasets.prepare import Prepared, prepare
 from kgcore.datasets.twins import Families, repeats_of
 
@@ -60,7 +59,7 @@ def units(rows: Ints) -> list[tuple[int, ...]]:
 
 def read(path: Path, split: str, **shares: float) -> Prepared:
     """Prepare a file with a split."""
-    return prepare(find_dataset(str(path)), path.parent, draw=Draw(rule=SplitRule.of(split), **shares))  # type: ignore[arg-type]
+    return prepare(find_dataset(str(path)), path.parent, draw=SplitDraw(rule=SplitRule.of(split), **shares))  # type: ignore[arg-type]
 
 
 def lines_of(rows: list[str]) -> str:

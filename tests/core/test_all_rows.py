@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kgcore.calibration.unseen_answers import Answers
-from kgcore.datasets.unseen import Unseen
-from kgcore.evaluation.all_rows import AllRows
+from kgcore.calibration.unseen_answers import UnseenProbabilities
+from kgcore.datasets.unseen import UnseenRows
+from kgcore.evaluation.groups import AllRows
 from kgcore.graph import Split
 from kgcore.storage.tables import read_answers, read_unseen, write_answers, write_unseen
 
@@ -35,13 +35,13 @@ def test_the_decision_threshold_counts() -> None:
 def test_files_give_the_same_rows_and_answers(tmp_path: Path) -> None:
     parts = {"valid": Split(np.array([[7, 0, 1], [2, 1, 8]]), np.array([1.0, 0.0]))}
     parts["test"] = Split(np.array([[7, 1, 8]]), np.array([1.0]))
-    write_unseen(tmp_path / "unseen.parquet", Unseen(("élan_1", "zebra_1"), parts))
+    write_unseen(tmp_path / "unseen.parquet", UnseenRows(("élan_1", "zebra_1"), parts))
     read = read_unseen(tmp_path / "unseen.parquet")
     assert read.names == ("élan_1", "zebra_1")
     for name, part in parts.items():
         np.testing.assert_array_equal(read.splits[name].triples, part.triples)
         np.testing.assert_array_equal(read.splits[name].labels, part.labels)
-    answers = Answers(np.array([0.1, 1 / 3]), np.array([0.0, 0.1]), np.array([0.5, 0.9]))
+    answers = UnseenProbabilities(np.array([0.1, 1 / 3]), np.array([0.0, 0.1]), np.array([0.5, 0.9]))
     write_answers(tmp_path / "answers.parquet", answers)
     found = read_answers(tmp_path / "answers.parquet")
     for name in ("probabilities", "low", "high"):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kgcore.conformal.sets import KINDS, SetRule
+from kgcore.conformal import KINDS, SetRule
 from kgcore.corruptions.base import OBJECT, SUBJECT
 from kgcore.graph import KnowledgeGraph, Split
 from kgcore.models.trained import TrainedModel

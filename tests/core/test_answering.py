@@ -15,20 +15,20 @@ from kgcore.calibration.answering import (
     held_out_figures,
     in_order,
 )
-from kgcore.calibration.bound import BoundCalibrator
-from kgcore.calibration.fit import calibration_samples, fit_calibrators
+from kgcore.calibration.calibrated import Calibrated
+from kgcore.calibration.fit import calibration_bases
 from kgcore.calibration.folds import row_groups
 from kgcore.calibration.sample import CalibrationSample
-from kgcore.config import CalibrateConfig, ClassifyConfig, CorruptConfig, EvaluateConfig
+from kgcore.config import CalibrateConfig, ClassifyConfig, EvaluateConfig
 from kgcore.corruptions.held_out import corrupt_held_out
 from kgcore.corruptions.mixture import Mixture
 from kgcore.errors import MismatchError
-from kgcore.evaluation.evaluate import evaluate
+from kgcore.evaluation.evaluate import TOLERANCE, evaluate, miscalibrated
 from kgcore.evaluation.predictions import Predictions, classify
-from kgcore.evaluation.tolerance import TOLERANCE, miscalibrated
 from kgcore.metrics.proper import brier
 from kgcore.registries import CALIBRATORS
 from kgcore.score_table import ScoreTable, score_table
+from tests.core.calibrator_samples import bound_to, fitted_to
 from tests.core.dense_graphs import Dense, dense_graph
 
 CONFIG = CalibrateConfig(calibrators=("platt", "per_relation", "beta"), base_rate=0.1)
@@ -46,16 +46,16 @@ def scored(dense: Dense) -> tuple[ScoreTable, np.ndarray]:
     return score_table(dense.graph, made, dense.model), made["valid"].source
 
 
-def labels(fitted: list[BoundCalibrator]) -> list[str]:
+def labels(fitted: list[Calibrated]) -> list[str]:
     return [bound.label for bound in fitted]
 
 
 def test_the_order_is_that_of_brier_scores_of_calibrators_that_have_not_seen_the_row(dense: Dense) -> None:
     """A second formula: each fold is predicted by a calibrator that was fitted to all rows outside it."""
     table, source = scored(dense)
-    sample = calibration_samples(table, CONFIG)["synthetic"]
+    sample = calibration_bases(table, CONFIG)["synthetic"].sample
     groups = row_groups(table, source, CONFIG.weighted)["synthetic"]
-    fitted = [bound for bound in fit_calibrators(table, CONFIG, CorruptConfig()) if bound.negatives == "synthetic"]
+    fitted = [bound for bound in fitted_to(table, CONFIG) if bound.negatives == "synthetic"]
     figures = held_out_figures([(b, sample) for b in fitted], groups, 5, np.random.default_rng(0))
     assert figures.keys() == {f"{FIGURE}{name}" for name in CONFIG.calibrators}
     for number, name in enumerate(CONFIG.calibrators):
@@ -107,7 +107,7 @@ def test_the_error_of_a_fit_is_that_of_whole_groups() -> None:
         labels = (rows % 2).astype(float)
         sample = CalibrationSample(scores[rows], labels, np.ones(len(rows)))
         fitted = CALIBRATORS.get("platt")().fit_sample(sample)
-        bound = BoundCalibrator("platt", "synthetic", 0.5, "m", "d", fitted)
+        bound = bound_to("platt", "synthetic", 0.5, "m", "d", fitted)
         figures = fit_errors([(bound, sample)], rows // 2, np.random.default_rng(0))
         errors.append(figures[FIT_ERROR + "platt"])
     assert errors[1] == pytest.approx(errors[0] / np.sqrt(10), rel=0.4)
@@ -116,7 +116,7 @@ def test_the_error_of_a_fit_is_that_of_whole_groups() -> None:
 
 def test_a_sample_with_repeated_rows_keeps_its_base_rate(dense: Dense) -> None:
     table, _ = scored(dense)
-    sample = calibration_samples(table, CONFIG)["synthetic"]
+    sample = calibration_bases(table, CONFIG)["synthetic"].sample
     times = np.random.default_rng(0).poisson(1.0, len(sample.scores))
     again = sample.repeated(times)
     assert again.base_rate == pytest.approx(sample.base_rate)
@@ -127,7 +127,7 @@ def test_a_sample_with_repeated_rows_keeps_its_base_rate(dense: Dense) -> None:
 
 def test_each_kind_of_negatives_has_an_order_and_calibrators_without_a_figure_come_last(dense: Dense) -> None:
     table, _ = scored(dense)
-    fitted = fit_calibrators(table, CONFIG, CorruptConfig())
+    fitted = fitted_to(table, CONFIG)
     every = [*fitted, *(replace(b, negatives="ground_truth") for b in fitted if b.negatives == "synthetic")]
     figures = {"synthetic": {FIGURE + "beta": 0.1, FIGURE + "platt": 0.2}, "ground_truth": {FIGURE + "platt": 0.3}}
     assert labels(in_order(every, figures)) == [
@@ -147,8 +147,8 @@ def test_each_kind_of_negatives_has_an_order_and_calibrators_without_a_figure_co
 
 def test_there_is_no_figure_without_two_groups_of_a_label(dense: Dense) -> None:
     table, source = scored(dense)
-    sample = calibration_samples(table, CONFIG)["synthetic"]
-    [bound, *_] = [b for b in fit_calibrators(table, CONFIG, CorruptConfig()) if b.negatives == "synthetic"]
+    sample = calibration_bases(table, CONFIG)["synthetic"].sample
+    [bound, *_] = [b for b in fitted_to(table, CONFIG) if b.negatives == "synthetic"]
     groups = row_groups(table, source, CONFIG.weighted)["synthetic"]
     few = np.flatnonzero(groups == groups[0])
     mask = np.isin(np.arange(len(groups)), few)
@@ -175,9 +175,9 @@ def test_the_answer_says_why() -> None:
 def judged(dense: Dense, distort: float, base_rate: float, incomplete: bool = False) -> dict[str, str]:
     """Return what is said about calibrators whose probabilities are for a base rate that is `distort` too high."""
     table, _ = scored(dense)
-    config = replace(CONFIG, base_rate=base_rate)
-    fitted = [b for b in fit_calibrators(table, config, CorruptConfig()) if b.negatives == "synthetic"]
-    moved = [replace(b.at(b.base_rate + distort), base_rate=b.base_rate + distort) for b in fitted]
+    config = CONFIG.replace(base_rate=base_rate)
+    fitted = [b for b in fitted_to(table, config) if b.negatives == "synthetic"]
+    moved = [b.at(b.base_rate + distort) for b in fitted]
     predictions: Predictions = classify(table, moved, len(dense.graph.predicates), base_rate, ClassifyConfig())
     measured = evaluate(predictions, EvaluateConfig(bootstrap_replicates=50))
     return miscalibrated({b.label: b for b in moved}, predictions, measured, incomplete)

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgcore.audit.folds import KEPT, fact_folds
-from kgcore.audit.plan import FEWEST_PLANTED, AuditPlan, plan_audit
+from kgcore.audit.plan import FEWEST_PLANTED, KEPT, AuditPlan, fact_folds, plan_audit
 from kgcore.config import AuditConfig
 from kgcore.config.choices import MODEL_ONLY
 from kgcore.errors import InputError

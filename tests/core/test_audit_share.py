@@ -5,9 +5,8 @@ import pytest
 from scipy.special import expit
 from scipy.stats import beta, binomtest, norm
 
-from kgcore.audit.sample import STRATA, Strata, allocate, draw_sample, sampled_share, stratify
-from kgcore.audit.share import largest_share
-from kgcore.calibration.shift import shift
+from kgcore.audit.sample import STRATA, Strata, allocate, draw_sample, largest_share, sampled_share, stratify
+from kgcore.calibration.balance import shift
 from kgcore.errors import FitError, InputError
 from kgcore.metrics.reliability import wilson
 

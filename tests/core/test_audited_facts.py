@@ -8,13 +8,9 @@ import pandas as pd
 import pytest
 from scipy.stats import norm, rankdata, spearmanr
 
-from kgcore.audit.facts import AuditedFacts
-from kgcore.audit.folds import KEPT
-from kgcore.audit.labels import read_labelled, to_label
-from kgcore.audit.likelihood import Ratios, likelihood_ratios
-from kgcore.audit.plan import AuditPlan, plan_audit
-from kgcore.audit.row_scores import RowScores, score_rows
-from kgcore.audit.sample import Strata
+from kgcore.audit.likelihood import AuditedFacts, Ratios, RowScores, likelihood_ratios, score_rows
+from kgcore.audit.plan import KEPT, AuditPlan, plan_audit
+from kgcore.audit.sample import Strata, read_labelled, to_label
 from kgcore.config import AuditConfig
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph, Split

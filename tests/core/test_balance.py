@@ -6,9 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from kgcore.calibration.balance import LARGEST_FACTOR, base_rate_weights, both_labels
+from kgcore.calibration.balance import LARGEST_FACTOR, base_rate_weights, both_labels, effective_scales
 from kgcore.calibration.band import Band
-from kgcore.calibration.effective import effective_scales
 from kgcore.calibration.per_relation import PerRelation
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, synthetic_sample
 from kgcore.errors import FitError

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from kgcore.calibration.baselines.base_rate import BaseRate
+from kgcore.calibration.baselines.constant import Constant
 from kgcore.calibration.baselines.uncalibrated import Uncalibrated
 from kgcore.calibration.sample import synthetic_sample
 from kgcore.config import CalibrateConfig, EnsembleConfig
@@ -33,7 +33,7 @@ def test_a_baseline_is_refused_as_a_calibrator(config, setting, name: str) -> No
 
 
 def test_the_base_rate_has_the_brier_score_of_a_constant() -> None:
-    fitted = BaseRate().fit_sample(synthetic_sample(np.arange(20.0), np.arange(300.0), 0.3))
+    fitted = Constant().fit_sample(synthetic_sample(np.arange(20.0), np.arange(300.0), 0.3))
     labels = np.repeat([1.0, 0.0], [30, 70])
     np.testing.assert_allclose(fitted.calibrate(np.arange(100.0)), 0.3)
     assert brier(fitted.calibrate(np.arange(100.0)), labels) == pytest.approx(0.3 * 0.7)

@@ -1,4 +1,4 @@
-"""Histogram binning and BBQ, compared with hand numbers, NumPy and the formulas of the paper."""
+"""BBQ, compared with the formulas of the paper."""
 
 import math
 
@@ -9,42 +9,9 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from sklearn.isotonic import IsotonicRegression
 
-from kgcore.calibration.bbq import BBQ, log_evidence
-from kgcore.calibration.histogram import Histogram
+from kgcore.calibration.bbq import BBQ, equal_mass, log_evidence
 from kgcore.calibration.sample import ground_truth_sample
-from kgcore.calibration.steps import equal_mass
 from tests.core.calibrator_samples import drawn
-
-
-def test_histogram_by_hand() -> None:
-    """Twenty rows in ten bins of two have the shares 0, 0, 1/2, 0, 1/2, 1/2, 1/2, 1, 1/2, 1.
-
-    The shares of the third and fourth bin decrease, and so do the shares of the eighth and ninth bin.
-    """
-    labels = np.array([0, 0, 0, 0, 0, 1, 0, 0, 1, 0, 0, 1, 1, 0, 1, 1, 1, 0, 1, 1], dtype=float)
-    fitted = Histogram().fit_sample(ground_truth_sample(np.arange(20.0), labels))
-    want = np.repeat([0, 0.25, 0.5, 0.75, 1], [4, 4, 6, 4, 2])
-    np.testing.assert_allclose(fitted.calibrate(np.arange(20.0)), want)
-    np.testing.assert_allclose(fitted.edges_, [3.5, 7.5, 13.5, 17.5])
-    np.testing.assert_allclose(fitted.calibrate(np.array([-9, 3.5, 3.6, 99])), [0, 0, 0.25, 1])
-
-
-def test_histogram_equals_numpy_quantile_bins_where_the_shares_rise() -> None:
-    scores, labels = drawn(9, 5000)
-    fitted = Histogram().fit_sample(ground_truth_sample(scores, labels))
-    place = np.searchsorted(np.quantile(scores, np.arange(0.1, 1, 0.1)), scores)
-    shares = np.array([labels[place == b].mean() for b in range(10)])
-    assert (np.diff(shares) > 0).all()
-    np.testing.assert_allclose(fitted.calibrate(scores), shares[place], atol=1e-9)
-
-
-def test_neighbouring_floating_point_numbers_can_be_in_different_bins() -> None:
-    scores = [1.0]
-    for _ in range(19):
-        scores.append(float(np.nextafter(scores[-1], 2)))
-    labels = np.repeat([0.0, 1.0, 0.0, 1.0], [9, 1, 1, 9])
-    fitted = Histogram().fit_sample(ground_truth_sample(np.array(scores), labels))
-    np.testing.assert_array_equal(fitted.calibrate(np.array(scores)), np.repeat([0.0, 0.5, 1.0], [8, 4, 8]))
 
 
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=60), st.integers(1, 30))

@@ -9,24 +9,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit
 
-from kgcore.calibration.bound import FORMAT, BoundCalibrator, CorruptionSettings, stored_class
+from kgcore.base_rate import BaseRate, middle
+from kgcore.calibration.balance import shift
+from kgcore.calibration.calibrated import FORMAT, Calibrated, CorruptionSettings, stored_class
 from kgcore.calibration.hidden_share import HiddenShare
 from kgcore.calibration.isotonic import Isotonic
 from kgcore.calibration.platt import Platt
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample
-from kgcore.calibration.shift import shift
 from kgcore.calibration.support import Support
-from kgcore.config.calibrate import middle
 from kgcore.errors import InputError, MismatchError
-from tests.core.calibrator_samples import drawn
+from tests.core.calibrator_samples import bound_to, drawn
 
 SCORES = np.linspace(-4, 4, 33)
 
 
-def bound() -> BoundCalibrator:
+def bound() -> Calibrated:
     scores, labels = drawn(7)
     platt = Platt().fit_sample(ground_truth_sample(scores, labels))
-    return BoundCalibrator("platt", "synthetic", 0.5, "a" * 64, "d" * 64, platt)
+    return bound_to("platt", "synthetic", 0.5, "a" * 64, "d" * 64, platt)
 
 
 def test_scores_of_another_model_are_refused() -> None:
@@ -40,13 +40,13 @@ def test_scores_of_another_model_are_refused() -> None:
 def test_a_bound_calibrator_survives_json() -> None:
     drawn_by = CorruptionSettings({"typed": 0.9, "uniform": 0.1}, "bernoulli", True)
     fitted = replace(bound().at(0.1), corruptions=drawn_by)
-    again = BoundCalibrator.from_json(json.loads(json.dumps(fitted.to_json())))
+    again = Calibrated.from_json(json.loads(json.dumps(fitted.to_json())))
     assert (again.base_rate, again.fitted_at, again.corruptions) == (0.1, 0.5, drawn_by)
     np.testing.assert_array_equal(again.predict(SCORES, "a" * 64), fitted.predict(SCORES, "a" * 64))
     assert again.label == "synthetic.platt"
 
 
-def fitted_with_support(by_predicate: bool = False) -> BoundCalibrator:
+def fitted_with_support(by_predicate: bool = False) -> Calibrated:
     scores, labels = drawn(7)
     predicates = np.where(np.arange(len(scores)) % 4 == 0, 3, 1)
     sample = CalibrationSample(scores, labels, np.ones(len(scores)), predicates)
@@ -87,7 +87,7 @@ def test_support_counts_the_rows_of_each_predicate() -> None:
 def test_support_survives_json(by_predicate: bool) -> None:
     fitted, predicates = fitted_with_support(by_predicate), np.tile([1, 3, 4], 11)
     data = json.loads(json.dumps(fitted.to_json()))
-    again = BoundCalibrator.from_json(data)
+    again = Calibrated.from_json(data)
     probabilities = fitted.predict(SCORES, "a" * 64)
     for mine, other in zip(
         fitted.interval(SCORES, probabilities, predicates),
@@ -107,24 +107,24 @@ def test_without_support_there_is_no_interval() -> None:
 
 @pytest.mark.parametrize(
     ("name", "parameters", "expected"),
-    [("uncalibrated", {}, expit(SCORES)), ("base_rate", {"alpha": 0.5}, np.full(33, 0.5))],
+    [("uncalibrated", {}, expit(SCORES)), ("base_rate", {"mean": 0.5}, np.full(33, 0.5))],
 )
 def test_a_baseline_survives_json(name: str, parameters: dict, expected: np.ndarray) -> None:
-    baseline = BoundCalibrator(name, "none", 0.5, "m", "d", stored_class(name).from_parameters(parameters))
-    read = BoundCalibrator.from_json(json.loads(json.dumps(baseline.to_json())))
+    baseline = bound_to(name, "none", 0.5, "m", "d", stored_class(name).from_parameters(parameters))
+    read = Calibrated.from_json(json.loads(json.dumps(baseline.to_json())))
     assert read.label == name
     np.testing.assert_allclose(read.predict(SCORES, "m"), expected)
 
 
 @pytest.mark.parametrize("found", [FORMAT - 1, FORMAT + 1, None])
 def test_another_format_is_refused(found: int | None) -> None:
-    with pytest.raises(InputError, match=f"reads calibrators of format 9, not {found}: run the stage that made them"):
-        BoundCalibrator.from_json(bound().to_json() | {"format": found})
+    with pytest.raises(InputError, match=f"reads calibrators of format 10, not {found}: run the stage that made them"):
+        Calibrated.from_json(bound().to_json() | {"format": found})
 
 
 def test_an_unknown_calibrator_is_refused() -> None:
     with pytest.raises(InputError, match="unknown calibrator 'oracle'"):
-        BoundCalibrator.from_json(bound().to_json() | {"calibrator": "oracle"})
+        Calibrated.from_json(bound().to_json() | {"name": "oracle"})
 
 
 @pytest.mark.parametrize("base_rate", [0.5, 0.03])
@@ -148,8 +148,9 @@ def test_an_interval_of_the_base_rate_widens_that_of_a_probability(one: float, o
     low, high = sorted((one, other))
     fitted = fitted_with_support()
     rate = middle(low, high)
-    ranged = fitted.at(rate, (low, high)) if move else replace(fitted, base_rate=rate, limits=(low, high))
-    at_rate = replace(ranged, limits=None)
+    stated = BaseRate(rate, low, high)
+    ranged = fitted.at(stated) if move else replace(fitted, rate=stated)
+    at_rate = replace(ranged, rate=BaseRate(rate))
     own, q = at_rate.interval(SCORES, ranged.predict(SCORES, "a" * 64)), ranged.predict(SCORES, "a" * 64)
     found = ranged.interval(SCORES, q)
     for end, side in ((low, 0), (high, 1)):
@@ -161,18 +162,17 @@ def test_an_interval_of_the_base_rate_widens_that_of_a_probability(one: float, o
 
 
 def test_an_interval_of_the_base_rate_is_stored_and_shown() -> None:
-    ranged = fitted_with_support().at(middle(0.01, 0.05), (0.01, 0.05))
-    again = BoundCalibrator.from_json(json.loads(json.dumps(ranged.to_json())))
-    assert again.limits == (0.01, 0.05)
-    assert again.base_rate_text == "0.0225 [0.01, 0.05], stated"
-    assert again.at(0.3).limits is None
-    assert again.at(0.3).to_json()["limits"] is None
+    ranged = fitted_with_support().at(BaseRate.read("0.01:0.05"))
+    again = Calibrated.from_json(json.loads(json.dumps(ranged.to_json())))
+    assert again.rate.limits == (0.01, 0.05)
+    assert str(again.rate) == "0.0225 [0.01, 0.05], stated"
+    assert again.at(0.3).rate == BaseRate(0.3)
 
 
 def test_the_hidden_share_survives_json_and_another_base_rate() -> None:
     corrected = replace(fitted_with_support(), hidden=HiddenShare(0.34, 0.3, 0.38))
     data = json.loads(json.dumps(corrected.to_json()))
     assert data["hidden"] == {"share": 0.34, "low": 0.3, "high": 0.38}
-    again = BoundCalibrator.from_json(data)
+    again = Calibrated.from_json(data)
     assert again.hidden == corrected.hidden
     assert again.at(0.02).hidden == corrected.hidden

@@ -50,7 +50,7 @@ def test_weights_for_a_base_rate_need_both_labels() -> None:
 def test_the_audit_of_a_sample_by_hand() -> None:
     """The negatives win 0, 1 and 1.5 of two pairs each; weights of 1.5 and 1 are worth 6^2 / 7.5 rows."""
     sample = synthetic_sample(np.array([1.0, 2.0]), np.array([0.0, 1.5, 2.0]), 0.5)
-    audit = score_audit(sample).to_json()
+    audit = score_audit(sample)
     assert audit["overlap"] == pytest.approx((0 + 1 + 1.5) / 6)
     assert audit["effective_sample_size"] == pytest.approx(6**2 / (2 * 1.5**2 + 3))
     assert list(audit) == ["overlap", "effective_sample_size"]

@@ -6,13 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit
 
+from kgcore.calibration.balance import shift
 from kgcore.calibration.beta import features
-from kgcore.calibration.bound import stored_class
+from kgcore.calibration.calibrated import stored_class
 from kgcore.calibration.isotonic import Isotonic
 from kgcore.calibration.logistic import fit_logistic
-from kgcore.calibration.platt import fit_sigmoid
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample
-from kgcore.calibration.shift import shift
 from kgcore.calibration.venn_abers import VennAbers
 from kgcore.registries import CALIBRATORS
 from tests.core.calibrator_samples import COUNTING, EVERY, GRID, drawn, quiet, samples
@@ -46,13 +45,19 @@ def test_weighting_equals_duplicating(sample: CalibrationSample) -> None:
         np.testing.assert_allclose(fit(copies).calibrate(GRID), fit(exact).calibrate(GRID), atol=1e-9, err_msg=name)
 
 
+def sigmoid(x: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return slope and intercept of the logistic regression of targets on x."""
+    design, free = np.stack([x, np.ones_like(x)]), np.zeros(2, dtype=bool)
+    return fit_logistic("a test", design, targets, weights, np.zeros(2), free)
+
+
 @settings(max_examples=60)
 @given(sample=samples(), seed=st.integers(0, 99))
 def test_weighting_equals_duplicating_in_platt_for_fixed_targets(sample: CalibrationSample, seed: int) -> None:
     times = np.random.default_rng(seed).integers(1, 4, len(sample.scores))
     x, t = sample.scores / 8, np.where(sample.labels == 1, 0.9, 0.1)
-    copied = fit_sigmoid(np.repeat(x, times), np.repeat(t, times), np.ones(times.sum()))
-    a, b = fit_sigmoid(x, t, times.astype(float))
+    copied = sigmoid(np.repeat(x, times), np.repeat(t, times), np.ones(times.sum()))
+    a, b = sigmoid(x, t, times.astype(float))
     if len(np.unique(x)) > 1:  # otherwise the sample determines only the sum a x + b
         np.testing.assert_allclose((a, b), copied, atol=1e-5)
 

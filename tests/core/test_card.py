@@ -5,23 +5,23 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kgcore.calibration.bound import BoundCalibrator, CorruptionSettings
+from kgcore.base_rate import ASSUMED, ESTIMATED, STATED, BaseRate
+from kgcore.calibration.calibrated import Calibrated, CorruptionSettings
 from kgcore.calibration.hidden_share import HiddenShare
 from kgcore.calibration.matched import Matched
 from kgcore.calibration.sample import synthetic_sample
 from kgcore.calibration.support import Support
-from kgcore.config import ASSUMED, ESTIMATED, STATED
 from kgcore.mixture.fit import MixtureOptions, fit_mixture
 from kgcore.registries import CALIBRATORS
 from kgcore.report.card import LONGEST, ModelCard
-from kgcore.report.results import Results, Row
+from kgcore.report.results import MetricsRow, Results
 from kgcore.report.summary import Summary
-from kgcore.tuning.race_result import Race
-from kgcore.tuning.race_result import Row as RaceRow
+from kgcore.tuning.race_result import Race, RaceRow
+from tests.core.calibrator_samples import bound_to
 from tests.core.mixtures import normal_mixture
 
 
-def bound(base_rate: float = 0.2, negatives: str = "synthetic") -> BoundCalibrator:
+def bound(base_rate: float = 0.2, negatives: str = "synthetic") -> Calibrated:
     """Return Platt scaling fitted on 30 true triples of predicate 0 and 3 of predicate 1, and 3 false for each."""
     rng = np.random.default_rng(0)
     true, predicates = rng.normal(1, 1, 33), np.repeat([0, 1], [30, 3])
@@ -32,12 +32,12 @@ def bound(base_rate: float = 0.2, negatives: str = "synthetic") -> BoundCalibrat
     )
     corruptions = drawn if negatives == "synthetic" else None
     support = Support.fit(sample, False)
-    return BoundCalibrator("platt", negatives, base_rate, "m", "d", fitted, corruptions=corruptions, support=support)
+    return bound_to("platt", negatives, base_rate, "m", "d", fitted, corruptions=corruptions, support=support)
 
 
-def card(calibrator: BoundCalibrator) -> ModelCard:
+def card(calibrator: Calibrated) -> ModelCard:
     metrics = {"brier": 0.1234, "ece": 0.02, "auroc": 0.9}
-    row = Row(calibrator.negatives, "platt", metrics, {"brier": (0.1, 0.15)})
+    row = MetricsRow(calibrator.negatives, "platt", metrics, {"brier": (0.1, 0.15)})
     counts = {"entities": 1234, "predicates": 2, "train_positives": 5000, "valid_positives": 33, "test_positives": 40}
     return ModelCard(
         uri="models:/kgcal-mine/3",
@@ -91,17 +91,20 @@ def test_results_have_their_intervals() -> None:
 @pytest.mark.parametrize(
     ("calibrator", "words"),
     [
-        (replace(bound(0.2), base_rate_is=STATED), "0.2, **stated**."),
+        (replace(bound(0.2), rate=BaseRate(0.2, origin=STATED)), "0.2, **stated**."),
         (bound(0.5), "0.5, **assumed**: it is the default. State the share of true triples among your candidates."),
-        (replace(bound(0.5), base_rate_is=STATED), "0.5, **stated**."),
-        (replace(bound(0.5), base_rate_is=ASSUMED), "0.5, **assumed**: it is the default. State the share of true"),
-        (replace(bound(0.1), base_rate_is=ESTIMATED), "0.1, **estimated**."),
+        (replace(bound(0.5), rate=BaseRate(0.5, origin=STATED)), "0.5, **stated**."),
+        (
+            replace(bound(0.5), rate=BaseRate(0.5, origin=ASSUMED)),
+            "0.5, **assumed**: it is the default. State the share of true",
+        ),
+        (replace(bound(0.1), rate=BaseRate(0.1, origin=ESTIMATED)), "0.1, **estimated**."),
         (bound(0.25, "ground_truth"), "0.25, **estimated**: the share of true triples among the labelled validation"),
         (bound(0.5).at(0.1), "0.1, **stated**. The probabilities are shifted to it; the fit was at 0.5."),
         (bound(0.25, "ground_truth").at(0.5), "0.5, **stated**. The probabilities are shifted to it; the fit was at"),
     ],
 )
-def test_the_card_says_where_the_base_rate_comes_from(calibrator: BoundCalibrator, words: str) -> None:
+def test_the_card_says_where_the_base_rate_comes_from(calibrator: Calibrated, words: str) -> None:
     assert f"Base rate: {words}" in card(calibrator).markdown()
 
 
@@ -129,7 +132,9 @@ def test_the_card_of_candidates_says_what_they_are() -> None:
     data = normal_mixture(3, candidates=200, positives=60, corruptions=300)
     options = MixtureOptions(0.2, replicates=20)
     fit = fit_mixture(data, options, np.random.default_rng(0))
-    text = card(replace(bound(negatives="candidates"), mixture=Matched("mine.tsv", fit), limits=(0.1, 0.3))).markdown()
+    text = card(
+        replace(bound(negatives="candidates"), mixture=Matched("mine.tsv", fit), rate=BaseRate(0.2, 0.1, 0.3))
+    ).markdown()
     assert "platt, fitted to 200 candidates of mine.tsv. Their mistakes resemble corruptions: " in text
     assert "Base rate: 0.2 [0.1, 0.3], " in text
     assert "must resemble the false triples among its candidates." in text

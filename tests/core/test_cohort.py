@@ -71,8 +71,8 @@ def test_a_cohort_holds_objects_of_the_predicate_in_training(small_graph: Knowle
 def test_a_cohort_changes_neither_training_nor_ranks(
     small_graph: KnowledgeGraph, tmp_path: Path, inverse: bool
 ) -> None:
-    config = replace(CONFIG, inverse_relations=inverse)
-    normalised, plain = (train(small_graph, replace(config, cohort_weight=weight), CPU).model for weight in (0.5, 0.0))
+    config = CONFIG.replace(inverse_relations=inverse)
+    normalised, plain = (train(small_graph, config.replace(cohort_weight=weight), CPU).model for weight in (0.5, 0.0))
     assert torch.equal(normalised.embeddings.entities, plain.embeddings.entities)
     triples = small_graph.test.triples
     ranks = [filtered_ranks(model, triples, small_graph.known) for model in (normalised, plain)]

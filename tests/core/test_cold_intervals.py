@@ -8,10 +8,9 @@ import pytest
 from kgcore.config import EvaluateConfig
 from kgcore.evaluation.evaluate import evaluate
 from kgcore.metrics.base import Sample
-from kgcore.metrics.equal_mass import _clustered, _starts, debiased_rmsce_of, debiased_square
-from kgcore.metrics.tally import SortedRows
+from kgcore.metrics.reliability import _clustered, _equal_mass_starts, debiased_rmsce, debiased_square
 from tests.core.judged import FAST, predictions
-from tests.core.samples import draw_of
+from tests.core.samples import tally_of
 
 
 def test_cold_entities_are_resampled_whole(rng: np.random.Generator) -> None:
@@ -49,9 +48,8 @@ def squares(rng: np.random.Generator, clusters: bool) -> float:
     effects = rng.normal(0, 0.7, 60)[entity]
     q = np.mean(1 / (1 + np.exp(-base - rng.normal(0, 0.7, (500, 1)))), axis=0)  # over all entities
     y = (rng.random(1500) < 1 / (1 + np.exp(-base - effects))).astype(float)
-    sample = Sample(SortedRows(q, y), 10, 0.5, entity if clusters else None)
-    draw = sample.draw()
-    return debiased_square(draw.tally, sample.once(_starts)) - sample.once(_clustered)
+    sample = Sample(q, y, clusters=entity if clusters else None)
+    return debiased_square(sample.tally(), sample.once(_equal_mass_starts)) - sample.once(_clustered)
 
 
 def test_the_debiased_error_of_calibrated_probabilities_is_zero_on_average_if_entities_have_effects() -> None:
@@ -65,5 +63,5 @@ def test_the_debiased_error_of_calibrated_probabilities_is_zero_on_average_if_en
 
 def test_without_effects_of_clusters_nothing_changes(rng: np.random.Generator) -> None:
     q, y, w = rng.random(300), (rng.random(300) < 0.5).astype(float), rng.random(300) + 0.5
-    single = Sample(SortedRows(q, y, w), 10, 0.5, rng.permutation(300))
-    assert debiased_rmsce_of(single.draw()) == pytest.approx(debiased_rmsce_of(draw_of(q, y, w)))
+    single = Sample(q, y, w, clusters=rng.permutation(300))
+    assert debiased_rmsce(single.tally()) == pytest.approx(debiased_rmsce(tally_of(q, y, w)))

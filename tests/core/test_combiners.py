@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,13 +11,9 @@ from scipy.special import expit
 
 from kgcore.arrays import Floats
 from kgcore.combiners.base import Combiner, EvidenceSample
-from kgcore.combiners.bins import Bins
 from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.combiners.cross_fit import cross_fit
-from kgcore.combiners.folds import sample_folds
-from kgcore.combiners.shapley import Shapley
 from kgcore.combiners.stack import Stack
-from kgcore.combiners.trees import Split, Trees
 from kgcore.errors import FitError
 from kgcore.registries import COMBINERS, MADE_OF_FITTED
 from tests.docs.scripts import script
@@ -130,51 +127,67 @@ def test_weights_count_rows(name: str) -> None:
     assert np.abs(found[0] - found[1]).mean() < 0.3
 
 
-def test_sums_of_trees_equal_those_of_scikit_learn_to_the_last_bit(monkeypatch: pytest.MonkeyPatch) -> None:
-    sample, models, build = sample_of(7), [], BoostedTrees._model
-    monkeypatch.setattr(BoostedTrees, "_model", lambda *given: models.append(build(*given)) or models[-1])
-    fitted = BoostedTrees(trees=30).fit(sample, np.random.default_rng(0))
-    other = sample_of(8)
-    other.values[0], other.values[1], other.predicates[2] = np.inf, -np.inf, 5
-    expected = models[-1].decision_function(fitted._columns(other, Bins.of(sample.values))) + fitted.shift_
-    assert np.array_equal(fitted.log_odds(other.values, other.predicates), expected)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_trees_are_the_same_for_any_number_of_threads(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    sample, settings, fits = sample_of(seed), BoostedTrees._settings, []
+    for threads in (1, 2, 2):
+        given = {"num_threads": threads}
+        monkeypatch.setattr(BoostedTrees, "_settings", lambda *args, given=given: settings(*args) | given)
+        fits.append(BoostedTrees(trees=6).fit(sample, np.random.default_rng(seed)))
+    first, *others = (fit.log_odds(sample.values, sample.predicates) for fit in fits)
+    assert all(np.array_equal(first, other) for other in others)
 
 
-def expectation(trees: Trees, node: int, row: Floats, known: set[int]) -> float:
+def test_a_feature_that_only_one_row_knows_does_not_stop_the_fit() -> None:
+    """A fold without this row has no number in the column."""
+    rng = np.random.default_rng(2)
+    values = rng.normal(size=(200, 2)).astype(np.float32)
+    values[1:, 1] = np.nan
+    labels = (values[:, 0] > 0).astype(np.float64)
+    sample = EvidenceSample(("score", "rare"), values, labels, np.ones(200), np.zeros(200, dtype=np.int64))
+    found = BoostedTrees(most_trees=5).fit(sample, rng).log_odds(values, sample.predicates)
+    assert np.isfinite(found).all()
+
+
+def expectation(node: dict[str, Any], row: Floats, known: set[int]) -> float:
     """The expected value below a node if the features `known` are known: Lundberg et al. 2018, algorithm 1."""
-    split = trees.splits[node]
-    if split is None:
-        return float(trees.values[node])
-    children = node + 1, int(trees.shape.right[node])
-    if split.feature in known:
-        return expectation(trees, children[0 if row[split.feature] <= split.threshold else 1], row, known)
-    shares = (trees.covers[child] / trees.covers[node] for child in children)
-    return sum(share * expectation(trees, child, row, known) for share, child in zip(shares, children, strict=True))
+    if "leaf_value" in node:
+        return float(node["leaf_value"])
+    children = node["left_child"], node["right_child"]
+    feature, threshold = node["split_feature"], node["threshold"]
+    if feature in known:
+        left = row[feature] in map(int, threshold.split("||")) if feature == 3 else row[feature] <= threshold
+        return expectation(children[0 if left else 1], row, known)
+    counts = [child.get("internal_count", child.get("leaf_count")) for child in children]
+    below = [expectation(child, row, known) for child in children]
+    return sum(count * value for count, value in zip(counts, below, strict=True)) / sum(counts)
 
 
 def test_contributions_equal_shapley_values_over_all_subsets() -> None:
-    """A tree that tests feature 0 twice on one path, and a second tree."""
-    splits = (Split(0, 0.5, True), Split(1, 0.0, True), Split(0, -1.0, True), None, None, None, Split(2, 0.0, True))
-    splits = (*splits, None, None, Split(1, 1.0, True), None, Split(2, 1.0, False), None, None)
-    values = np.array([0, 0, 0, 1.0, -2.0, 3.0, 0, 0.5, -1.0, 0, 2.0, 0, -1.0, 4.0])
-    covers = np.array([10, 6, 4, 1, 3, 2, 4, 3, 1, 10, 7, 3, 1, 2.0])
-    trees = Trees(3, 0, splits, values, covers, 0.25)
-    rows = np.random.default_rng(0).normal(size=(20, 3)).astype(np.float32)
-    constant, found = Shapley(trees).contributions(rows, np.full(20, -1))
-    roots = (0, 9)
+    sample = sample_of(7, 300)
+    chosen = EvidenceSample(NAMES[:3], sample.values[:, [0, 1, 2]], sample.labels, sample.weights, sample.predicates)
+    fitted = BoostedTrees(trees=3, leaves=12, fewest=5).fit(chosen, np.random.default_rng(0))
+    rows = np.random.default_rng(1).normal(size=(20, 3)).astype(np.float32)
+    predicates = np.random.default_rng(1).choice([0, 2, 7], 20)
+    constant, found = fitted.contributions(rows, predicates)
+    trees = [tree["tree_structure"] for tree in fitted.booster_.dump_model()["tree_info"]]
+    paths = [split.feature for split in fitted.forest_.splits]
+    assert set(paths) == {0, 1, 2, 3}
+    assert len(paths) > 3 * 4  # so a path tests a feature twice
 
     def worth(row: Floats, known: tuple[int, ...]) -> float:
-        return 0.25 + sum(expectation(trees, root, row, set(known)) for root in roots)
+        return fitted.shift_ + sum(expectation(tree, row, set(known)) for tree in trees)
 
-    assert constant == pytest.approx(worth(rows[0], ()))
-    for row, own in zip(rows, found, strict=True):
-        for feature in range(3):
-            others = [other for other in range(3) if other != feature]
-            sets = [known for size in range(3) for known in itertools.combinations(others, size)]
+    columns = np.column_stack([rows, np.searchsorted([0, 2, 7], predicates)])
+    assert constant == pytest.approx(worth(columns[0], ()), abs=1e-12)
+    for row, shares in zip(columns, found, strict=True):
+        for feature in range(4):
+            others = [other for other in range(4) if other != feature]
+            sets = [known for size in range(4) for known in itertools.combinations(others, size)]
             expected = sum(
-                (worth(row, (*known, feature)) - worth(row, known)) / (3 * math.comb(2, len(known))) for known in sets
+                (worth(row, (*known, feature)) - worth(row, known)) / (4 * math.comb(3, len(known))) for known in sets
             )
-            assert own[feature] == pytest.approx(expected, abs=1e-12)
+            assert shares[feature] == pytest.approx(expected, abs=1e-12)
 
 
 def test_folds_keep_groups_together_and_share_the_labels() -> None:
@@ -183,10 +196,10 @@ def test_folds_keep_groups_together_and_share_the_labels() -> None:
     sample = EvidenceSample(
         ("score",), np.zeros((200, 1), np.float32), labels, np.ones(200), np.zeros(200, int), groups
     )
-    fold = sample_folds(sample, 5, np.random.default_rng(0))
+    fold = sample.folds(5, np.random.default_rng(0))
     assert all(len(np.unique(fold[groups == group])) == 1 for group in range(50))
     assert np.bincount(fold, labels).tolist() == [10] * 5
-    assert np.array_equal(fold, sample_folds(sample, 5, np.random.default_rng(0)))
+    assert np.array_equal(fold, sample.folds(5, np.random.default_rng(0)))
 
 
 @pytest.mark.parametrize("rounds", [1, 3])

@@ -8,19 +8,16 @@ import pytest
 from scipy.stats import spearmanr
 
 from kgcore.config.presets import MODELS, PRESETS
-from kgcore.evaluation.by_relation import RelationReliability
 from kgcore.evaluation.decisions import RelationDecisions, ThresholdResult
+from kgcore.evaluation.groups import RelationReliability
 from kgcore.evaluation.predictions import UNCALIBRATED_RAW
-from kgcore.report.cells import cell_result
-from kgcore.report.comparison import comparison_page
-from kgcore.report.comparison_figures import sweep_figures
-from kgcore.report.results import Results, Row
+from kgcore.report.results import MetricsRow, Results
 from kgcore.report.summary import PipelineSummary, RelationSummary
 from kgcore.reproduction.compare import COLUMNS, side_by_side
 from kgcore.reproduction.findings import findings, worse_than_paper
 from kgcore.reproduction.grid import Cell, cells, grid
+from kgcore.reproduction.page import comparison_page, sweep_figures
 from kgcore.reproduction.paper import read_paper
-from kgcore.reproduction.result import CellResult
 
 FOUR = list(MODELS)
 LABELS = [f"{negatives}.{name}" for negatives in ("ground_truth", "synthetic") for name in ("platt", "isotonic")]
@@ -29,9 +26,9 @@ LABELS = [f"{negatives}.{name}" for negatives in ("ground_truth", "synthetic") f
 def summary(brier: float, mrr: float = 0.1) -> PipelineSummary:
     """Return the summary of a pipeline: `isotonic` has this Brier score, `uncalibrated` 0.4."""
 
-    def row(negatives: str, calibrator: str, value: float) -> Row:
+    def row(negatives: str, calibrator: str, value: float) -> MetricsRow:
         metrics = {"brier": value, "log_loss": 2 * value, "ece": value / 10, "accuracy": 1 - value}
-        return Row(negatives, calibrator, metrics)
+        return MetricsRow(negatives, calibrator, metrics)
 
     rule = ThresholdResult(threshold=-1.5, accuracy=0.75)
     reliable = RelationReliability(0, 9, 0.5, 0.3, 0.7, {})
@@ -54,15 +51,11 @@ def summary(brier: float, mrr: float = 0.1) -> PipelineSummary:
     )
 
 
-def result(brier: float, mrr: float = 0.1) -> CellResult:
-    return cell_result(summary(brier, mrr))
-
-
 @pytest.fixture
 def frame() -> pd.DataFrame:
     chosen = grid(("results", "losses", "ranks", "thresholds", "sensitivity"), ("wn11",), "default")
     every = dict.fromkeys(cell for group in chosen.values() for cell in group)
-    return side_by_side(chosen, {cell: result(0.05 + 0.01 * i, 0.3 - 0.005 * i) for i, cell in enumerate(every)})
+    return side_by_side(chosen, {cell: summary(0.05 + 0.01 * i, 0.3 - 0.005 * i) for i, cell in enumerate(every)})
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -100,7 +93,7 @@ def test_a_row_has_the_value_of_the_paper_and_ours(frame: pd.DataFrame) -> None:
 def test_a_cell_that_failed_leaves_empty_rows() -> None:
     chosen = {"results": cells("results", ("wn11",), "default")}
     good = chosen["results"][0]
-    frame = side_by_side(chosen, {good: result(0.1)})
+    frame = side_by_side(chosen, {good: summary(0.1)})
     assert frame.loc[frame["model"] == good.model, "ours"].notna().all()
     assert frame.loc[frame["model"] != good.model, "ours"].isna().all()
     assert frame["paper"].notna().all()
@@ -111,7 +104,7 @@ def test_a_cell_that_failed_leaves_empty_rows() -> None:
 
 def test_the_base_rate_table_has_every_published_figure() -> None:
     chosen = {"base-rate": cells("base-rate", ("wn18rr",), "default")}
-    frame = side_by_side(chosen, {cell: result(0.1) for cell in chosen["base-rate"]})
+    frame = side_by_side(chosen, {cell: summary(0.1) for cell in chosen["base-rate"]})
     assert len(frame) == 19 * 2 * 4
     assert frame["paper"].notna().all()
     baseline = frame.query("calibrator == 'base_rate' and metric == 'brier'")
@@ -158,7 +151,7 @@ def test_the_papers_uncalibrated_values_stand_beside_the_sigmoid_of_the_raw_scor
     raw = replace(normalised.results.rows[0], calibrator=UNCALIBRATED_RAW, metrics={"brier": 0.44, "log_loss": 1.9})
     both = replace(normalised, results=Results((raw, *normalised.results.rows)))
     for made, expected in ((normalised, 0.4), (both, 0.44)):
-        frame = side_by_side({"results": [cell]}, {cell: cell_result(made)})
+        frame = side_by_side({"results": [cell]}, {cell: made})
         [row] = frame.query("calibrator == 'uncalibrated' and metric == 'brier'").to_dict("records")
         assert row["ours"] == expected
         assert row["paper"] == pytest.approx(0.443, abs=0.001)

@@ -12,7 +12,7 @@ import kgcore
 
 SCORES = """
 import numpy as np
-from kgcore.loops.scores import turned_distances
+from kgcore.wings.fast_cpu.scores import turned_distances
 found = np.zeros(1, np.float32)
 turned_distances(np.zeros((1, 2), np.float32), np.zeros((1, 2), np.float32), np.zeros((1, 2), np.float32), found)
 print(found[0])
@@ -32,14 +32,15 @@ def test_a_loop_is_compiled_again_if_a_file_that_it_uses_changes(tmp_path: Path)
         return float(done.stdout)
 
     assert distance() == pytest.approx(1e-6)  # sqrt(MODULUS_PLUS)
-    stored = sorted((code / "loops" / "__pycache__").glob("scores.turned_distances*.nbc"))
+    fast = code / "wings" / "fast_cpu"
+    stored = sorted((fast / "__pycache__").glob("scores.turned_distances*.nbc"))
     assert stored
-    rows = code / "loops" / "rows.py"
+    rows = fast / "comparisons.py"
     source = rows.read_text()
     rows.write_text(source.replace("MODULUS_PLUS = np.float32(1e-12)", "MODULUS_PLUS = np.float32(4)"))
     assert rows.read_text() != source
     assert distance() == 2
-    assert sorted((code / "loops" / "__pycache__").glob("scores.turned_distances*.nbc")) == stored  # not one more
+    assert sorted((fast / "__pycache__").glob("scores.turned_distances*.nbc")) == stored  # not one more
 
 
 TRAINING = """
@@ -52,7 +53,7 @@ triples = np.random.default_rng(0).integers((40, 3, 40), size=(600, 3))
 none = Split(triples[:0], np.zeros(0))
 names = [str(number) for number in range(40)]
 graph = KnowledgeGraph("small", names, names[:3], Split(triples, np.ones(600)), none, none)
-for model, chunk in (("transe", 64), ("transe", 1), ("rotate", 64), ("distmult", 1)):
+for model, chunk in (("transe", 64), ("transe", 1), ("rotate", 64), ("kg2e", 64)):
     config = TrainConfig(model=model, k=100, epochs=2, batch_size=200, chunk_size=chunk)
     trained = train(graph, config, torch.device("cpu")).model.embeddings
     print(hashlib.sha256(trained.entities.numpy().tobytes()).hexdigest())

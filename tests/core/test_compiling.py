@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from kgcore.compiling import compile_if_possible
 from kgcore.config import TrainConfig
 from kgcore.errors import KgcalWarning
 from kgcore.graph import KnowledgeGraph
 from kgcore.training import loop, state
+from kgcore.training.step import compile_if_possible
 from tests.core.trainings import CPU, same
 
 

@@ -7,11 +7,9 @@ from sklearn.metrics import roc_auc_score
 from kgcore.calibration.audit import score_audit
 from kgcore.calibration.sample import ground_truth_sample, synthetic_sample
 from kgcore.config.choices import SIDES
-from kgcore.corruptions.audit import audit
-from kgcore.corruptions.base import OBJECT, SUBJECT, Strategy, corrupt
-from kgcore.corruptions.held_out import corrupt_held_out
+from kgcore.corruptions.base import OBJECT, SUBJECT, Strategy, corrupt, subject_shares
+from kgcore.corruptions.held_out import audit, corrupt_held_out
 from kgcore.corruptions.mixture import Mixture
-from kgcore.corruptions.sides import subject_shares
 from kgcore.corruptions.similar import entity_vectors
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph, Split
@@ -273,6 +271,6 @@ def test_overlap_is_one_minus_auroc_and_weights_lower_the_effective_sample_size(
     scores, labels = rng.integers(0, 6, 300).astype(float), (rng.random(300) < 0.3).astype(float)
     sample = synthetic_sample(scores[labels == 1], scores[labels == 0], 0.1)
     figures = score_audit(sample)
-    assert figures.overlap == pytest.approx(1 - roc_auc_score(labels, scores))
-    assert figures.effective_sample_size < 300
-    assert score_audit(ground_truth_sample(scores, labels)).effective_sample_size == pytest.approx(300)
+    assert figures["overlap"] == pytest.approx(1 - roc_auc_score(labels, scores))
+    assert figures["effective_sample_size"] < 300
+    assert score_audit(ground_truth_sample(scores, labels))["effective_sample_size"] == pytest.approx(300)

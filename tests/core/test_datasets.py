@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kgcore.datasets.base import Counts, DatasetSpec, SplitFile, find_dataset
+from kgcore.datasets.base import DatasetSpec, ExpectedCounts, SplitFile, find_dataset
 from kgcore.datasets.fetch import fetch
 from kgcore.datasets.prepare import prepare
 from kgcore.errors import InputError
@@ -275,10 +275,10 @@ def test_concurrent_fetches_do_not_collide(tmp_path: Path) -> None:
 
 
 def test_counts_that_differ_from_the_declared_ones_are_refused(tmp_path: Path) -> None:
-    spec, mirror = archived(tmp_path, counts=Counts(train_rows=4, train_distinct=3, entities=3, predicates=2))
+    spec, mirror = archived(tmp_path, counts=ExpectedCounts(train_rows=4, train_distinct=3, entities=3, predicates=2))
     prepare(spec, fetch(spec, tmp_path / "root", str(mirror)))
     (tmp_path / "more").mkdir()
-    spec, mirror = archived(tmp_path / "more", counts=Counts(entities=5))
+    spec, mirror = archived(tmp_path / "more", counts=ExpectedCounts(entities=5))
     with pytest.raises(InputError, match="toy has 3 entities: it must have 5"):
         prepare(spec, fetch(spec, tmp_path / "root", str(mirror)))
 

@@ -12,10 +12,22 @@ from kgcore.calibration.sample import CalibrationSample, ground_truth_sample
 from kgcore.config import WatchConfig
 from kgcore.errors import InputError
 from kgcore.metrics.bootstrap import Estimate
-from kgcore.monitoring.drift import SCORES_SHARE, Check, Origin, check, corrected, find_evidence
-from kgcore.monitoring.findings import LABEL, NONE, REFIT, SHIFT, Evidence, report
+from kgcore.monitoring.drift import (
+    LABEL,
+    NONE,
+    REFIT,
+    SCORES_SHARE,
+    SHIFT,
+    Check,
+    DriftEvidence,
+    DriftReference,
+    check,
+    corrected,
+    find_evidence,
+    report,
+    stability,
+)
 from kgcore.monitoring.moves import moves
-from kgcore.monitoring.stability import stability
 from kgcore.monitoring.two_samples import NewTriples
 from tests.core.monitoring_samples import drawn, ground_truth, synthetic
 from tests.docs.scripts import script
@@ -23,9 +35,9 @@ from tests.docs.scripts import script
 CONFIG = WatchConfig()
 
 
-def origin_of(rng: np.random.Generator, sample: CalibrationSample, base_rate: float = 0.5) -> Origin:
+def origin_of(rng: np.random.Generator, sample: CalibrationSample, base_rate: float = 0.5) -> DriftReference:
     """Return the origin of a calibrator that was fitted on the sample and measured on 1,000 test triples."""
-    return Origin(sample, base_rate, False, drawn(rng, 1000)[0], np.ones(1000))
+    return DriftReference(sample, base_rate, False, drawn(rng, 1000)[0], np.ones(1000))
 
 
 def checked(rng: np.random.Generator, scores: np.ndarray, labels: np.ndarray, number: int = 1) -> Check:
@@ -36,7 +48,7 @@ def checked(rng: np.random.Generator, scores: np.ndarray, labels: np.ndarray, nu
 
 
 def test_the_stability_index_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kgcore.monitoring.stability.BINS", 2)
+    monkeypatch.setattr("kgcore.monitoring.drift.BINS", 2)
     reference, scores = np.arange(100.0), np.arange(50.0, 100.0)
     found = stability(reference, scores)  # the bin edge is 49: the counts are 50 and 50, against 0 and 50
     e, a = np.array([50.5, 50.5]) / 101, np.array([0.5, 50.5]) / 51
@@ -66,7 +78,7 @@ def test_empty_scores_have_no_stability_index() -> None:
         stability(np.arange(3.0), np.array([]))
 
 
-def findings_of(evidence: Evidence) -> bool:
+def findings_of(evidence: DriftEvidence) -> bool:
     return bool(report(evidence, CONFIG).findings)
 
 
@@ -195,11 +207,11 @@ def test_labels_of_one_class_that_are_expected_are_a_note(rng: np.random.Generat
     assert found.report.notes[0].startswith("all 60 labels are false; the calibrator expects")
 
 
-def evidence(**changed: object) -> Evidence:
+def evidence(**changed: object) -> DriftEvidence:
     none = Estimate(0.0, -0.1, 0.1)
     rate = Estimate(0.01, 0.008, 0.012)
     return replace(
-        Evidence(1000, 10, 10.0, 0.001, none, none, none, 0.01, rate, shift_p=1.0, map_p=1.0, psi=0.0, psi_p=1.0),
+        DriftEvidence(1000, 10, 10.0, 0.001, none, none, none, 0.01, rate, shift_p=1.0, map_p=1.0, psi=0.0, psi_p=1.0),
         **changed,  # type: ignore[arg-type]
     )
 

@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
+from kgcore.base_rate import BaseRate
 from kgcore.calibration.baselines.uncalibrated import Uncalibrated
+from kgcore.calibration.calibrated import Calibrated
 from kgcore.calibration.sample import ground_truth_sample
 from kgcore.calibration.smoothed_isotonic import SmoothedIsotonic
 from kgcore.config import ClassifyConfig
-from kgcore.ensembles.ensemble import Ensemble
-from kgcore.ensembles.judge import judge
+from kgcore.ensembles.ensemble import pooling_of
+from kgcore.ensembles.fit import judge
 from kgcore.errors import InputError, MismatchError
 from kgcore.metrics.proper import brier, log_loss
 from kgcore.registries import POOLS
@@ -20,7 +22,12 @@ from kgcore.score_table import CORRUPTION, LABELLED, ScoreTable
 from tests.core.ensemble_samples import fit_pools, independent_members, member_tables
 
 
-def ground_truth(ensembles: list[Ensemble]) -> Ensemble:
+def pooled(ensemble: Calibrated, members: np.ndarray, predicates: np.ndarray | None = None) -> np.ndarray:
+    """Return the probabilities (n,) of an ensemble from those of its members (n, m)."""
+    return ensemble.predict(pooling_of(ensemble).log_odds(members), ensemble.model, predicates)
+
+
+def ground_truth(ensembles: list[Calibrated]) -> Calibrated:
     [found] = (ensemble for ensemble in ensembles if ensemble.negatives == "ground_truth")
     return found
 
@@ -31,8 +38,8 @@ def test_members_with_independent_errors_are_better_together(name: str, seed: in
     made, source = member_tables(*independent_members(seed=seed))
     for ensemble in fit_pools(made, source, pools=(name,)):
         test = made[0].measured("test")
-        members = ensemble.pooling.member_probabilities([t.scores[test] for t in made], [t.model for t in made])
-        q, labels = ensemble.predict(members), made[0].labels[test]
+        members = pooling_of(ensemble).member_probabilities([t.scores[test] for t in made], [t.model for t in made])
+        q, labels = pooled(ensemble, members), made[0].labels[test]
         assert ((q >= 0) & (q <= 1)).all()
         assert brier(q, labels) < min(brier(own, labels) for own in members.T) - 0.02
         assert log_loss(q, labels) < min(log_loss(own, labels) for own in members.T)
@@ -43,12 +50,12 @@ def test_members_with_independent_errors_are_better_together(name: str, seed: in
 def test_a_linear_pool_of_calibrated_members_is_underconfident_until_it_is_calibrated_again() -> None:
     made, source = member_tables(*independent_members())
     again = ground_truth(fit_pools(made, source, pools=("linear",), recalibrator="platt"))
-    as_it_is = replace(again, recalibrated=replace(again.recalibrated, name="uncalibrated", calibrator=Uncalibrated()))
-    assert again.recalibrated.calibrator.parameters()["a"] > 1.3
+    as_it_is = replace(again, name="uncalibrated", calibrator=Uncalibrated())
+    assert again.calibrator.parameters()["a"] > 1.3
     test = made[0].measured("test")
-    members = again.pooling.member_probabilities([t.scores[test] for t in made], [t.model for t in made])
+    members = pooling_of(again).member_probabilities([t.scores[test] for t in made], [t.model for t in made])
     labels = made[0].labels[test]
-    assert brier(again.predict(members), labels) < brier(as_it_is.predict(members), labels) - 0.003
+    assert brier(pooled(again, members), labels) < brier(pooled(as_it_is, members), labels) - 0.003
 
 
 @pytest.mark.parametrize("base_rate", [0.05, 0.5, 0.9])
@@ -57,24 +64,26 @@ def test_a_synthetic_ensemble_has_the_stated_base_rate(base_rate: float) -> None
     for ensemble in fit_pools(made, source, base_rate):
         if ensemble.negatives == "synthetic":
             assert ensemble.base_rate == base_rate
-            assert {member.base_rate for member in ensemble.members} == {base_rate}
+            assert {member.base_rate for member in pooling_of(ensemble).members} == {base_rate}
             valid = made[0].rows("valid", LABELLED, 1) | made[0].rows("valid", CORRUPTION)
-            members = ensemble.pooling.member_probabilities([t.scores[valid] for t in made], [t.model for t in made])
+            members = pooling_of(ensemble).member_probabilities(
+                [t.scores[valid] for t in made], [t.model for t in made]
+            )
             labels = made[0].labels[valid]
             weights = np.where(labels == 1, base_rate / labels.sum(), (1 - base_rate) / (1 - labels).sum())
-            assert np.average(ensemble.predict(members), weights=weights) == pytest.approx(base_rate, abs=0.02)
+            assert np.average(pooled(ensemble, members), weights=weights) == pytest.approx(base_rate, abs=0.02)
 
 
 def test_an_interval_of_the_base_rate_reaches_the_ensemble() -> None:
     made, source = member_tables(*independent_members(2000))
     for ensemble in fit_pools(made, source, 0.1, limits=(0.05, 0.2)):
-        synthetic, bound = ensemble.negatives == "synthetic", ensemble.recalibrated
-        assert bound.limits == ((0.05, 0.2) if synthetic else None)
-        assert Ensemble.from_json(json.loads(json.dumps(ensemble.to_json()))).recalibrated.limits == bound.limits
+        synthetic, bound = ensemble.negatives == "synthetic", ensemble
+        assert bound.rate.limits == ((0.05, 0.2) if synthetic else None)
+        assert Calibrated.from_json(json.loads(json.dumps(ensemble.to_json()))).rate == bound.rate
         scores = np.linspace(-2, 2, 9)
         q = bound.predict(scores, bound.model)
         low, high = bound.interval(scores, q)
-        plain_low, plain_high = replace(bound, limits=None).interval(scores, q)
+        plain_low, plain_high = replace(bound, rate=BaseRate(bound.base_rate)).interval(scores, q)
         assert ((low < plain_low) & (high > plain_high)).any() == synthetic
 
 
@@ -100,30 +109,30 @@ def test_an_ensemble_by_predicate_separates_relations(rng: np.random.Generator) 
     by_predicate = {"member_calibrator": "per_relation", "recalibrator": "per_relation"}
     shared = ground_truth(fit_pools(made, source, pools=("log_odds",)))
     apart = ground_truth(fit_pools(made, source, pools=("log_odds",), **by_predicate))
-    apart = Ensemble.from_json(json.loads(json.dumps(apart.to_json())))
+    apart = Calibrated.from_json(json.loads(json.dumps(apart.to_json())))
     test = made[0].measured("test")
     scores, models, own = [t.scores[test] for t in made], [t.model for t in made], predicates[test]
-    q = apart.predict(apart.pooling.member_probabilities(scores, models, own), own)
-    without = shared.predict(shared.pooling.member_probabilities(scores, models))
+    q = pooled(apart, pooling_of(apart).member_probabilities(scores, models, own), own)
+    without = pooled(shared, pooling_of(shared).member_probabilities(scores, models))
     assert brier(q, made[0].labels[test]) < brier(without, made[0].labels[test]) - 0.05
     judged = judge([apart], made, ("a", "b", "c"), 0.5, ClassifyConfig())
     np.testing.assert_array_equal(judged.predictions.probabilities["ground_truth.log_odds"], q)
     with pytest.raises(InputError, match="has a map for each predicate: pass the predicates, too"):
-        apart.pooling.member_probabilities(scores, models)
-    with pytest.raises(InputError, match=r"the ensemble ground_truth\.log_odds has a map for each predicate"):
-        apart.predict(apart.pooling.member_probabilities(scores, models, own))
+        pooling_of(apart).member_probabilities(scores, models)
+    with pytest.raises(InputError, match=r"the calibrator ground_truth\.log_odds has a map for each predicate"):
+        pooled(apart, pooling_of(apart).member_probabilities(scores, models, own))
 
 
 def test_an_ensemble_survives_json() -> None:
     made, source = member_tables(*independent_members(400))
     for ensemble in fit_pools(made, source):
-        again = Ensemble.from_json(json.loads(json.dumps(ensemble.to_json())))
+        again = Calibrated.from_json(json.loads(json.dumps(ensemble.to_json())))
         scores, models = [t.scores for t in made], [t.model for t in made]
-        members = ensemble.pooling.member_probabilities(scores, models)
-        np.testing.assert_array_equal(again.pooling.member_probabilities(scores, models), members)
-        np.testing.assert_array_equal(again.predict(members), ensemble.predict(members))
-        with pytest.raises(InputError, match="reads ensembles of format 3, not 9"):
-            Ensemble.from_json(ensemble.to_json() | {"format": 9})
+        members = pooling_of(ensemble).member_probabilities(scores, models)
+        np.testing.assert_array_equal(pooling_of(again).member_probabilities(scores, models), members)
+        np.testing.assert_array_equal(pooled(again, members), pooled(ensemble, members))
+        with pytest.raises(InputError, match="reads calibrators of format 10, not 9"):
+            Calibrated.from_json(ensemble.to_json() | {"format": 9})
 
 
 def test_an_ensemble_refuses_other_models_and_values_that_are_no_probabilities() -> None:
@@ -131,9 +140,9 @@ def test_an_ensemble_refuses_other_models_and_values_that_are_no_probabilities()
     scores, models = [t.scores for t in made], [t.model for t in made]
     ensemble = ground_truth(fit_pools(made, source, pools=("linear",), recalibrator="platt"))
     with pytest.raises(MismatchError, match="belongs to model model 0, but the scores come from model model 2"):
-        ensemble.pooling.member_probabilities(scores, models[::-1])
+        pooling_of(ensemble).member_probabilities(scores, models[::-1])
     with pytest.raises(InputError, match=r"probabilities \(n, 3\) in \[0, 1\] are needed"):
-        ensemble.predict(ensemble.pooling.member_probabilities(scores, models) + 1)
+        pooled(ensemble, pooling_of(ensemble).member_probabilities(scores, models) + 1)
 
 
 def test_members_are_measured_on_the_same_rows_as_ensembles() -> None:

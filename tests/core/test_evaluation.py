@@ -9,16 +9,16 @@ import pytest
 from kgcore.config import EvaluateConfig
 from kgcore.errors import MismatchError
 from kgcore.evaluation import evaluate as module
-from kgcore.evaluation.by_relation import reliability_by_relation
 from kgcore.evaluation.evaluate import evaluate, kept_sources
+from kgcore.evaluation.groups import reliability_by_relation
 from kgcore.evaluation.predictions import Predictions
 from kgcore.metrics.bootstrap import estimate, resampled
-from kgcore.metrics.corp_metrics import brier_parts, log_loss_parts
+from kgcore.metrics.corp import brier_parts, log_loss_parts
 from kgcore.metrics.proper import brier, log_loss
 from kgcore.metrics.reliability import ece
 from kgcore.storage.json_file import read_measured, write_measured
 from tests.core.judged import FAST, measure, predictions
-from tests.core.samples import DISTORTIONS, calibrated, draw_of, figure, pair_weights
+from tests.core.samples import DISTORTIONS, calibrated, figure, pair_weights, tally_of
 
 
 def test_evaluation_measures_the_metrics_of_kgcore_metrics(rng: np.random.Generator) -> None:
@@ -32,9 +32,9 @@ def test_evaluation_measures_the_metrics_of_kgcore_metrics(rng: np.random.Genera
         "accuracy": float(np.average((q > 0.5) == y, weights=judged[2])),
     }
     names = ("debiased_rmsce", "smooth_ece", "ece_equal_mass", "auroc", "average_precision", "sharpness")
-    draw = draw_of(*judged)
+    tally = tally_of(*judged)
     expected |= {name: figure(name)(*judged) for name in names}
-    for name, parts in (("brier", brier_parts(draw)), ("log_loss", log_loss_parts(draw))):
+    for name, parts in (("brier", brier_parts(tally)), ("log_loss", log_loss_parts(tally))):
         expected |= {f"{name}_{part}": value for part, value in vars(parts).items()}
     assert set(metrics) == set(expected)
     for name, value in expected.items():

@@ -3,10 +3,15 @@
 import numpy as np
 import pytest
 
-from kgcore.calibration.even import drawn_sample, even_sample
-from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, synthetic_sample
-from kgcore.conformal.selection import conformal_p_values
-from kgcore.prediction.evidence import evidence_of
+from kgcore.calibration.sample import (
+    CalibrationSample,
+    drawn_sample,
+    even_sample,
+    ground_truth_sample,
+    synthetic_sample,
+)
+from kgcore.conformal import conformal_p_values
+from kgcore.prediction.calibration_evidence import evidence_of
 
 HARD = 0.9  # share of the mistakes with high scores
 

@@ -8,7 +8,7 @@ from scipy.special import expit, logit
 from scipy.stats import binomtest
 
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, synthetic_sample
-from kgcore.prediction.evidence import FEWEST_IN_A_BIN, FEWEST_SIMILAR, evidence_of
+from kgcore.prediction.calibration_evidence import FEWEST_IN_A_BIN, FEWEST_SIMILAR, evidence_of
 
 
 def sample_of(seed: int, n: int = 400) -> CalibrationSample:

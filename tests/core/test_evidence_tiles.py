@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from kgcore.evidence.base import Feature
-from kgcore.evidence.grid import Grid
-from kgcore.evidence.table import Features
+from kgcore.evidence.table import Features, Grid
 from kgcore.evidence.tile import Tile
 from kgcore.registries import EVIDENCE
 from tests.core.tiles import ENTITIES, named_graph, source_of, tile_of

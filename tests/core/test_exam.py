@@ -8,12 +8,11 @@ import pandas as pd
 import pytest
 
 from kgcore.config.split import SplitRule
-from kgcore.datasets.label_halves import for_exam
+from kgcore.datasets.labels import for_exam
 from kgcore.datasets.read import COLUMNS
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph, Split
-from kgcore.monitoring.exam import TEST, Exam, Paper, first_exam
-from kgcore.monitoring.exam_file import read_exam, write_exam
+from kgcore.monitoring.exam import TEST, Exam, Paper, first_exam, read_exam, write_exam
 from tests.core.unused import unused_triples
 
 

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from kgcore.calibrated import CalibratedModel
-from kgcore.calibration.shift import shift
+from kgcore.calibration.balance import shift
 from kgcore.config import ExplainConfig
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph, Split
 from kgcore.models.cohort import draw_cohort
 from kgcore.prediction.answers import Answers, table_of
-from kgcore.prediction.explanation import Explainer, Explanation
-from kgcore.prediction.near_names import near_names
-from kgcore.prediction.wording import percent
+from kgcore.prediction.explainer import Explainer
+from kgcore.prediction.explanation import Explanation, percent
+from kgcore.prediction.question import near_names
 from kgcore.ranking import filtered_ranks
 from kgcore.registries import CALIBRATORS, MODELS
 from kgcore.report.explanation import explanation_figure, explanation_page

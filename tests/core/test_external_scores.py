@@ -16,8 +16,7 @@ from kgcore.errors import InputError, MismatchError
 from kgcore.evaluation.evaluate import evaluate
 from kgcore.external.calibrator import ScoreCalibrator
 from kgcore.external.fit import fit_scores, folds_of, of_other_folds, of_test_rows, usable
-from kgcore.external.read import read_scores
-from kgcore.external.rows import joined, stored_rows
+from kgcore.external.rows import joined, read_scores, stored_rows
 from kgcore.external.tables import TableBlock, log_odds
 from kgcore.registries import CALIBRATORS
 from kgcore.report.results import Results
@@ -50,7 +49,7 @@ def test_calibrators_equal_those_that_are_fitted_by_hand(
         assert low == pytest.approx(np.minimum(ends[0], q), abs=1e-9)
         assert high == pytest.approx(np.maximum(ends[1], q), abs=1e-9)
         assert one.bound.base_rate == pytest.approx(base_rate or y.mean())
-        assert one.bound.base_rate_is == ("stated" if base_rate else "estimated")
+        assert one.bound.rate.origin == ("stated" if base_rate else "estimated")
     assert fitted[0].calibrate(asked, of)[0] == pytest.approx(1 / (1 + np.exp(-asked)))
     assert config.named == "f"
 

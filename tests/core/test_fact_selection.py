@@ -5,18 +5,23 @@ import pytest
 
 from kgcore.corruptions.base import OBJECT, SUBJECT
 from kgcore.graph import KnowledgeGraph, Split
+from kgcore.models.scorer import Scorer
 from kgcore.prediction.domains import Domains
-from kgcore.prediction.selection import Asked, candidates_of, needed_share, query_side
+from kgcore.prediction.selection import Asked, FactSearch, needed_share, query_side
 from tests.core.scored_graphs import functional_graph
 
 BORN_IN = [Asked(0, OBJECT, None)]
+
+
+def search(model: Scorer, graph: KnowledgeGraph) -> FactSearch:
+    return FactSearch(model, graph, Domains(graph), 0.1, only_promising=False)
 
 
 def test_the_mean_share_of_false_facts_is_controlled(rng: np.random.Generator) -> None:
     shares, lengths = [], []
     for _ in range(100):
         model, graph, truth = functional_graph(rng, 400, 15, boost=5.0)
-        found = candidates_of(model, graph, Domains(graph), BORN_IN, 0.1, rng)
+        found = search(model, graph).candidates(BORN_IN, rng)
         triples = found.triples[found.selected(0.1)]
         false = truth[triples[:, 0]] != triples[:, 2]
         shares.append(false.mean() if len(false) else 0.0)
@@ -30,25 +35,24 @@ def test_without_signal_a_list_is_rare(rng: np.random.Generator) -> None:
     lists = 0
     for _ in range(40):
         model, graph, _ = functional_graph(rng, 400, 15, boost=0.0)
-        lists += candidates_of(model, graph, Domains(graph), BORN_IN, 0.1, rng).selected(0.1).any()
+        lists += search(model, graph).candidates(BORN_IN, rng).selected(0.1).any()
     assert lists <= 10  # each with a probability of at most 0.1
 
 
 def test_known_facts_and_queries_of_train_and_validation_are_no_candidates(rng: np.random.Generator) -> None:
     model, graph, _ = functional_graph(rng, 400, 15, boost=3.0)
-    found = candidates_of(model, graph, Domains(graph), BORN_IN, 0.1, rng)
+    found = search(model, graph).candidates(BORN_IN, rng)
     assert not graph.all_known.contains(found.triples).any()
     in_use = np.r_[graph.train.triples[graph.train.triples[:, 1] == 0, 0], graph.valid.triples[:, 0]]
     assert not np.isin(found.triples[:, 0], in_use).any()
     assert found.skipped == (graph.train.triples[:, 1] == 0).sum()
     assert len(found.triples) == 400 - len(in_use)
-    np.testing.assert_array_equal(found.scores, model.score(found.triples))
 
 
 def test_a_single_query_has_the_p_value_that_it_has_among_all(rng: np.random.Generator) -> None:
     model, graph, _ = functional_graph(rng, 400, 15, boost=3.0)
-    every = candidates_of(model, graph, Domains(graph), BORN_IN, 0.1, rng)
-    one = candidates_of(model, graph, Domains(graph), [Asked(0, OBJECT, int(every.triples[7, 0]))], 0.1, rng)
+    every = search(model, graph).candidates(BORN_IN, rng)
+    one = search(model, graph).candidates([Asked(0, OBJECT, int(every.triples[7, 0]))], rng)
     np.testing.assert_array_equal(one.triples, every.triples[7:8])
     np.testing.assert_array_equal(one.p_values, every.p_values[7:8])
 
@@ -57,7 +61,7 @@ def test_if_most_queries_have_no_known_answer_none_is_a_candidate(rng: np.random
     model, graph, _ = functional_graph(rng, 400, 15, boost=3.0)
     few = Split(graph.valid.triples[:30], np.ones(30))
     less = KnowledgeGraph(graph.name, graph.entities, graph.predicates, graph.train, few, graph.test)
-    found = candidates_of(model, less, Domains(less), BORN_IN, 0.1, rng)
+    found = search(model, less).candidates(BORN_IN, rng)
     assert not len(found.triples)
     assert found.skipped == 400 - 30
 

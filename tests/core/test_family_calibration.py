@@ -10,13 +10,11 @@ from scipy.special import expit
 from scipy.stats import binom
 
 from kgcore.calibration.balance import base_rate_weights
-from kgcore.calibration.fit import fit_calibrators
-from kgcore.config import CalibrateConfig, CorruptConfig, TrainConfig
-from kgcore.corruptions.base import corrupt
+from kgcore.config import CalibrateConfig, TrainConfig
+from kgcore.corruptions.base import corrupt, subject_shares
 from kgcore.corruptions.held_out import corrupt_held_out
-from kgcore.corruptions.sides import subject_shares
 from kgcore.datasets.base import find_dataset
-from kgcore.datasets.genealogy import PREDICATES, generate, write_genealogy
+from kgcore.datasets.family import PREDICATES, generate, write_genealogy
 from kgcore.datasets.prepare import prepare
 from kgcore.graph import KnowledgeGraph, TripleIndex
 from kgcore.metrics.proper import brier, log_loss
@@ -25,6 +23,7 @@ from kgcore.models.trained import TrainedModel
 from kgcore.registries import CALIBRATORS, STRATEGIES
 from kgcore.score_table import ScoreTable, score_table
 from kgcore.training.loop import train
+from tests.core.calibrator_samples import fitted_to
 
 SIZE, SEED = 2_000, 0
 FITTED = tuple(CALIBRATORS.names())
@@ -51,7 +50,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[KnowledgeGraph, Tri
 
 def calibrated(table: ScoreTable, label: str, scores: np.ndarray, **settings) -> np.ndarray:
     settings = {"calibrators": (label.rpartition(".")[2],), **settings}
-    [bound] = [c for c in fit_calibrators(table, CalibrateConfig(**settings), CorruptConfig()) if c.label == label]
+    [bound] = [c for c in fitted_to(table, CalibrateConfig(**settings)) if c.label == label]
     return bound.predict(scores, table.model)
 
 
@@ -145,7 +144,7 @@ def test_every_calibrator_is_calibrated_at_every_base_rate(world, alpha: float) 
         ),
         "ground_truth": (table.scores[labelled], table.labels[labelled], table.triples[labelled, 1]),
     }
-    fitted = fit_calibrators(table, CalibrateConfig(calibrators=FITTED, base_rate=alpha), CorruptConfig())
+    fitted = fitted_to(table, CalibrateConfig(calibrators=FITTED, base_rate=alpha))
     assert len(fitted) == 2 + 2 * len(FITTED)
     for bound in fitted[2:]:
         scores, y, predicates = samples[bound.negatives]

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgcore.calibration.sample import CalibrationSample
-from kgcore.conformal.selection import benjamini_hochberg
+from kgcore.conformal import benjamini_hochberg
 from kgcore.graph import KnowledgeGraph, Split
 from kgcore.prediction.answers import Answers, table_of
 from kgcore.prediction.few_false import FEWEST_NEGATIVES, Negatives, Selection, mark

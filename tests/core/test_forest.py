@@ -7,13 +7,11 @@ from kgcore.combiners import scorer
 from kgcore.combiners.base import Combiner, EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.combiners.combined import Combined
-from kgcore.combiners.forest import codes_of
 from kgcore.combiners.scorer import CombinedModel
 from kgcore.combiners.stack import Stack
 from kgcore.config.choices import PER
 from kgcore.evidence.base import Source
-from kgcore.evidence.grid import Grid
-from kgcore.evidence.table import Features
+from kgcore.evidence.table import Features, Grid
 from kgcore.prediction.pairs import PairSearch
 from kgcore.registries import EVIDENCE
 from tests.core.pair_lists import every_pair, found
@@ -87,15 +85,13 @@ def test_the_best_pairs_of_a_stack_are_those_of_all_pairs(source: Source, trees:
     assert found(model, search) == every_pair(model, search)
 
 
-def test_codes_are_those_of_the_plain_form(trees: Combiner) -> None:
+def test_codes_count_the_thresholds_below_a_value(trees: Combiner) -> None:
     assert isinstance(trees, BoostedTrees)
-    rng = np.random.default_rng(0)
-    values = rng.normal(size=(3000, trees.trees_.num_features)).astype(np.float32)
-    for feature, thresholds in enumerate(trees.trees_.thresholds):
-        if len(thresholds):
-            near = np.nextafter(thresholds.astype(np.float32), rng.choice([-np.inf, np.inf], len(thresholds)))
-            edges = np.concatenate([thresholds, near, [np.nan, np.inf, -np.inf]]).astype(np.float32)
-            values[: len(edges), feature] = edges
-    plain = trees.trees_.codes(values, np.zeros(len(values), dtype=np.int64))
-    for feature, thresholds in enumerate(trees.trees_.thresholds):
-        np.testing.assert_array_equal(codes_of(values[:, feature], thresholds), plain[feature])
+    rng, forest = np.random.default_rng(0), trees.forest_
+    for feature, thresholds in enumerate(forest.thresholds):
+        near = np.nextafter(thresholds.astype(np.float32), rng.choice([-np.inf, np.inf], len(thresholds)))
+        values = np.concatenate([rng.normal(size=3000), thresholds, near, [np.nan, np.inf, -np.inf]]).astype(np.float32)
+        below = (thresholds < values[:, None].astype(np.float64)).sum(axis=1)
+        np.testing.assert_array_equal(
+            forest.codes(feature, values), np.where(np.isnan(values), len(thresholds) + 1, below)
+        )

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgcore.datasets.base import find_dataset
-from kgcore.datasets.draw import Draw, draw_splits
-from kgcore.datasets.formats.base import Source
+from kgcore.datasets.draw import draw_splits
+from kgcore.datasets.draw_rules import SplitDraw
+from kgcore.datasets.formats.base import TriplesFile
 from kgcore.datasets.formats.columns import NAMES, find_columns
 from kgcore.datasets.formats.files import endings
 from kgcore.datasets.prepare import Prepared, prepare
@@ -32,7 +33,7 @@ SHUFFLED = [ROWS[i] for i in ORDER]
 SPLITS = {"train": [*SHUFFLED[:70], SHUFFLED[0]], "valid": SHUFFLED[70:85], "test": SHUFFLED[85:100]}
 
 
-def read(name: str | Path, columns: tuple[str, ...] = (), draw: Draw = Draw()) -> Prepared:
+def read(name: str | Path, columns: tuple[str, ...] = (), draw: SplitDraw = SplitDraw()) -> Prepared:
     spec = find_dataset(str(name))
     assert spec.folder is not None
     return prepare(spec, spec.folder, columns, draw)
@@ -146,7 +147,7 @@ def test_negatives_of_a_single_file_go_to_valid_and_test(tmp_path: Path) -> None
     false = [(s, p, o) for s, p, o in ((o, p, s) for s, p, o in ROWS) if (s, p, o) not in ROWS][:20]
     rows = [(*row, "1") for row in ROWS] + [(*row, "0") for row in false]
     (tmp_path / "mine.tsv").write_text(lines(rows))
-    graph = read(tmp_path / "mine.tsv", draw=Draw(valid_share=0.1, test_share=0.3)).graph
+    graph = read(tmp_path / "mine.tsv", draw=SplitDraw(valid_share=0.1, test_share=0.3)).graph
     assert (len(graph.valid.negatives), len(graph.test.negatives), len(graph.train.negatives)) == (5, 15, 0)
 
 
@@ -165,14 +166,14 @@ def test_a_header_is_found_whatever_its_names_order_and_case(
     names: tuple[str, str, str], order: list[int], upper: bool
 ) -> None:
     cells = [*(name.upper() if upper else name for name in names), "Label", "weight"]
-    found = find_columns(Source(Path("x.tsv")), [cells[i] for i in order])
+    found = find_columns(TriplesFile(Path("x.tsv")), [cells[i] for i in order])
     assert found.header
     assert [order[found.names[name]] for name in ("subject", "predicate", "object", "label")] == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("row", [("a", "p", "b"), ("subject", "p", "b"), ("s", "p", "x"), ("head", "tail", "x")])
 def test_a_row_without_all_three_names_is_data(row: tuple[str, ...]) -> None:
-    assert not find_columns(Source(Path("x.tsv")), row).header
+    assert not find_columns(TriplesFile(Path("x.tsv")), row).header
 
 
 rows_of_a_graph = st.lists(
@@ -188,13 +189,13 @@ def test_a_split_is_a_partition_and_train_keeps_every_name(
     distinct = np.unique(np.array(rows, dtype=np.int64), axis=0)
     distinct[::5, 3] = 0
     true = distinct[distinct[:, 3] == 1]
-    found = draw_splits(distinct, Draw(valid, test, seed)).rows
+    found = draw_splits(distinct, SplitDraw(valid, test, seed)).rows
     assert sorted(map(tuple, np.concatenate(list(found.values())).tolist())) == list(map(tuple, distinct.tolist()))
     assert all((found[name][:, 3] == 1).any() for name in ("train", "valid", "test"))
     assert (found["train"][:, 3] == 1).all()
     for columns in ([0, 2], [1]):
         np.testing.assert_array_equal(np.unique(found["train"][:, columns]), np.unique(true[:, columns]))
-    again = draw_splits(distinct, Draw(valid, test, seed)).rows
+    again = draw_splits(distinct, SplitDraw(valid, test, seed)).rows
     assert all(np.array_equal(again[name], found[name]) for name in found)
 
 
@@ -206,6 +207,6 @@ def test_any_order_of_rows_gives_the_same_split_and_another_seed_another(tmp_pat
         path.write_text(lines([ROWS[i] for i in np.random.default_rng(trial).permutation(len(ROWS))]))
         prints.add(read(path).graph.fingerprint())
     assert len(prints) == 1
-    assert read(path, draw=Draw(seed=1)).graph.fingerprint() not in prints
-    sizes = read(path, draw=Draw(valid_share=0.2, test_share=0.05)).graph
+    assert read(path, draw=SplitDraw(seed=1)).graph.fingerprint() not in prints
+    sizes = read(path, draw=SplitDraw(valid_share=0.2, test_share=0.05)).graph
     assert (len(sizes.valid), len(sizes.test)) == (round(0.2 * len(ROWS)), round(0.05 * len(ROWS)))

@@ -17,8 +17,7 @@ from kgcore.population.population import Population
 from kgcore.prediction.domains import Domains
 from kgcore.ranking import filtered_ranks
 from kgcore.training.loop import train
-from kgcore.tuning.gains import MissingFacts, brier_gain
-from kgcore.tuning.objective import Objective
+from kgcore.tuning.objective import MissingFacts, SearchObjective, brier_gain
 from tests.core.searches import BASE, CPU, without_negatives, without_test
 
 
@@ -27,8 +26,8 @@ def graph(small_graph: KnowledgeGraph) -> KnowledgeGraph:
     return without_test(small_graph)
 
 
-def judge(graph: KnowledgeGraph, judged_on: str = "all") -> Objective:
-    return Objective(graph, "gain", CorruptConfig(), 0.5, np.random.default_rng(0), judged_on)
+def judge(graph: KnowledgeGraph, judged_on: str = "all") -> SearchObjective:
+    return SearchObjective(graph, "gain", CorruptConfig(), 0.5, np.random.default_rng(0), judged_on)
 
 
 def test_the_gain_of_ranks_by_hand() -> None:

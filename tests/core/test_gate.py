@@ -9,9 +9,8 @@ from kgcore.arrays import Ints, Labels, Weights
 from kgcore.config import GateConfig
 from kgcore.metrics.bootstrap import bootstrap
 from kgcore.monitoring import paired
-from kgcore.monitoring.gate import gate
-from kgcore.monitoring.paired import Rows, brier_gain, calibration_excess
-from kgcore.monitoring.spending import level_of
+from kgcore.monitoring.gate import gate, level_of
+from kgcore.monitoring.paired import PairedRows, brier_gain, calibration_excess
 from tests.core.monitoring_samples import labelled_triples
 from tests.core.samples import figure
 
@@ -25,9 +24,11 @@ def test_the_interval_of_a_mean_agrees_with_the_textbook(rng: np.random.Generato
     assert found.value - found.low == pytest.approx(found.high - found.value)
 
 
-def rows_of(y: Labels, w: Weights | None = None, clusters: Ints | None = None, fixed: bool = False) -> Rows:
+def rows_of(y: Labels, w: Weights | None = None, clusters: Ints | None = None, fixed: bool = False) -> PairedRows:
     """Return rows with equal weights and clusters of one row, unless others are given."""
-    return Rows(y, np.ones(len(y)) if w is None else w, np.arange(len(y)) if clusters is None else clusters, fixed)
+    return PairedRows(
+        y, np.ones(len(y)) if w is None else w, np.arange(len(y)) if clusters is None else clusters, fixed
+    )
 
 
 def test_only_the_better_model_passes_the_gate(rng: np.random.Generator) -> None:

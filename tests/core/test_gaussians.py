@@ -11,13 +11,14 @@ from torch import Tensor
 from torch.distributions import Independent, Normal, kl_divergence
 
 from kgcore.graph import TripleIndex
-from kgcore.loops.gaussians import divergence_tile
-from kgcore.models import comparators, gaussians, tiles
+from kgcore.models import comparators
 from kgcore.models.base import Embeddings
 from kgcore.models.comparators import Comparator
-from kgcore.models.gaussians import Divergence, Likelihood, moments
+from kgcore.models.kg2e import Divergence, Likelihood, moments
 from kgcore.models.trained import TrainedModel
 from kgcore.ranking import filtered_ranks
+from kgcore.wings.fast_cpu import tiles
+from kgcore.wings.fast_cpu.gaussians import divergence_tile
 from tests.core.rank_loop import rank_by_loop
 
 BOTH = pytest.mark.parametrize("comparator", [Divergence(), Likelihood()], ids=["divergence", "likelihood"])
@@ -36,7 +37,7 @@ def queries(seed: int, *shape: int) -> Tensor:
 
 def plain(comparator: Comparator, queries: Tensor, entities: Tensor) -> Tensor:
     """Score all pairs in float64, one term after the other."""
-    return Comparator.outer(comparator, queries.double(), entities.double())
+    return comparator.pairs(queries.double().unsqueeze(-2), entities.double().unsqueeze(-3))
 
 
 def test_the_divergence_is_that_of_pytorch() -> None:
@@ -54,34 +55,25 @@ def test_the_likelihood_is_the_density_of_a_sum() -> None:
     torch.testing.assert_close(Likelihood().pairs(q, e), density.sum(-1))
 
 
-@pytest.mark.parametrize("shape", [((3, 5), (3, 4)), ((5,), (2,)), ((2, 3, 1), (2, 3, 6)), ((2, 64), (2, 10))])
-@pytest.mark.parametrize("k", [1, 3, 4, 21])
-def test_divergences_and_their_gradients(shape: tuple[tuple[int, ...], tuple[int, ...]], k: int) -> None:
-    q, e = queries(1, *shape[0], k).requires_grad_(), rows(3, *shape[1], 2 * k).requires_grad_()
-    weights = rows(4, *shape[0], shape[1][-1])
-    found, expected = Divergence().outer(q, e), plain(Divergence(), q, e)
-    assert "_Divergence" in str(found.grad_fn.next_functions)  # type: ignore[union-attr]
-    torch.testing.assert_close(found, expected.float(), rtol=1e-5, atol=1e-4)
-    fast = torch.autograd.grad((found * weights).sum(), (q, e))
-    slow = torch.autograd.grad((expected * weights).sum(), (q, e))
-    for ours, theirs in zip(fast, slow, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-3)
+def tiling_of(width: int) -> tiles.Tiling:
+    tiling = tiles.tiling_of("divergence", Divergence().pairs, torch.empty(1, width))
+    assert tiling is not None
+    return tiling
 
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize(("count", "entities"), [(1, 1), (3, 7), (300, tiles.TILE_ENTITIES + 5)])
 def test_scores_in_tiles(monkeypatch: pytest.MonkeyPatch, threads: int, count: int, entities: int) -> None:
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
-    monkeypatch.setattr(gaussians, "TILED_FROM", 0)
     q, e = queries(1, count, 6), rows(3, entities, 12)
     with torch.inference_mode():
-        found = Divergence().outer(q, e)
-        torch.testing.assert_close(found, plain(Divergence(), q, e).float(), rtol=1e-5, atol=1e-4)
+        found = tiles.by_tiles(tiling_of(12), q, e)
+    torch.testing.assert_close(found, plain(Divergence(), q, e).float(), rtol=1e-5, atol=1e-4)
 
 
 @BOTH
 def test_scores_without_tiles(monkeypatch: pytest.MonkeyPatch, comparator: Comparator) -> None:
-    monkeypatch.setattr(comparators, "LARGEST_DIFFERENCES", 50)
+    monkeypatch.setattr(comparators, "LARGEST_ON_CPU", 50)
     q, e = queries(1, 4, 6), rows(3, 9, 12)
     with torch.inference_mode():
         found = comparator.outer(q, e)
@@ -111,7 +103,7 @@ def test_products_of_extreme_ratios_neither_overflow_nor_vanish(low: float, high
 def test_errors_of_tiles_are_within_the_bounds_of_the_tiling(seed: int, k: int, size: float) -> None:
     (mean, variance), (_, weight) = moments(size * rows(seed, 5, 2 * k)), moments(size * rows(seed + 1, 5, 2 * k))
     q, e = torch.cat([mean, variance, weight], -1), size * rows(seed + 2, 24, 2 * k)
-    tiling = Divergence().tiling(10**9, 2 * k)
+    tiling = tiling_of(2 * k)
     assert tiling.settled is not None
     found = tiling.scores(q, tiling.arranged(e))[:, : len(e)]
     settled = tiling.settled(q.repeat_interleave(len(e), 0), e.repeat(len(q), 1)).view_as(found)
@@ -132,8 +124,7 @@ def noisy(exact: Callable[..., None]) -> Callable[..., None]:
 @pytest.mark.parametrize("likelihood", [False, True])
 def test_ranks_are_those_of_the_score(monkeypatch: pytest.MonkeyPatch, likelihood: bool) -> None:
     """Entities 0 to 9 are the same, so that scores tie. Errors of tiles do not change ranks."""
-    monkeypatch.setattr(gaussians, "TILED_FROM", 0)
-    monkeypatch.setattr(gaussians, "divergence_tile", noisy(divergence_tile))
+    monkeypatch.setattr(tiles, "divergence_tile", noisy(divergence_tile))
     monkeypatch.setattr(tiles, "TILE_ENTITIES", 24)
     entities, predicates, rng = rows(1, 40, 8), rows(2, 3, 8), np.random.default_rng(1)
     entities[:10] = entities[0]

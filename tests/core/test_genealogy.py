@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kgcore.datasets.base import find_dataset
-from kgcore.datasets.genealogy import PREDICATES, SHARES, County, generate, write_genealogy
+from kgcore.datasets.family import PREDICATES, SHARES, County, generate, write_genealogy
 from kgcore.datasets.prepare import prepare
 
 

@@ -6,23 +6,22 @@ import numpy as np
 import pytest
 
 from kgcore.calibration.balance import base_rate_weights, both_labels
-from kgcore.calibration.fit import fit_calibrators, synthetic_of
+from kgcore.calibration.fit import synthetic_of
 from kgcore.calibration.hidden import HiddenFacts, chances_of, hidden_facts, hidden_hits
 from kgcore.calibration.hidden_evidence import with_hidden_log_odds
 from kgcore.calibration.hidden_share import HiddenShare
 from kgcore.calibration.per_relation import PerRelation
 from kgcore.calibration.support import Support
 from kgcore.config import CalibrateConfig, CorruptConfig
-from kgcore.corruptions.base import corrupt
+from kgcore.corruptions.base import corrupt, hits_of, subject_shares
 from kgcore.corruptions.every import every_corruption
-from kgcore.corruptions.hits import hits_of
-from kgcore.corruptions.sides import subject_shares
 from kgcore.evidence.base import Source
 from kgcore.graph import KnowledgeGraph, Split
 from kgcore.metrics.proper import brier
 from kgcore.registries import CALIBRATORS, STRATEGIES
 from kgcore.score_table import ScoreTable
 from kgcore.storage.tables import read_corruptions, read_scores, write_corruptions, write_scores
+from tests.core.calibrator_samples import fitted_to
 from tests.core.dense_graphs import Dense, dense_graph
 from tests.core.drawn import drawing
 from tests.core.samples import figure
@@ -190,7 +189,7 @@ def test_noise_does_not_make_the_highest_scores_certain() -> None:
         chances = hidden.chances(hidden.share.share)
         assert chances.max() <= hidden.most < 0.98
         config = CalibrateConfig(base_rate=0.1)
-        for bound in fit_calibrators(table, config, CorruptConfig()):
+        for bound in fitted_to(table, config):
             if bound.negatives == "synthetic":
                 q = bound.predict(table.scores, table.model, table.triples[:, 1])
                 assert (q > 0.999).mean() < 0.01
@@ -235,7 +234,7 @@ def test_corruptions_with_known_facts_stay_as_they_are(dense: Dense) -> None:
     table = dense.table({"uniform": 1.0}, 0, filtered=False)
     assert table.hits is None
     assert hidden_facts(table) is None
-    fitted = fit_calibrators(table, CalibrateConfig(calibrators=("platt",)), CorruptConfig(calibration_filtered=False))
+    fitted = fitted_to(table, CalibrateConfig(calibrators=("platt",)), CorruptConfig(calibration_filtered=False))
     assert [bound.hidden for bound in fitted] == [None] * len(fitted)
 
 
@@ -253,7 +252,7 @@ def test_intervals_contain_those_at_both_ends_of_the_share(dense: Dense) -> None
     hidden = hidden_facts(table)
     assert hidden is not None
     scores, predicates = table.scores, table.triples[:, 1]
-    for bound in fit_calibrators(table, config, CorruptConfig()):
+    for bound in fitted_to(table, config):
         if bound.negatives == "synthetic":
             assert bound.hidden == hidden.share
             assert bound.support is not None

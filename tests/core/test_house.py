@@ -14,11 +14,17 @@ import pytest
 ROOT = Path(__file__).parents[2]
 CODE = ("kgcore", "tasks", "flows")
 LONGEST_FILE, LONGEST_TEST_FILE, LONGEST_FUNCTION = 400, 400, 60
+SHORTEST_MODULE = 80  # lines of a module that only one other module imports, unless it is a component
+ROOMS = ("audit", "corruptions", "datasets", "imports", "mixture", "monitoring", "report", "reproduction")
+ROOMS_WITHOUT_PIECES = tuple(f"kgcore/{room}/" for room in ROOMS)
 
 # `dict[str, Any]` is the type of a JSON object: in these methods, and in the files that read or write artifacts.
 JSON_METHODS = {"parameters", "from_parameters", "to_json", "from_json"}
 JSON_FILES = {
-    "kgcore/config/schema.py",
+    "kgcore/config/base.py",
+    "kgcore/config/calibrate.py",
+    "kgcore/config/choices.py",
+    "kgcore/config/race.py",
     "kgcore/storage/graph.py",
     "kgcore/storage/json_file.py",
     "kgcore/storage/tables.py",
@@ -159,6 +165,14 @@ def only_one_file_asks_for_the_flow_run() -> Iterator[str]:
 
 
 @rule
+def only_backends_have_compiled_formulas() -> Iterator[str]:
+    """The formulas of models, losses and optimisers are compiled loops in kgcore/wings/fast_cpu alone."""
+    for path in sources("kgcore/models", "kgcore/losses", "kgcore/optimisers", "kgcore/training"):
+        if any(name.startswith(("kgcore.loops", "numba")) for name in imported(path)):
+            yield path
+
+
+@rule
 def files_are_short() -> Iterator[str]:
     for path, text in sources(*CODE, "tests").items():
         longest = LONGEST_TEST_FILE if path.startswith("tests/") else LONGEST_FILE
@@ -174,6 +188,18 @@ def functions_are_short() -> Iterator[str]:
                 assert node.end_lineno is not None
                 if node.end_lineno - node.lineno + 1 > LONGEST_FUNCTION:
                     yield f"{path}: {node.name}"
+
+
+@rule
+def calibrated_things_are_made_in_one_place() -> Iterator[str]:
+    calls = [
+        f"{path}:{node.lineno}"
+        for path in sources(*CODE)
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Calibrated"
+    ]
+    if len(calls) != 1:
+        yield from calls
 
 
 @rule
@@ -209,6 +235,33 @@ def public_functions_are_used() -> Iterator[str]:
             yield function
 
 
+def single_use(texts: Mapping[str, str], rooms: tuple[str, ...]) -> Iterator[str]:
+    """Yield the modules of these rooms that are no component, have fewer than two importers, and are below a page.
+
+    A component registers itself. A module that runs as a script (`__main__`) has no importers by its nature.
+    """
+    importers: dict[str, set[str]] = {}
+    for path, text in texts.items():
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                for name in (node.module, *(f"{node.module}.{alias.name}" for alias in node.names)):
+                    importers.setdefault(name, set()).add(path)
+            elif isinstance(node, ast.Import):
+                for alias in node.names:
+                    importers.setdefault(alias.name, set()).add(path)
+    for path, text in texts.items():
+        component = re.search(r"^(@[A-Z_]+\.register\(|[A-Z_]+\.add\(|if __name__ == )", text, re.MULTILINE)
+        used = importers.get(module_of(path), set())
+        small = len(text.splitlines()) < SHORTEST_MODULE and not path.endswith("__init__.py")
+        if path.startswith(rooms) and small and not component and len(used) < 2:
+            yield path
+
+
+@rule
+def a_module_is_a_component_or_shared_or_a_page() -> Iterator[str]:
+    yield from single_use(sources(*CODE), ROOMS_WITHOUT_PIECES)
+
+
 @pytest.mark.parametrize("name", RULES)
 def test_the_rule_holds(name: str) -> None:
     assert list(RULES[name]()) == []
@@ -229,3 +282,17 @@ def test_a_function_without_a_caller_is_found() -> None:
     }
     found = list(unused(texts, "`kgcore.a.named` is for users"))
     assert found == ["kgcore/a.py: forgotten", "kgcore/a.py: itself", "kgcore/b.py: lost"]
+
+
+def test_a_piece_of_a_module_is_found() -> None:
+    texts = {
+        "kgcore/audit/__init__.py": "",
+        "kgcore/audit/piece.py": "x = 1\n",
+        "kgcore/audit/shared.py": "y = 1\n",
+        "kgcore/audit/page.py": "z = 1\n" * SHORTEST_MODULE,
+        "kgcore/audit/component.py": "from kgcore.audit.shared import y\n\nTHINGS.add('c', y)\n",
+        "kgcore/audit/main.py": "from kgcore.audit import piece\nfrom kgcore.audit.shared import y\n"
+        + "\n" * SHORTEST_MODULE,
+        "kgcore/models/other.py": "x = 1\n",
+    }
+    assert list(single_use(texts, ("kgcore/audit/",))) == ["kgcore/audit/piece.py"]

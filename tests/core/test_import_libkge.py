@@ -13,7 +13,7 @@ import torch
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph, Split
 from kgcore.imports.embeddings import Foreign, import_model
-from kgcore.imports.libkge import read_libkge
+from kgcore.imports.libraries import read_libkge
 
 ENTITIES, PREDICATES = ("a", "b", "c", "d"), ("likes", "owns")
 FILE_ENTITIES, FILE_PREDICATES = ("d", "unused", "b", "a", "c"), ("owns", "likes")

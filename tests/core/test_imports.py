@@ -12,10 +12,8 @@ from safetensors.torch import save_file
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph, Split
 from kgcore.imports.embeddings import Foreign, Table, check_widths, import_model
-from kgcore.imports.names import read_names
-from kgcore.imports.process import load_apart
-from kgcore.imports.pykeen import read_pykeen
-from kgcore.imports.tables import Numbers, read_table
+from kgcore.imports.files import Numbers, load_apart, read_names, read_table
+from kgcore.imports.libraries import read_pykeen
 
 ENTITIES, PREDICATES = ("a", "b", "c", "d"), ("likes", "owns")
 FILE_ORDER, FILE_PREDICATES = ("d", "unused", "b", "a", "c"), ("owns", "likes", "hates")
@@ -218,4 +216,4 @@ def test_the_interpreter_may_be_a_path_from_the_folder_of_the_command(
     (tmp_path / "bin/python").symlink_to(sys.executable)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match="This Python must have a library"):  # it was started, and failed
-        load_apart(tmp_path / "no-script.py", tmp_path / "model.pkl", "bin/python", "a library")
+        load_apart("pykeen", tmp_path / "model.pkl", "bin/python", "a library")

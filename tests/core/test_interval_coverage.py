@@ -6,7 +6,6 @@ import pytest
 from kgcore.metrics.base import Sample
 from kgcore.metrics.bootstrap import estimate, resampled
 from kgcore.metrics.catalogue import every_metric
-from kgcore.metrics.tally import SortedRows
 from tests.core.judged import measure
 from tests.core.samples import DISTORTIONS, calibrated
 
@@ -26,8 +25,8 @@ def distorted(kind: str, q: np.ndarray) -> np.ndarray:
 
 
 def values_of(q: np.ndarray, y: np.ndarray, counts: np.ndarray | None = None) -> dict[str, float]:
-    draw = Sample(SortedRows(q, y, np.ones(len(y))), 10, 0.5).draw(counts)
-    return {name: draw.once(metric.figure) for name, metric in every_metric().items()}
+    tally = Sample(q, y).tally(counts)
+    return {name: tally.once(metric.figure) for name, metric in every_metric().items()}
 
 
 @pytest.fixture(scope="module")

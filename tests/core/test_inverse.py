@@ -1,6 +1,5 @@
 """Inverse predicates: the training triples, the corruptions, and a single score for each triple."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +7,7 @@ import pytest
 import torch
 
 from kgcore.config import TrainConfig
-from kgcore.corruptions.sides import subject_shares
+from kgcore.corruptions.base import subject_shares
 from kgcore.graph import KnowledgeGraph
 from kgcore.metrics.ranks import rank_metrics
 from kgcore.models.base import Embeddings
@@ -20,8 +19,7 @@ from kgcore.registry import build
 from kgcore.storage.calibrated import read_model, write_model
 from kgcore.training import loop
 from kgcore.training.corruptions import StepCorruptions
-from kgcore.training.inverse import with_inverses
-from kgcore.training.setup import built
+from kgcore.training.setup import built, with_inverses
 from kgcore.training.state import TrainingState
 from tests.core.trainings import CPU, StoppedError, stop_at
 
@@ -60,7 +58,7 @@ def test_only_objects_are_replaced_as_often_as_their_side_would_be(
     small_graph: KnowledgeGraph, sides: str, by_predicate: bool
 ) -> None:
     both = with_inverses(small_graph)
-    config = replace(CONFIG, training_eta=7, chunk_size=1, training_sides=sides)
+    config = CONFIG.replace(training_eta=7, chunk_size=1, training_sides=sides)
     corruptions = StepCorruptions(both, config, np.random.default_rng(0))
     assert corruptions.by_predicate is by_predicate
     object_shares = 1 - subject_shares(small_graph, sides)
@@ -120,11 +118,11 @@ def test_the_trained_model_scores_the_mean_of_both_directions(small_graph: Knowl
 def test_models_with_inverses_learn_and_resume_to_the_bit(
     small_graph: KnowledgeGraph, tmp_path: Path, model: str, settings: dict[str, object]
 ) -> None:
-    config = replace(CONFIG, model=model, **settings)
+    config = CONFIG.replace(model=model, **settings)
     trained = loop.train(small_graph, config, CPU)
     assert trained.losses[-1] < trained.losses[0]
     positives = small_graph.train.positives
-    start = loop.train(small_graph, replace(config, epochs=1, learning_rate=1e-30), CPU).model
+    start = loop.train(small_graph, config.replace(epochs=1, learning_rate=1e-30), CPU).model
     mrr = [rank_metrics(filtered_ranks(m, positives, small_graph.known))["mrr"] for m in (start, trained.model)]
     assert mrr[1] > 1.2 * mrr[0]
 

@@ -7,7 +7,7 @@ import pytest
 
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
-from kgcore.prediction.judged import Judged, read_judged
+from kgcore.prediction.judged import JudgedCandidates, read_judged
 
 COLUMNS = ["subject", "predicate", "object"]
 
@@ -28,7 +28,7 @@ def write(folder: Path, name: str, rows: list[list[object]], columns: list[str] 
     return path
 
 
-def labels(found: Judged) -> list[float]:
+def labels(found: JudgedCandidates) -> list[float]:
     return found.labels.tolist()
 
 

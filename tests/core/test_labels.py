@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from scipy.special import expit
 
-from kgcore.calibration.fit import calibration_samples
+from kgcore.calibration.fit import calibration_bases
 from kgcore.calibration.platt import Platt
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.config import CalibrateConfig
@@ -125,9 +125,9 @@ def test_few_labels_calibrate_better_with_the_validation_positives_than_alone() 
         scores = rng.normal(1.5 * labels, 1)
         table = table_of(rng.normal(1.5, 1, 3500), labels, scores, (labels.sum() + 0.5) / 61)
         fits = [
-            calibration_samples(table, CalibrateConfig())["ground_truth"],
+            calibration_bases(table, CalibrateConfig())["ground_truth"].sample,
             CalibrationSample(scores, labels, np.ones(60)),
-            calibration_samples(replace(table, labelled_base_rate=None), CalibrateConfig())["ground_truth"],
+            calibration_bases(replace(table, labelled_base_rate=None), CalibrateConfig())["ground_truth"].sample,
         ]
         q = [Platt().fit_sample(sample).calibrate(asked).clip(1e-7, 1 - 1e-7) for sample in fits]
         log_losses.append([-np.mean(truth * np.log(own) + (1 - truth) * np.log1p(-own)) for own in q])

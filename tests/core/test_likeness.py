@@ -7,7 +7,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from kgcore.arrays import Floats, Triples
-from kgcore.calibration.bound import CorruptionSettings
+from kgcore.calibration.calibrated import CorruptionSettings
 from kgcore.errors import InputError
 from kgcore.evidence.table import Evidence
 from kgcore.population.likeness import CalibrationTriples, SampleDifference, difference, separation, true_share

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from kgcore.arrays import Triples
+from kgcore.base_rate import BaseRate
 from kgcore.config import EvidenceConfig
 from kgcore.graph import Split
 from kgcore.population.calibration import Calibration
@@ -93,7 +94,7 @@ def test_a_large_file_is_drawn_with_weights() -> None:
 
 def test_a_base_rate_is_that_of_all_rows() -> None:
     population = of_rows(np.concatenate([unstored(GRAPH, pairs(range(p, p + 1)))[: 400 - 360 * p] for p in (0, 1)]))
-    assert of_base_rate(population, 0.9).values.tolist() == pytest.approx([360, 36])
+    assert of_base_rate(population, BaseRate(0.9)).values.tolist() == pytest.approx([360, 36])
 
 
 def test_the_probabilities_of_a_file_sum_to_its_stated_number_of_true_rows() -> None:

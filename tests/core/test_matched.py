@@ -8,15 +8,17 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from kgcore.calibration.bound import BoundCalibrator
+from kgcore.base_rate import BaseRate
+from kgcore.calibration.calibrated import Calibrated
 from kgcore.calibration.matched import Matched, candidate_sample, fit_matched, match
 from kgcore.config import CalibrateConfig
 from kgcore.errors import InputError, MismatchError
 from kgcore.mixture.fit import MixtureOptions
 from kgcore.mixture.samples import LabelledCandidates, MixtureData, ScoreSample
-from kgcore.report.candidates import candidates_figure
+from kgcore.report.plots import candidates_figure
 from kgcore.storage.json_file import read_matched, write_matched
 from kgcore.storage.tables import read_mixture, write_mixture
+from tests.core.calibrator_samples import bound_to
 from tests.core.mixtures import normal_mixture
 
 
@@ -67,13 +69,13 @@ def test_a_calibrator_fitted_to_candidates_has_their_probabilities(
 def test_the_base_rate_is_the_stated_or_the_estimated_one(data: MixtureData, estimated: Matched) -> None:
     assert candidate_sample(data, matched_to(data, 0.3)).base_rate == pytest.approx(0.3)
     settled = estimated.settle(CalibrateConfig())
-    assert settled.base_rate_is == "estimated"
-    assert settled.alpha == estimated.fit.base_rate
-    assert settled.limits == (estimated.fit.estimated.low, estimated.fit.estimated.high)
+    assert settled.rate.origin == "estimated"
+    assert settled.rate.value == estimated.fit.base_rate
+    assert settled.rate.limits == (estimated.fit.estimated.low, estimated.fit.estimated.high)
     assert estimated.settle(settled) == settled
     stated = matched_to(data, 0.3)
     assert stated.settle(CalibrateConfig()) == stated.settle(CalibrateConfig(base_rate=0.3))
-    assert stated.settle(CalibrateConfig()).base_rate_text == "0.3, stated"
+    assert str(stated.settle(CalibrateConfig()).rate) == "0.3, stated"
     with pytest.raises(
         MismatchError, match=r"base_rate is 0\.2, but the candidates were matched at the base rate 0\.3"
     ):
@@ -122,11 +124,10 @@ def test_scores_and_fit_survive_their_files(tmp_path: Path, estimated: Matched) 
 
 def test_a_calibrator_stores_its_candidates(data: MixtureData, estimated: Matched) -> None:
     calibrator, support = fit_matched(data, estimated, ["beta"], 20, np.random.default_rng(1))["beta"]
-    alpha, limits = estimated.fit.base_rate, (estimated.fit.estimated.low, estimated.fit.estimated.high)
-    origin = {"base_rate_is": "estimated", "support": support, "limits": limits, "mixture": estimated}
-    bound = BoundCalibrator("beta", "candidates", alpha, "m", "d", calibrator, **origin)
-    again = BoundCalibrator.from_json(json.loads(json.dumps(bound.to_json())))
-    assert (again.label, again.mixture, again.limits) == ("candidates.beta", estimated, limits)
+    rate = BaseRate(estimated.fit.base_rate, estimated.fit.estimated.low, estimated.fit.estimated.high, "estimated")
+    bound = bound_to("beta", "candidates", rate, "m", "d", calibrator, support=support, mixture=estimated)
+    again = Calibrated.from_json(json.loads(json.dumps(bound.to_json())))
+    assert (again.label, again.mixture, again.rate) == ("candidates.beta", estimated, rate)
     scores = np.linspace(-2, 2, 9)
     q = bound.predict(scores, "m")
     low, _ = bound.interval(scores, q)

@@ -5,9 +5,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from kgcore.metrics.base import Draw, Metric, Sample
+from kgcore.metrics.base import Metric, Sample, Tally
 from kgcore.metrics.catalogue import every_metric, highest_best, metric_names, ranked
-from kgcore.metrics.tally import SortedRows
 from kgcore.registries import METRICS
 from kgcore.report.columns import first_table, further_tables, headline, leading, overview, title
 from kgcore.report.page import page
@@ -21,15 +20,13 @@ PARTS = ("miscalibration", "discrimination", "uncertainty")
 
 def sample_of(rng: np.random.Generator, n: int = 400, soft: bool = False) -> Sample:
     q, y = calibrated(rng, n)
-    return Sample(SortedRows(q, 0.8 * y + 0.1 if soft else y, pair_weights(y, 0.3)), bins=10, tau=0.5)
+    return Sample(q, 0.8 * y + 0.1 if soft else y, pair_weights(y, 0.3))
 
 
 @pytest.mark.parametrize("name", METRICS.names())
-def test_a_metric_of_rows_is_its_figure_of_all_rows_and_lies_in_its_range(name: str, rng: np.random.Generator) -> None:
+def test_a_metric_lies_in_its_range(name: str, rng: np.random.Generator) -> None:
     metric = METRICS.get(name)
-    everything = sample_of(rng, soft=metric.family == "confidence").draw()
-    value = metric.value(everything)
-    assert value == pytest.approx(metric.figure(everything), abs=1e-12)
+    value = metric.figure(sample_of(rng, soft=metric.family == "confidence").tally())
     lowest, highest = metric.range
     assert lowest <= value <= highest
 
@@ -41,8 +38,8 @@ def test_a_metric_of_a_draw_is_that_of_the_drawn_rows(name: str, rng: np.random.
     q = q.round(1)  # then the draw has every distinct probability, and thus the same bins
     counts = rng.integers(1, 3, 200).astype(float)
     times = counts.astype(int)
-    drawn = Sample(SortedRows(q, y), bins=1, tau=0.5).draw(counts)
-    repeated = Sample(SortedRows(np.repeat(q, times), np.repeat(y, times)), bins=1, tau=0.5).draw()
+    drawn = Sample(q, y, bins=1).tally(counts)
+    repeated = Sample(np.repeat(q, times), np.repeat(y, times), bins=1).tally()
     assert METRICS.get(name).figure(drawn) == pytest.approx(METRICS.get(name).figure(repeated), abs=1e-9)
 
 
@@ -73,18 +70,18 @@ def test_a_title_is_for_people_and_an_unknown_metric_has_its_name() -> None:
     assert title("of_a_later_version") == "of a later version"
 
 
-def test_a_shared_computation_runs_once_per_draw(rng: np.random.Generator) -> None:
-    calls: list[Draw] = []
+def test_a_shared_computation_runs_once_per_tally(rng: np.random.Generator) -> None:
+    calls: list[Tally] = []
     sample = sample_of(rng)
-    first, second = sample.draw(), sample.draw()
-    for draw in (first, first, second):
-        draw.once(calls.append)
+    first, second = sample.tally(), sample.tally()
+    for tally in (first, first, second):
+        tally.once(calls.append)
     assert calls == [first, second]
 
 
 @pytest.fixture
 def spread() -> Iterator[str]:
-    METRICS.add("spread", Metric("spread of q", "calibration", "lowest", lambda draw: float(np.ptp(draw.tally.q))))
+    METRICS.add("spread", Metric("spread of q", "calibration", "lowest", lambda t: float(np.ptp(t.q))))
     yield "spread"
     METRICS.remove("spread")
 

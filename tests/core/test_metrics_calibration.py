@@ -9,14 +9,12 @@ from scipy.special import expit, logit
 from sklearn.isotonic import IsotonicRegression
 
 from kgcore.errors import InputError
-from kgcore.metrics.bins import equal_mass_bins
-from kgcore.metrics.corp_metrics import brier_parts, log_loss_parts
-from kgcore.metrics.equal_mass import debiased_square
+from kgcore.metrics.base import Sample, Tally
+from kgcore.metrics.corp import brier_parts, log_loss_parts
 from kgcore.metrics.proper import brier, log_loss
-from kgcore.metrics.reliability import ece
+from kgcore.metrics.reliability import debiased_square, ece, equal_mass_bins
 from kgcore.metrics.smooth import smoothed_error
-from kgcore.metrics.tally import SortedRows, Tally
-from tests.core.samples import DISTORTIONS, calibrated, copies, draw_of, figure, pair_weights, samples
+from tests.core.samples import DISTORTIONS, calibrated, copies, figure, pair_weights, samples, tally_of
 
 ece_equal_mass, sharpness = figure("ece_equal_mass"), figure("sharpness")
 PARTS = [f"{score}_{part}" for score in ("brier", "log_loss") for part in ("miscalibration", "discrimination")]
@@ -27,7 +25,7 @@ ERRORS = ["ece_equal_mass", "smooth_ece", "debiased_rmsce", "brier_miscalibratio
 
 
 def tally(q: np.ndarray, y: np.ndarray, w: np.ndarray | None = None) -> Tally:
-    return SortedRows(q, y, w).tally()
+    return Sample(q, y, w).tally()
 
 
 @given(sample=copies)
@@ -177,8 +175,8 @@ def test_smooth_ece_of_right_and_of_wrong_certainty() -> None:
 
 @given(samples)
 def test_the_parts_add_up_and_are_not_negative(sample) -> None:
-    draw = draw_of(*sample)
-    for parts, score in ((brier_parts(draw), brier(*sample)), (log_loss_parts(draw), log_loss(*sample))):
+    tally = tally_of(*sample)
+    for parts, score in ((brier_parts(tally), brier(*sample)), (log_loss_parts(tally), log_loss(*sample))):
         assert parts.miscalibration - parts.discrimination + parts.uncertainty == pytest.approx(
             score, abs=1e-12, rel=1e-12
         )
@@ -191,11 +189,11 @@ def test_the_recalibrated_score_is_that_of_scikit_learns_isotonic_regression(sam
     q = q.round(9)  # scikit-learn treats closer values as equal
     r = IsotonicRegression().fit(q, y, sample_weight=w).predict(q).clip(0, 1)
     share = np.full(len(q), np.average(y, weights=w))
-    parts = brier_parts(draw_of(q, y, w))
+    parts = brier_parts(tally_of(q, y, w))
     assert parts.miscalibration == pytest.approx(brier(q, y, w) - brier(r, y, w), abs=1e-9)
     assert parts.discrimination == pytest.approx(brier(share, y, w) - brier(r, y, w), abs=1e-9)
     assert parts.uncertainty == pytest.approx(brier(share, y, w), abs=1e-12)
-    logs = log_loss_parts(draw_of(q, y, w))
+    logs = log_loss_parts(tally_of(q, y, w))
     assert logs.miscalibration == pytest.approx(log_loss(q, y, w) - log_loss(r, y, w), abs=1e-5)
     assert logs.uncertainty == pytest.approx(log_loss(share, y, w), abs=1e-5)
 
@@ -205,7 +203,7 @@ def test_the_parts_are_those_of_murphy_if_the_curve_rises() -> None:
     q = np.repeat([0.2, 0.5, 0.9], [10, 20, 10])
     y = np.r_[np.repeat([1.0, 0], [1, 9]), np.repeat([1.0, 0], [12, 8]), np.repeat([1.0, 0], [7, 3])]
     weight, observed, mean = np.array([0.25, 0.5, 0.25]), np.array([0.1, 0.6, 0.7]), y.mean()
-    parts = brier_parts(draw_of(q, y))
+    parts = brier_parts(tally_of(q, y))
     assert parts.miscalibration == pytest.approx(weight @ (np.array([0.2, 0.5, 0.9]) - observed) ** 2)
     assert parts.discrimination == pytest.approx(weight @ (observed - mean) ** 2)
     assert parts.uncertainty == pytest.approx(mean * (1 - mean))
@@ -217,9 +215,9 @@ def test_sharpness_is_a_variance_and_equals_the_discrimination_of_calibrated_pro
     assert sharpness(np.array([0.0, 1, 1]), np.zeros(3), np.array([2.0, 1, 1])) == pytest.approx(0.25)
     assert sharpness(np.full(4, 0.3), np.zeros(4)) == pytest.approx(0, abs=1e-15)
     q, y = calibrated(rng, 50_000)
-    assert sharpness(q, y) == pytest.approx(brier_parts(draw_of(q, y)).discrimination, abs=0.003)
+    assert sharpness(q, y) == pytest.approx(brier_parts(tally_of(q, y)).discrimination, abs=0.003)
     over = DISTORTIONS["overconfident"](q)
-    assert sharpness(over, y) > brier_parts(draw_of(over, y)).discrimination + 0.02
+    assert sharpness(over, y) > brier_parts(tally_of(over, y)).discrimination + 0.02
 
 
 @given(samples)
@@ -228,10 +226,10 @@ def test_sorted_rows_are_resampled_and_neighbours_merged(sample) -> None:
     counts = np.arange(len(q)) % 3.0
     counts[0] = 2
     rows = np.repeat(np.arange(len(q)), counts.astype(int))
-    drawn = SortedRows(q, y, w).tally(counts)
+    drawn = Sample(q, y, w).tally(counts)
     assert drawn.mean(drawn.q, drawn.q) == pytest.approx(np.average(q[rows], weights=w[rows]))
     assert drawn.positive_squares.sum() == pytest.approx((w[rows] ** 2 * y[rows]).sum())
-    coarse = SortedRows(q, y, w, most=5).tally()
+    coarse = Sample(q, y, w, most=5).tally()
     assert len(coarse.q) <= 5
     assert (np.diff(coarse.q) >= 0).all()
     assert coarse.weight.sum() == pytest.approx(w.sum())

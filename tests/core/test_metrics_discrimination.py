@@ -8,8 +8,8 @@ from hypothesis import given
 from scipy.special import expit
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from kgcore.metrics.discrimination import auroc_of, average_precision_of
-from kgcore.metrics.tally import SortedRows
+from kgcore.metrics.base import Sample
+from kgcore.registries import METRICS
 from tests.core.samples import both_labels, copies, figure
 
 auroc, average_precision = figure("auroc"), figure("average_precision")
@@ -61,6 +61,6 @@ def test_the_areas_need_both_labels() -> None:
 def test_rows_that_a_resampling_does_not_draw_do_not_count(rng: np.random.Generator) -> None:
     q, y = rng.random(60), (rng.random(60) < 0.5).astype(float)
     counts = rng.integers(0, 3, 60).astype(float)
-    drawn, rows = SortedRows(q, y).tally(counts), np.repeat(np.arange(60), counts.astype(int))
-    assert auroc_of(drawn) == pytest.approx(roc_auc_score(y[rows], q[rows]))
-    assert average_precision_of(drawn) == pytest.approx(average_precision_score(y[rows], q[rows]))
+    drawn, rows = Sample(q, y).tally(counts), np.repeat(np.arange(60), counts.astype(int))
+    assert METRICS.get("auroc").figure(drawn) == pytest.approx(roc_auc_score(y[rows], q[rows]))
+    assert METRICS.get("average_precision").figure(drawn) == pytest.approx(average_precision_score(y[rows], q[rows]))

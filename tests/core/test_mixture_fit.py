@@ -14,11 +14,10 @@ from kgcore.calibration.sample import CalibrationSample
 from kgcore.errors import FitError, InputError
 from kgcore.mixture.bins import bin_edges, count
 from kgcore.mixture.em import solve
-from kgcore.mixture.fit import MixtureOptions, fit_mixture
+from kgcore.mixture.fit import MixtureFit, MixtureOptions, fit_mixture
 from kgcore.mixture.goodness import fitness_of, simulated, statistics
 from kgcore.mixture.interval import Profile
 from kgcore.mixture.relations import fit_relations, shrink
-from kgcore.mixture.result import MixtureFit
 from kgcore.mixture.samples import LabelledCandidates, MixtureData, ScoreSample
 from tests.core.mixtures import normal_mixture
 
@@ -208,7 +207,7 @@ def test_shrinkage_moves_the_uncertain_to_the_certain() -> None:
 
     def profile(value: float, error: float) -> Profile:
         p = 2 * norm.sf(np.abs(alphas - value) / error)
-        return Profile(alphas, np.zeros_like(alphas), p)
+        return Profile(alphas, p)
 
     values = shrink([profile(0.3, 0.01), profile(0.31, 0.01), profile(0.29, 0.01), profile(0.6, 0.3)])
     assert values[:3] == pytest.approx([0.3, 0.31, 0.29], abs=0.02)
@@ -222,7 +221,7 @@ def test_shrinkage_moves_the_uncertain_to_the_certain() -> None:
 def test_relations_have_base_rates_down_to_a_millionth() -> None:
     alphas = np.r_[0.0, np.geomspace(1e-8, 0.5, 400), 1.0]
     rare, odds = (2e-6, 1e-5, 5e-5), np.log(alphas.clip(1e-12))
-    profiles = [Profile(alphas, np.zeros(402), 2 * norm.sf(np.abs(odds - np.log(one)) / 0.1)) for one in rare]
+    profiles = [Profile(alphas, 2 * norm.sf(np.abs(odds - np.log(one)) / 0.1)) for one in rare]
     assert shrink(profiles) == pytest.approx(rare, rel=0.1)
 
 

@@ -4,11 +4,16 @@ import numpy as np
 import pytest
 from scipy.stats import beta, binomtest, chi2
 
-from kgcore.mixture.bins import Counts, bin_edges, count
+from kgcore.mixture.bins import BinCounts, bin_edges, count
 from kgcore.mixture.em import solve
-from kgcore.mixture.interval import base_rate_interval
-from kgcore.mixture.level import interval_level, needed, p_values
-from kgcore.mixture.strength import conditional_p_value, flat_likelihood
+from kgcore.mixture.interval import (
+    base_rate_interval,
+    conditional_p_value,
+    flat_likelihood,
+    interval_level,
+    needed,
+    p_values,
+)
 from tests.core.mixtures import normal_mixture
 
 FLAT = {"means": (-1.0, 0.95), "shares": (0.0, 1.0)}
@@ -39,7 +44,7 @@ def test_the_flat_likelihood_of_one_strategy_is_that_of_pooled_samples() -> None
     pooled = x.sum(axis=(0, 1)) + c[0]
     expected = float(pooled @ np.log(pooled / pooled.sum()))
     nothing = np.zeros((1, 6))
-    assert flat_likelihood(Counts(c, x, nothing, nothing))[0] == pytest.approx(expected)
+    assert flat_likelihood(BinCounts(c, x, nothing, nothing))[0] == pytest.approx(expected)
 
 
 def p_at_truth(base_rate: float, labels: int = 0, repetitions: int = 300, **more: object) -> np.ndarray:
@@ -50,7 +55,7 @@ def p_at_truth(base_rate: float, labels: int = 0, repetitions: int = 300, **more
         counts = count(data, bin_edges(data, 16))
         if counts.candidates.shape[-1] == 16:
             problems.append(counts)
-    many = Counts.stack(problems)
+    many = BinCounts.stack(problems)
     at = solve(many, np.full(len(many), base_rate))
     return p_values(many, at, solve(many).likelihood, flat_likelihood(many))
 
@@ -68,7 +73,7 @@ def test_the_p_value_of_the_true_base_rate_has_its_level(base_rate: float, label
 
 def test_without_the_correction_a_flat_likelihood_would_not_cover() -> None:
     data = [normal_mixture(seed, base_rate=0.5, **FLAT) for seed in range(100)]
-    many = Counts.stack([count(own, bin_edges(own, 16)) for own in data])
+    many = BinCounts.stack([count(own, bin_edges(own, 16)) for own in data])
     ratio = 2 * (solve(many).likelihood - solve(many, np.full(100, 0.5)).likelihood)
     assert (ratio <= chi2.isf(0.05, 1)).mean() < 0.9
 
@@ -80,7 +85,6 @@ def test_the_interval_of_separated_scores_is_nearly_that_of_labels() -> None:
     true = round(rate.value * 1_000)
     exact = binomtest(true, 1_000).proportion_ci(0.95, "wilson")
     assert (rate.low, rate.high) == pytest.approx((exact.low, exact.high), abs=0.003)
-    assert (profile.likelihood <= 0).all()
     assert (np.diff(profile.alphas) >= 0).all()
 
 

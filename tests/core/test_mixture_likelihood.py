@@ -5,15 +5,14 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import softmax
 
-from kgcore.mixture.bins import Counts, bin_edges, count, number_of_bins, smoothed
-from kgcore.mixture.clusters import design_effect
+from kgcore.mixture.bins import BinCounts, bin_edges, count, design_effect, number_of_bins, smoothed
 from kgcore.mixture.em import Solution, log_likelihood, solve
 from kgcore.mixture.interval import base_rate_interval
 from kgcore.mixture.samples import MixtureData, ScoreSample
 from tests.core.mixtures import normal_mixture
 
 
-def small(seed: int, labels: int = 0) -> Counts:
+def small(seed: int, labels: int = 0) -> BinCounts:
     """Two strategies in six bins."""
     data = normal_mixture(seed, (-1.0, 0.0), (0.7, 0.3), 0.4, 80, 200, 300, labels)
     return count(data, bin_edges(data, 6))
@@ -44,7 +43,7 @@ def test_with_large_samples_of_components_the_weights_are_those_of_known_densiti
     p = rng.dirichlet(np.ones(8), 3)
     c = rng.multinomial(500, np.array([0.3, 0.5, 0.2]) @ p).astype(float)
     nothing = np.zeros((1, 8))
-    solved = solve(Counts(c[None], 1e8 * p[None], nothing, nothing))
+    solved = solve(BinCounts(c[None], 1e8 * p[None], nothing, nothing))
     w = np.full(3, 1 / 3)
     for _ in range(20_000):  # EM with known densities
         w = w * (p @ (c / (w @ p))) / c.sum()
@@ -53,7 +52,7 @@ def test_with_large_samples_of_components_the_weights_are_those_of_known_densiti
 
 def test_problems_that_are_solved_together_have_the_solutions_of_single_ones() -> None:
     alone = [small(seed) for seed in range(4)]
-    together = solve(Counts.stack(alone))
+    together = solve(BinCounts.stack(alone))
     for number, counts in enumerate(alone):
         solved = solve(counts)
         assert together.likelihood[number] == pytest.approx(solved.likelihood[0], abs=1e-6)
@@ -62,12 +61,12 @@ def test_problems_that_are_solved_together_have_the_solutions_of_single_ones() -
 
 def test_labels_alone_decide_where_the_scores_say_nothing() -> None:
     same = np.full((1, 2, 4), 1e6)
-    labelled = Counts(np.full((1, 4), 50.0), same, np.full((1, 4), 3.0), np.full((1, 4), 9.0))
+    labelled = BinCounts(np.full((1, 4), 50.0), same, np.full((1, 4), 3.0), np.full((1, 4), 9.0))
     assert solve(labelled).weights[0, 0] == pytest.approx(0.25, abs=1e-3)
 
 
 def test_a_prior_counts_as_mistakes() -> None:
-    counts = Counts(np.zeros((1, 4)), np.ones((1, 3, 4)), np.zeros((1, 4)), np.zeros((1, 4)))
+    counts = BinCounts(np.zeros((1, 4)), np.ones((1, 3, 4)), np.zeros((1, 4)), np.zeros((1, 4)))
     solved = solve(counts, np.array([0.5]), np.array([0.0, 6.0, 2.0]))
     assert solved.weights[0] == pytest.approx([0.5, 0.375, 0.125])
 

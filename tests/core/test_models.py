@@ -46,14 +46,6 @@ def test_scores_equal_the_second_formula(name: str, options: Options) -> None:
     np.testing.assert_allclose(model.score(s, p, o), expected, rtol=1e-6)
 
 
-def test_prepared_predicates_give_the_same_scores(model: Model) -> None:
-    s, p, o = rows(model, 6)
-    prepared, predicates = model.prepared(p)
-    assert torch.equal(prepared.score(s, predicates, o), model.score(s, p, o))
-    with torch.inference_mode():
-        assert torch.equal(prepared.score(s, predicates, o), model.score(s, p, o))
-
-
 def test_both_queries_give_the_score(model: Model) -> None:
     if isinstance(model, QueryModel):
         s, p, o = rows(model, 6)

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from kgcore.models.base import GraphModel
-from kgcore.training.neighbourhood import around
+from kgcore.training.tables import around
 from tests.core.model_cases import bound, rows
 
 

@@ -9,13 +9,13 @@ import pytest
 
 import kgcore
 from kgcore.arrays import Triples
-from kgcore.calibrated import CalibratedModel, scorer_of
-from kgcore.calibration.bound import BoundCalibrator
+from kgcore.calibrated import CalibratedModel
 from kgcore.calibration.sample import ground_truth_sample
 from kgcore.calibration.support import Support
 from kgcore.combiners.base import EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.combiners.combined import Combined
+from kgcore.ensembles.ensemble import scorer_of
 from kgcore.errors import InputError, MismatchError
 from kgcore.evidence.base import Source
 from kgcore.evidence.cohorts import Cohorts
@@ -23,10 +23,12 @@ from kgcore.evidence.other_scores import OtherScores
 from kgcore.evidence.table import Features
 from kgcore.graph import KnowledgeGraph
 from kgcore.models.trained import TrainedModel
-from kgcore.prediction.explanation import Explainer, Explanation
+from kgcore.prediction.explainer import Explainer
+from kgcore.prediction.explanation import Explanation
 from kgcore.registries import CALIBRATORS
 from kgcore.storage.calibrated import missing_parts, read_calibrated
 from tests.core.calibrated_models import trained_on, write_calibrated
+from tests.core.calibrator_samples import bound_to
 
 GROUPS = ("score", "degrees", "other_scores")
 MODELS = ("transe", "distmult", "complex")
@@ -53,8 +55,8 @@ def calibrated(graph: KnowledgeGraph, models: list[TrainedModel]) -> CalibratedM
     scores = ground_truth_sample(combined.scores(evidence, predicates), labels, predicates)
     platt, support = CALIBRATORS.get("platt")().fit_sample(scores), Support.fit(scores, by_predicate=False)
     own = ("platt", "ground_truth", scores.base_rate, combined.fingerprint(), graph.fingerprint(), platt)
-    bound = BoundCalibrator(*own, support=support, combined=combined)
-    return CalibratedModel(scorer_of(bound, models[0], graph, models[1:]), bound, graph)
+    bound = bound_to(*own, support=support, scorer=combined)
+    return CalibratedModel(scorer_of(bound, models, graph), bound, graph)
 
 
 def test_the_features_are_those_that_the_models_would_have_as_the_first_model(

@@ -11,17 +11,17 @@ from scipy.special import logit
 
 import kgcore
 from kgcore.calibrated import CalibratedModel
-from kgcore.calibration.bound import BoundCalibrator
-from kgcore.calibration.unseen_answers import Answers as Found
-from kgcore.calibration.unseen_answers import Origin, UnseenAnswers
+from kgcore.calibration.calibrated import Calibrated
+from kgcore.calibration.unseen_answers import UnseenAnswers
+from kgcore.calibration.unseen_answers import UnseenProbabilities as Found
 from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.errors import InputError
 from kgcore.evidence.base import Source
 from kgcore.evidence.table import Features
 from kgcore.graph import KnowledgeGraph, Split
 from kgcore.prediction.answers import Answers, table_of
-from kgcore.prediction.explanation import Explainer, Explanation
-from kgcore.prediction.unseen_explanation import UnseenExplanation
+from kgcore.prediction.explainer import Explainer
+from kgcore.prediction.explanation import Explanation, UnseenExplanation
 from tests.core.calibrated_models import calibrated_and_sample, write_calibrated
 from tests.core.deer import ENTITIES, UNSEEN
 
@@ -48,9 +48,9 @@ def made(asked: pd.DataFrame) -> tuple[CalibratedModel, Found]:
     features = Features.of(Source(graph, model.trained), GROUPS).extended([*UNSEEN, "entirely_new"])
     few = np.array([[len(ENTITIES) + i, 0, i % 5] for i in range(52)])
     unseen = Split(few, (few[:, 0] < len(ENTITIES) + 26).astype(float))
-    origin = Origin("boosted_trees", model.calibrator.model, model.calibrator.dataset)
+    prints, combiner = (model.calibrator.model, model.calibrator.dataset), BoostedTrees(trees=20, fewest=5)
     rng = np.random.default_rng(0)
-    fitted = UnseenAnswers.fit(origin, BoostedTrees(trees=20, fewest=5), features, valid, unseen, rng)
+    fitted = UnseenAnswers.fit(*prints, "boosted_trees", combiner, features, valid, unseen, rng)
     numbers = {name: n for n, name in enumerate([*ENTITIES, *UNSEEN, "entirely_new"])}
     triples = np.array([[numbers[s], 0, numbers[o]] for s, _, o in asked.to_numpy()])
     packed = replace(model, calibrator=replace(model.calibrator, unseen=fitted))
@@ -143,7 +143,7 @@ def test_a_predicate_with_too_few_calibration_triples_has_no_answer(
 
 def test_the_answers_are_stored_with_their_calibrator(made: tuple[CalibratedModel, Found]) -> None:
     bound = made[0].calibrator
-    read = BoundCalibrator.from_json(json.loads(json.dumps(bound.to_json())))
+    read = Calibrated.from_json(json.loads(json.dumps(bound.to_json())))
     assert read.unseen is not None
     assert bound.unseen is not None
     assert read.unseen.to_json() == bound.unseen.to_json()

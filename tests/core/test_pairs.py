@@ -9,11 +9,10 @@ import torch
 from kgcore.config import TrainConfig
 from kgcore.config.choices import PER
 from kgcore.graph import KnowledgeGraph
-from kgcore.models import pair_scores
+from kgcore.models import trained as trained_model
 from kgcore.models.cohort import draw_cohort
 from kgcore.models.trained import TrainedModel
-from kgcore.prediction.best import Best, best_of
-from kgcore.prediction.pairs import PairSearch
+from kgcore.prediction.pairs import BestPairs, PairSearch, best_of
 from kgcore.training.loop import train
 from tests.core.pair_lists import every_pair, found
 
@@ -33,8 +32,8 @@ def model_of(graph: KnowledgeGraph, name: str, with_cohort: bool = False) -> Tra
 def test_the_best_pairs_are_those_of_all_pairs(
     small_graph: KnowledgeGraph, per: str, top: int, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pair_scores, "SUBJECTS_AT_ONCE", size[0])
-    monkeypatch.setattr(pair_scores, "OBJECTS_AT_ONCE", size[1])
+    monkeypatch.setattr(trained_model, "SUBJECTS_AT_ONCE", size[0])
+    monkeypatch.setattr(trained_model, "OBJECTS_AT_ONCE", size[1])
     trained = model_of(small_graph, "transe", with_cohort=True)
     search = PairSearch(SUBJECTS, OBJECTS, 1, top, per, leave_out=small_graph.all_known, reflexive=top == 7)
     assert found(trained, search) == every_pair(trained, search)
@@ -69,8 +68,8 @@ def test_equal_scores_are_ordered_by_the_pair() -> None:
 
 
 def test_pruning_keeps_the_best_of_a_long_stream(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kgcore.prediction.best.MOST_ROWS", 50)
-    rng, best = np.random.default_rng(1), Best(top=3, groups=4)
+    monkeypatch.setattr("kgcore.prediction.pairs.MOST_ROWS", 50)
+    rng, best = np.random.default_rng(1), BestPairs(top=3, groups=4)
     scores, groups = rng.normal(size=2000), rng.integers(4, size=2000)
     rows = np.stack([groups, np.arange(2000)], axis=1)
     for start in range(0, 2000, 10):
@@ -86,9 +85,9 @@ def test_pruning_keeps_the_best_of_a_long_stream(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("groups", [1, 3])
 def test_bounds_lose_no_pair_of_the_best(groups: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kgcore.prediction.best.MOST_ROWS", 60)
+    monkeypatch.setattr("kgcore.prediction.pairs.MOST_ROWS", 60)
     for seed in range(5):
-        rng, best = np.random.default_rng(seed), Best(top=8, groups=groups)
+        rng, best = np.random.default_rng(seed), BestPairs(top=8, groups=groups)
         scores, own = rng.integers(0, 30, 900) / 2, rng.integers(groups, size=900)  # many are equal
         pairs = np.stack([own, rng.permutation(900)], axis=1)
         low, high = (scores - rng.choice([0, 0, 1], 900)), scores + rng.choice([0, 0, 1], 900)

@@ -8,13 +8,12 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from kgcore.calibration.balance import base_rate_weights
-from kgcore.calibration.bound import BoundCalibrator
-from kgcore.calibration.per_relation import PerRelation
+from kgcore.calibration.per_relation import PerRelation, RelationCounts, fit_relations
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, synthetic_sample
-from kgcore.calibration.shrinkage import RelationCounts, fit_relations
 from kgcore.calibration.smoothed_isotonic import SmoothedIsotonic
 from kgcore.errors import InputError
 from kgcore.metrics.proper import brier, log_loss
+from tests.core.calibrator_samples import bound_to
 
 OFFSETS = np.array([-1.5, 0.0, 1.5])  # of the log-odds of each relation
 
@@ -156,7 +155,7 @@ def test_the_order_of_rows_does_not_matter_and_parameters_survive_json(rng: np.r
 def test_a_bound_calibrator_by_relation_needs_the_predicates() -> None:
     scores, labels, predicates = drawn(100)
     fitted = PerRelation().fit_sample(ground_truth_sample(scores, labels, predicates))
-    bound = BoundCalibrator("per_relation", "ground_truth", 0.5, "m", "d", fitted)
+    bound = bound_to("per_relation", "ground_truth", 0.5, "m", "d", fitted)
     with pytest.raises(InputError, match="per_relation has a map for each predicate: pass the predicates, too"):
         bound.predict(scores, "m")
     np.testing.assert_array_equal(bound.predict(scores, "m", predicates), fitted.calibrate_of(scores, predicates))

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from kgcore.datasets.base import Counts, DatasetSpec, SplitFile
+from kgcore.datasets.base import DatasetSpec, ExpectedCounts, SplitFile
 from kgcore.datasets.fetch import fetch
-from kgcore.datasets.formats.base import Source
+from kgcore.datasets.formats.base import TriplesFile
 from kgcore.datasets.formats.numbered import read_numbered, read_vocabulary
 from kgcore.datasets.prepare import Prepared, prepare
 from kgcore.errors import InputError
@@ -47,7 +47,7 @@ def small(name: str, texts: dict[str, str] | None = None) -> DatasetSpec:
     md5 = {path: hashlib.md5(text.encode()).hexdigest() for path, text in texts.items()}
     files = {role: SplitFile(file.path, (md5[file.path],)) for role, file in spec.files.items() if file.path in md5}
     assert len(files) == len(spec.files)
-    return replace(spec, files=files, counts=Counts(), url="http://127.0.0.1:1/")
+    return replace(spec, files=files, counts=ExpectedCounts(), url="http://127.0.0.1:1/")
 
 
 def write_plain(mirror: Path, texts: dict[str, str]) -> Path:
@@ -262,7 +262,7 @@ def test_the_real_held_out_files_of_yago39k(tmp_path: Path) -> None:
     assert [len(vocabulary.names) for vocabulary in vocabularies] == [39_374, 37]
     rows = {"valid": 9_341, "valid_negatives": 9_341, "test": 9_364, "test_negatives": 9_364}
     for role, count in rows.items():
-        [block] = read_numbered(Source(tmp_path / spec.files[role].path), *vocabularies)
+        [block] = read_numbered(TriplesFile(tmp_path / spec.files[role].path), *vocabularies)
         assert (len(block.names), block.faults) == (count, ())
         if role == "valid":
             first = list(block.names.to_pylist()[0].values())

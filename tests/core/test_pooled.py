@@ -10,20 +10,19 @@ import kgcore
 from kgcore.calibrated import CalibratedModel
 from kgcore.config import ClassifyConfig, TrainConfig
 from kgcore.corruptions.base import OBJECT, SUBJECT, Corruptions
-from kgcore.ensembles.judge import judge
-from kgcore.ensembles.pooled import PooledModel, pooled_table
+from kgcore.ensembles.ensemble import PooledModel, pooled_table, pooling_of
+from kgcore.ensembles.fit import judge
 from kgcore.errors import InputError, MismatchError
 from kgcore.graph import KnowledgeGraph
 from kgcore.population.draw import ranked_by
 from kgcore.population.population import Population
 from kgcore.prediction.answers import Answers, table_of
-from kgcore.prediction.best import Best
 from kgcore.prediction.discovery import Discovery
 from kgcore.prediction.domains import Domains
-from kgcore.prediction.explanation import Explainer
-from kgcore.prediction.queries import Queries, score_blocks
+from kgcore.prediction.explainer import Explainer
+from kgcore.prediction.pairs import BestPairs, best_answers_to
+from kgcore.prediction.queries import PredicateQueries, score_blocks
 from kgcore.prediction.question import Question
-from kgcore.prediction.ranked import best_answers_to
 from kgcore.registries import POOLS
 from kgcore.score_table import ScoreTable, score_table
 from kgcore.training.loop import train
@@ -40,7 +39,7 @@ def pooled(graph: KnowledgeGraph, pool: str = "log_odds", **config: object) -> t
     models = tuple(train(graph, setting, torch.device("cpu")).model for setting in settings)
     tables = [score_table(graph, {"valid": drawn}, model) for model in models]
     ensemble = fit_pools(tables, drawn.source, pools=(pool,), **config)[0]
-    return CalibratedModel(PooledModel(ensemble.pooling, models), ensemble.recalibrated, graph), tables
+    return CalibratedModel(PooledModel(pooling_of(ensemble), models), ensemble, graph), tables
 
 
 def probabilities(model: CalibratedModel, triples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -102,7 +101,7 @@ def test_its_most_probable_facts_are_those_of_a_search_through_all(
 def test_its_queries_have_the_scores_of_their_triples(small_graph: KnowledgeGraph, side: int) -> None:
     model, _ = pooled(small_graph)
     nothing = small_graph.index(np.zeros((0, 3), dtype=np.int64))
-    queries = Queries(2, side, np.array([4, 0, 9]), np.arange(5, 40), nothing)
+    queries = PredicateQueries(2, side, np.array([4, 0, 9]), np.arange(5, 40), nothing)
     [(_, scores)] = score_blocks(model.trained, queries)
     rows, columns = np.divmod(np.arange(3 * 35), 35)
     expected = model.trained.score(queries.triples(rows, queries.candidates[columns]))
@@ -115,9 +114,9 @@ def test_it_makes_answer_sets_and_lists_with_few_false_facts(small_graph: Knowle
     found, rule, measured = discovery.answer_set(Question(3, 1), 0.8)
     assert rule.queries > 0
     assert measured.queries > 0
-    assert not small_graph.all_known.contains(found.triples).any()
-    listed, candidates = discovery.with_few_false(Question(predicate=1), 0.9, np.random.default_rng(0))
-    assert len(listed.triples) <= len(candidates.triples)
+    assert not small_graph.all_known.contains(found).any()
+    listed, _, candidates = discovery.with_few_false(Question(predicate=1), 0.9, np.random.default_rng(0))
+    assert len(listed) <= len(candidates.triples)
 
 
 def test_its_explanation_has_the_probability_of_predict_and_the_rank_of_a_loop(small_graph: KnowledgeGraph) -> None:
@@ -145,17 +144,17 @@ def test_it_is_loaded_from_files_and_other_files_are_refused(small_graph: Knowle
     np.testing.assert_array_equal(loaded.predict(names, at_least=0)["probability"], model.predict(names)[1])
     assert (loaded.label, loaded.base_rate) == ("ground_truth.log_odds", model.calibrator.base_rate)
     assert len(loaded.discover(predicate="p1", top=3)) == 3
-    (tmp_path / "model_1").rename(tmp_path / "model_3")
-    with pytest.raises(InputError, match="has no complete model_1"):
+    (tmp_path / "model").rename(tmp_path / "model_3")
+    with pytest.raises(InputError, match="has no complete model"):
         kgcore.load(tmp_path)
-    (tmp_path / "model_2").rename(tmp_path / "model_1")
+    (tmp_path / "model_2").rename(tmp_path / "model")
     (tmp_path / "model_3").rename(tmp_path / "model_2")
     with pytest.raises(MismatchError, match="was fitted to the model"):
         kgcore.load(tmp_path)
 
 
 def test_a_stream_of_exact_scores_keeps_no_more_than_the_best(rng: np.random.Generator) -> None:
-    kept = Best(10, 1)
+    kept = BestPairs(10, 1)
     pairs = rng.permutation(40_000)[:, None].repeat(2, axis=1)
     for part in np.array_split(pairs, 8):
         kept.add(np.zeros(len(part)), np.zeros(len(part)), part, np.zeros(len(part), dtype=np.int64))

@@ -19,8 +19,7 @@ from kgcore.population.calibration import Calibration
 from kgcore.population.curve import Binning, fit_curve, hinges, knots_of
 from kgcore.population.draw import DrawSize, ranked_by
 from kgcore.population.population import PairBlock, Population
-from kgcore.population.survey import Survey, survey
-from kgcore.population.survey_file import read_survey, write_survey
+from kgcore.population.survey import Survey, read_survey, survey, write_survey
 from kgcore.population.unknown_facts import UnknownFacts, stated_facts
 from kgcore.prediction.domains import Domains
 from kgcore.prediction.question import Question

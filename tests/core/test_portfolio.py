@@ -10,7 +10,7 @@ from docs.scripts.portfolio_choice import Table, choose, raced, read, regrets
 from docs.scripts.portfolio_pool import GRAPHS, POOL
 from kgcore.config import TrainConfig
 from kgcore.config.choices import POPULATIONS
-from kgcore.config.portfolio import FEWEST_EPOCHS, PORTFOLIO, contenders
+from kgcore.config.race import FEWEST_EPOCHS, PORTFOLIO, contenders
 from kgcore.graph import KnowledgeGraph
 from kgcore.training.loop import train
 from tests.core.trainings import CPU
@@ -25,7 +25,7 @@ def epochs(rows: int) -> dict[str, int]:
 
 @pytest.mark.parametrize("name", PORTFOLIO)
 def test_a_contender_trains_an_epoch_on_a_small_graph(small_graph: KnowledgeGraph, name: str) -> None:
-    config = replace(contenders(len(small_graph.train), 40, 3)[name].over(TrainConfig()), epochs=1)
+    config = contenders(len(small_graph.train), 40, 3)[name].over(TrainConfig()).replace(epochs=1)
     assert np.isfinite(train(small_graph, config, CPU, compiled=False).losses).all()
 
 

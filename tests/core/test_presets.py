@@ -7,17 +7,12 @@ import pytest
 
 from kgcore.config import (
     CalibrateConfig,
-    CalibrateGiven,
     CorruptConfig,
-    CorruptGiven,
     PipelineConfigs,
-    PipelineGiven,
     PrepareConfig,
-    PrepareGiven,
     TrainConfig,
-    TrainGiven,
 )
-from kgcore.config.given import BY_PRESET
+from kgcore.config.choices import BY_PRESET
 from kgcore.config.presets import AUTO, MODELS, NONE, PRESETS, Resolved, preset, resolve
 from kgcore.config.recipes import LOSSES
 from kgcore.errors import InputError
@@ -26,7 +21,7 @@ DATASETS = ("wn11", "fb13", "yago39k", "fb15k-237", "wn18rr", "family")
 
 
 def resolved(name: str, dataset: str, **train: Any) -> Resolved:
-    return resolve(name, PipelineGiven(PrepareGiven(dataset=dataset), TrainGiven(**train)))
+    return resolve(name, PipelineConfigs(PrepareConfig(dataset=dataset), TrainConfig(**train)))
 
 
 def test_the_papers_protocol_is_the_published_one() -> None:
@@ -60,7 +55,7 @@ def test_default_and_best_decide_by_data_set_and_model() -> None:
 
 
 def test_paper_decides_corruptions_and_calibrators_too() -> None:
-    given = PipelineGiven(PrepareGiven(dataset="fb13"), TrainGiven(epochs=3), CorruptGiven(calibration_eta=7))
+    given = PipelineConfigs(PrepareConfig(dataset="fb13"), TrainConfig(epochs=3), CorruptConfig(calibration_eta=7))
     found = resolve("paper", given).configs
     assert (found.train.epochs, found.train.chunk_size, found.train.batch_size) == (3, 1, 9883)
     assert found.corrupt == CorruptConfig(
@@ -85,8 +80,8 @@ def test_a_given_default_wins_over_the_preset() -> None:
     assert resolved("default", "fb13", training_strategy={"uniform": 1.0}).configs.train.training_strategy == {
         "uniform": 1.0
     }
-    given = PipelineGiven(
-        PrepareGiven(dataset="wn11"), calibrate=CalibrateGiven(calibrators=CalibrateConfig().calibrators)
+    given = PipelineConfigs(
+        PrepareConfig(dataset="wn11"), calibrate=CalibrateConfig(calibrators=CalibrateConfig().calibrators)
     )
     assert resolve("paper", given).configs.calibrate == CalibrateConfig()
     for name, dataset in product(PRESETS, DATASETS):
@@ -132,7 +127,7 @@ def test_presets_decide_what_they_may_decide_and_nothing_else() -> None:
         for loss in (None, *LOSSES)
         for setting in resolved(name, dataset, model=model, loss=loss).filled
     }
-    assert filled | set(resolve(AUTO, PipelineGiven()).filled) == BY_PRESET
+    assert filled | set(resolve(AUTO, PipelineConfigs()).filled) == BY_PRESET
 
 
 def test_a_model_or_loss_that_presets_do_not_know() -> None:

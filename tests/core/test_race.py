@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,7 @@ from kgcore.graph import KnowledgeGraph
 from kgcore.models.trained import TrainedModel
 from kgcore.training import loop
 from kgcore.tuning import race as module
-from kgcore.tuning.objective import Objective
+from kgcore.tuning.objective import SearchObjective
 from kgcore.tuning.race import Track, field_sizes, race
 from kgcore.tuning.race_result import SHARES, Race
 from tests.core.searches import without_test
@@ -48,7 +47,7 @@ def graph(small_graph: KnowledgeGraph) -> KnowledgeGraph:
 
 
 def contenders(*sizes: int) -> dict[str, TrainConfig]:
-    return {f"k{k}": replace(TINY, k=k) for k in sizes}
+    return {f"k{k}": TINY.replace(k=k) for k in sizes}
 
 
 def run(graph: KnowledgeGraph, values: Mapping[int, tuple[float, ...]], folder: Path, **limits: float) -> Race:
@@ -84,18 +83,16 @@ def test_the_better_ones_train_on_and_the_best_is_chosen(graph: KnowledgeGraph, 
 
 def test_the_best_one_of_each_model_goes_on_first(graph: KnowledgeGraph, tmp_path: Path) -> None:
     values = {2: (0.20, 0.20), 3: (0.21, 0.21), 4: (0.22, 0.22), 5: (0.23,), 6: (0.24, 0.15, 0.1), 7: (0.3,), 8: (0.3,)}
-    field = {
-        name: replace(one, model="complex" if one.k > 5 else "transe") for name, one in contenders(*values).items()
-    }
+    field = {name: one.replace(model="complex" if one.k > 5 else "transe") for name, one in contenders(*values).items()}
     made = race(graph, field, field["k2"], Constructed(values), Track(CPU, tmp_path))
     assert made.winner.name == "k6"
     assert {row.name for row in made.rows if len(row.values) > 1} == {"k2", "k3", "k6"}
 
 
 def test_the_winner_has_the_bits_of_an_uninterrupted_training(graph: KnowledgeGraph, tmp_path: Path) -> None:
-    field = {"transe": replace(TINY, k=8), "complex": replace(TINY, model="complex", k=8, learning_rate=0.1)}
+    field = {"transe": TINY.replace(k=8), "complex": TINY.replace(model="complex", k=8, learning_rate=0.1)}
     rng = np.random.default_rng(0)
-    judge = Objective(graph, "brier", CorruptConfig(), 0.5, rng)
+    judge = SearchObjective(graph, "brier", CorruptConfig(), 0.5, rng)
     made = race(graph, field, field["transe"], judge, Track(CPU, tmp_path))
     name, config = made.winner.name, field[made.winner.name]
     path = Track(CPU, tmp_path).checkpoint([*field].index(name))

@@ -8,7 +8,7 @@ import numpy as np
 from kgcore.config import CorruptConfig
 from kgcore.graph import KnowledgeGraph, Split
 from kgcore.registries import MODELS
-from kgcore.tuning.objective import Objective
+from kgcore.tuning.objective import SearchObjective
 from kgcore.tuning.study import begun, config_of, open_study
 from tests.docs.scripts import script
 
@@ -20,12 +20,12 @@ def test_the_first_trials_are_the_initial_settings_of_the_models_and_the_next_on
 ) -> None:
     space = script_of_race.space_of(tmp_path, ("transe", "distmult"), 4)
     graph = replace(small_graph, test=Split(small_graph.test.triples[:0], small_graph.test.labels[:0]))
-    objective = Objective(graph, "brier", CorruptConfig(), 0.5, np.random.default_rng(0))
+    objective = SearchObjective(graph, "brier", CorruptConfig(), 0.5, np.random.default_rng(0))
     study = open_study(tmp_path / "trials.db", "brier", space.firsts())
     script_of_race.run_trials(study, space, graph, objective, 4)
     script_of_race.run_trials(study, space, graph, objective, 5)  # goes on, and fills the queue only once
     found = [config_of(trial) for trial in begun(study)]
-    bases = [replace(script_of_race.initial(tmp_path, model).train, epochs=4) for model in space.bases]
+    bases = [script_of_race.initial(tmp_path, model).train.replace(epochs=4) for model in space.bases]
     assert found[:2] == bases
     leader = min(begun(study)[:2], key=lambda trial: trial.value)
     base = config_of(leader)

@@ -2,25 +2,31 @@
 
 import pytest
 
-from kgcore.config import CalibrateGiven, CorruptConfig, PipelineGiven, PrepareGiven, TrainConfig, TrainGiven, presets
-from kgcore.config import entries as module
-from kgcore.config.choices import OBJECTIVES
-from kgcore.config.entries import RaceConfig, entries
-from kgcore.config.given import BY_PRESET, ChooseGiven, CorruptGiven
-from kgcore.config.portfolio import contenders
+from kgcore.config import (
+    CalibrateConfig,
+    ChooseConfig,
+    CorruptConfig,
+    PipelineConfigs,
+    PrepareConfig,
+    TrainConfig,
+    presets,
+)
+from kgcore.config import race as module
+from kgcore.config.choices import BY_PRESET, OBJECTIVES
+from kgcore.config.race import RaceConfig, contenders, entries
 from kgcore.errors import InputError
 from kgcore.training.setup import built
 
 PORTFOLIO = {
-    "a": TrainGiven(epochs=50),
-    "b": TrainGiven(model="complex", loss="multiclass_nll", k=50),
-    "c": TrainGiven(model="complex", k=50, inverse_relations=True),
-    "d": TrainGiven(model="rotate"),
+    "a": TrainConfig(epochs=50),
+    "b": TrainConfig(model="complex", loss="multiclass_nll", k=50),
+    "c": TrainConfig(model="complex", k=50, inverse_relations=True),
+    "d": TrainConfig(model="rotate"),
 }
 
 
 def race_of(dataset: str = "./mine", minutes: float = 0.0, preset: str | None = None, **train: object) -> RaceConfig:
-    given = PipelineGiven(PrepareGiven(dataset=dataset), TrainGiven(**train), choose=ChooseGiven(minutes=minutes))
+    given = PipelineConfigs(PrepareConfig(dataset=dataset), TrainConfig(**train), choose=ChooseConfig(minutes=minutes))
     config = presets.resolve(preset, given).configs.choose
     assert isinstance(config, RaceConfig)
     return config
@@ -63,39 +69,39 @@ def test_contenders_that_contradict_the_given_settings_are_left_out(monkeypatch:
 
 def test_the_race_is_for_graphs_without_settings_of_their_own() -> None:
     for name in ("wn11", "family"):
-        given = PipelineGiven(PrepareGiven(dataset=name))
+        given = PipelineConfigs(PrepareConfig(dataset=name))
         found = presets.resolve(None, given)
         assert (found.preset, isinstance(found.configs.choose, RaceConfig)) == ("default", False)
         assert isinstance(presets.resolve("auto", given).configs.choose, RaceConfig)
     for name in ("codex-s", "./mine", "/data/mine.tsv"):
-        given = PipelineGiven(PrepareGiven(dataset=name))
+        given = PipelineConfigs(PrepareConfig(dataset=name))
         found = presets.resolve(None, given)
         assert found.preset == "auto"
         assert set(found.filled) == BY_PRESET & {*vars(TrainConfig())}
         assert presets.resolve(None, given, races=False).preset == "default"
         assert presets.resolve("default", given).configs.choose == type(found.configs).choose
-    assert "k" not in presets.resolve("auto", PipelineGiven(train=TrainGiven(k=3))).filled
+    assert "k" not in presets.resolve("auto", PipelineConfigs(train=TrainConfig(k=3))).filled
 
 
 def test_a_race_has_the_settings_of_its_pipeline() -> None:
     found = race_of(model="complex", minutes=2.5)
-    assert (found.minutes, found.given) == (2.5, TrainGiven(model="complex"))
+    assert (found.minutes, found.train) == (2.5, TrainConfig(model="complex"))
     assert (found.usual.model, found.usual.epochs) == ("complex", 30)
     assert found.parameters()["given.model"] == "complex"
     with pytest.raises(InputError, match="minutes is 3: only the race of the preset auto has a time limit"):
         race_of("wn11", minutes=3)
     with pytest.raises(InputError, match="unknown preset 'auto': the known ones are default, best, paper, none"):
-        presets.resolve("auto", PipelineGiven(), races=False)
+        presets.resolve("auto", PipelineConfigs(), races=False)
 
 
 def test_a_race_draws_its_negatives_without_a_model() -> None:
-    given = PipelineGiven(corrupt=CorruptGiven(calibration_strategy={"nearest": 0.5, "typed": 0.5}))
+    given = PipelineConfigs(corrupt=CorruptConfig(calibration_strategy={"nearest": 0.5, "typed": 0.5}))
     found = presets.resolve("auto", given).configs.choose
     assert isinstance(found, RaceConfig)
     assert found.negatives.calibration_strategy == CorruptConfig().calibration_strategy
-    low = PipelineGiven(calibrate=CalibrateGiven(base_rate=0.01))
-    assert presets.resolve("auto", low).configs.choose == presets.resolve("auto", PipelineGiven()).configs.choose
-    typed = PipelineGiven(corrupt=CorruptGiven(calibration_strategy={"typed": 1.0}))
+    low = PipelineConfigs(calibrate=CalibrateConfig(base_rate=0.01))
+    assert presets.resolve("auto", low).configs.choose == presets.resolve("auto", PipelineConfigs()).configs.choose
+    typed = PipelineConfigs(corrupt=CorruptConfig(calibration_strategy={"typed": 1.0}))
     assert presets.resolve("auto", typed).configs.choose.negatives.calibration_strategy == {"typed": 1.0}
 
 

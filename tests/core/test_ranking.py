@@ -6,12 +6,13 @@ import torch
 
 from kgcore.graph import KnowledgeGraph, TripleIndex
 from kgcore.metrics.ranks import rank_metrics
-from kgcore.models import pair_scores, tiles
+from kgcore.models import trained as trained_model
 from kgcore.models.base import Embeddings
 from kgcore.models.trained import TrainedModel
 from kgcore.ranking import filtered_ranks
 from kgcore.registries import MODELS
 from kgcore.registry import build
+from kgcore.wings.fast_cpu import tiles
 from tests.core.rank_loop import rank_by_loop
 
 
@@ -20,7 +21,7 @@ from tests.core.rank_loop import rank_by_loop
 def test_ranks_equal_those_of_a_loop(small_graph: KnowledgeGraph, monkeypatch, name: str, block: int | None) -> None:
     monkeypatch.setattr("kgcore.ranking.TILE_QUERIES", 16)
     if block:
-        monkeypatch.setattr(pair_scores, "LARGEST_BLOCK", block)  # the 40 entities are scored in parts
+        monkeypatch.setattr(trained_model, "LARGEST_BLOCK", block)  # the 40 entities are scored in parts
         monkeypatch.setattr(tiles, "TILE_ENTITIES", 24)
     rng = np.random.default_rng(0)
 

@@ -1,7 +1,5 @@
 """Regularisation: the LP penalty, dropout, and the scale of the initial embeddings."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -10,8 +8,7 @@ from kgcore.config import TrainConfig
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.training import loop
-from kgcore.training.objective import Objective
-from kgcore.training.regulariser import dropout, lp
+from kgcore.training.objective import StepObjective, dropout, lp
 from kgcore.training.setup import built
 from kgcore.training.state import TrainingState
 from tests.core.trainings import CPU
@@ -23,7 +20,7 @@ def test_the_regulariser_is_the_sum_of_powers_and_shrinks_embeddings(small_graph
     assert lp(rows, power).item() == pytest.approx(sum(abs(x) ** power for x in rows.ravel().tolist()))
     config = TrainConfig(model="distmult", k=8, epochs=5, batch_size=128)
     sizes = [
-        loop.train(small_graph, replace(config, lp_weight=weight, lp_power=power), CPU).model.embeddings.entities.norm()
+        loop.train(small_graph, config.replace(lp_weight=weight, lp_power=power), CPU).model.embeddings.entities.norm()
         for weight in (0.0, 0.1)
     ]
     assert sizes[1] < 0.9 * sizes[0]
@@ -51,9 +48,9 @@ def test_dropped_numbers_are_not_updated(small_graph: KnowledgeGraph) -> None:
     """In one step, a dropped number has no gradient, so it keeps its initial value."""
     count = len(small_graph.train)
     config = TrainConfig(k=50, epochs=1, batch_size=count, chunk_size=count, learning_rate=0.5, training_eta=5)
-    start = loop.train(small_graph, replace(config, learning_rate=1e-30), CPU).model.embeddings
+    start = loop.train(small_graph, config.replace(learning_rate=1e-30), CPU).model.embeddings
     for share in (0.0, 0.3):
-        trained = loop.train(small_graph, replace(config, dropout=share), CPU).model.embeddings
+        trained = loop.train(small_graph, config.replace(dropout=share), CPU).model.embeddings
         stayed = (trained.entities == start.entities).float().mean().item()
         assert stayed == pytest.approx(share, abs=0.05)
         assert (trained.predicates != start.predicates).all()
@@ -61,8 +58,8 @@ def test_dropped_numbers_are_not_updated(small_graph: KnowledgeGraph) -> None:
 
 def test_the_penalty_is_the_same_with_dropout(small_graph: KnowledgeGraph, monkeypatch: pytest.MonkeyPatch) -> None:
     batch, made = small_graph.train.triples[:64], []
-    evaluate = Objective.evaluate
-    monkeypatch.setattr(Objective, "evaluate", lambda *given: made.append(found := evaluate(*given)) or found)
+    evaluate = StepObjective.evaluate
+    monkeypatch.setattr(StepObjective, "evaluate", lambda *given: made.append(found := evaluate(*given)) or found)
     for share in (0.0, 0.5):
         config = TrainConfig(
             model="distmult", k=8, batch_size=64, chunk_size=16, lp_weight=1, lp_power=2.5, dropout=share
@@ -88,6 +85,6 @@ def test_dropout_is_refused_where_zero_is_a_meaningful_value(small_graph: Knowle
 def test_the_initial_scale_multiplies_the_initial_embeddings(small_graph: KnowledgeGraph, model: str) -> None:
     config = TrainConfig(model=model, k=16, epochs=1, learning_rate=1e-30)
     own = loop.train(small_graph, config, CPU).model.embeddings
-    wider = loop.train(small_graph, replace(config, initial_scale=3), CPU).model.embeddings
+    wider = loop.train(small_graph, config.replace(initial_scale=3), CPU).model.embeddings
     for table in ("entities", "predicates"):
         np.testing.assert_allclose(getattr(wider, table), 3 * getattr(own, table), rtol=1e-5)

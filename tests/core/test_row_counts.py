@@ -7,32 +7,29 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from kgcore.calibration.audit import score_audit
+from kgcore.calibration.audit import NEGATIVES, POSITIVES, score_audit, thin_figures
 from kgcore.calibration.balance import base_rate_weights, label_sizes
 from kgcore.calibration.band import Band
-from kgcore.calibration.bound import BoundCalibrator
-from kgcore.calibration.effective import effective_weights
-from kgcore.calibration.even import even_sample
-from kgcore.calibration.fit import calibration_samples
-from kgcore.calibration.folds import cross_fitted, draw_folds
-from kgcore.calibration.sample import CalibrationSample, synthetic_sample
+from kgcore.calibration.fit import calibration_bases
+from kgcore.calibration.folds import cross_fitted
+from kgcore.calibration.sample import CalibrationSample, even_sample, synthetic_sample
 from kgcore.calibration.support import Support
-from kgcore.calibration.thin import Thinness
 from kgcore.config import CalibrateConfig
-from kgcore.conformal.selection import conformal_p_values
+from kgcore.conformal import conformal_p_values
 from kgcore.corruptions.base import Corruptions
 from kgcore.ensembles.fit import bounds, check_same_rows
 from kgcore.errors import MismatchError
-from kgcore.monitoring.score_basis import NormalScores
-from kgcore.monitoring.two_samples import NewTriples, TwoSamples
-from kgcore.prediction.evidence import evidence_of
+from kgcore.folds import draw_folds
+from kgcore.monitoring.two_samples import NewTriples, NormalScores, TwoSamples
+from kgcore.prediction.calibration_evidence import evidence_of
 from kgcore.registries import CALIBRATORS, POOLS
 from kgcore.score_table import CORRUPTION, LABELLED, ScoreTable
 from kgcore.storage.tables import read_corruptions, read_scores, write_corruptions, write_scores
+from tests.core.calibrator_samples import bound_to
 
 ALPHA = 0.03
 GRID = np.linspace(-3, 5, 81)
-EXACT = ("isotonic", "histogram")  # every fit that uses weights alone
+EXACT = ("isotonic",)  # every fit that uses weights alone
 
 
 def both(rows: int = 600) -> tuple[CalibrationSample, CalibrationSample, np.ndarray]:
@@ -96,7 +93,7 @@ def test_counts_of_1_change_nothing(name: str) -> None:
     else:
         np.testing.assert_array_equal(*q)
     assert Support.fit(one, True).to_json() == Support.fit(other, True).to_json()
-    assert score_audit(one).effective_sample_size == score_audit(other).effective_sample_size
+    assert score_audit(one)["effective_sample_size"] == score_audit(other)["effective_sample_size"]
     assert bounds(one) == bounds(other)
 
 
@@ -126,18 +123,19 @@ def test_relations_are_balanced_by_the_sums_of_counts() -> None:
 
 def test_the_overlap_counts_copies() -> None:
     one, two, _ = both()
-    assert score_audit(one).overlap == pytest.approx(score_audit(two).overlap)
-    assert score_audit(replace(one, counts=None)).overlap != pytest.approx(score_audit(two).overlap, abs=1e-4)
+    assert score_audit(one)["overlap"] == pytest.approx(score_audit(two)["overlap"])
+    assert score_audit(replace(one, counts=None))["overlap"] != pytest.approx(score_audit(two)["overlap"], abs=1e-4)
 
 
 def test_high_negatives_count_copies() -> None:
     one, two, _ = both(4000)
     made = CALIBRATORS.get("isotonic")().fit_sample(two)
-    bound = BoundCalibrator("isotonic", "synthetic", ALPHA, "model", "graph", made, support=Support.fit(two, False))
-    own = [Thinness.of(bound.at(0.5), sample) for sample in (one, two)]
-    assert own[0].positives == own[1].positives
-    assert own[0].negatives == pytest.approx(own[1].negatives * 4000 / (two.labels == 0).sum(), abs=1)
-    assert own[0].negatives > 20
+    bound = bound_to("isotonic", "synthetic", ALPHA, "model", "graph", made, support=Support.fit(two, False))
+    figures = [thin_figures(bound.at(0.5), sample) for sample in (one, two)]
+    assert figures[0][f"{POSITIVES}.isotonic"] == figures[1][f"{POSITIVES}.isotonic"]
+    counted, copied = (own[f"{NEGATIVES}.isotonic"] for own in figures)
+    assert counted == pytest.approx(copied * 4000 / (two.labels == 0).sum(), abs=1)
+    assert counted > 20
 
 
 def test_drift_tests_see_the_same_normal_scores_and_offsets() -> None:
@@ -182,7 +180,7 @@ def test_limits_hold_the_share_that_copies_show() -> None:
     assert ((low <= q) & (q <= high)).mean() > 0.95
     further = Band.fit(two).limits(GRID)
     assert (high - low).mean() > (further[1] - further[0]).mean()
-    assert effective_weights(one)[one.labels == 0].sum() < 4000
+    assert one.effective_weights[one.labels == 0].sum() < 4000
 
 
 def table(weights: np.ndarray | None) -> ScoreTable:
@@ -204,12 +202,12 @@ def test_tables_keep_their_weights_and_hand_them_to_the_sample(tmp_path: Path) -
         write_scores(tmp_path / "scores.parquet", own)
         again = read_scores(tmp_path / "scores.parquet")
         np.testing.assert_equal(again.weights, own.weights)
-        sample = calibration_samples(again, CalibrateConfig(base_rate=0.2))["synthetic"]
+        sample = calibration_bases(again, CalibrateConfig(base_rate=0.2))["synthetic"].sample
         assert sample.base_rate == pytest.approx(0.2)
         np.testing.assert_allclose(
             sample.weights[2:] / sample.weights[3], (1, 1, 1) if own.weights is None else (0.5, 1, 1.5)
         )
-    unweighted = calibration_samples(table(weights), CalibrateConfig(weighted=False))["synthetic"]
+    unweighted = calibration_bases(table(weights), CalibrateConfig(weighted=False))["synthetic"].sample
     np.testing.assert_allclose(unweighted.weights, weights)
     with pytest.raises(MismatchError, match="other rows"):
         check_same_rows([table(weights), replace(table(None), model="n")])

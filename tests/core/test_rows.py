@@ -1,4 +1,4 @@
-"""Training over rows of a table that are read where they are, compared with copies and automatic differentiation."""
+"""Training steps by compiled loops, compared with automatic differentiation of the formulas."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -11,54 +11,27 @@ from hypothesis import strategies as st
 
 from kgcore.config import TrainConfig
 from kgcore.graph import KnowledgeGraph, Split
-from kgcore.models.base import GraphModel
-from kgcore.models.comparators import Comparator, DotProduct, NegativeDistance
-from kgcore.models.rotate import ModulusDistance
-from kgcore.models.rows import TableRows, compare
 from kgcore.registries import LOSSES, MODELS, OPTIMISERS, STRATEGIES
-from kgcore.registry import build
 from kgcore.training import state
 from kgcore.training.loop import Training, train
-from kgcore.training.row_pass import numbered, row_pass
-from kgcore.training.step_loop import step_loop
+from kgcore.training.setup import built
+from kgcore.wings.fast_cpu.training import FORMS, fast_step, numbered
 from kgcore.workers import Workers
 from tests.core.trainings import CPU, same
-
-COMPARATORS = [DotProduct(), NegativeDistance(1), NegativeDistance(2), ModulusDistance()]
-ON_ROWS = [name for name in MODELS.names() if not isinstance(build(MODELS.get(name), {}, 4), GraphModel)]
-
-
-@pytest.mark.parametrize("comparator", COMPARATORS)
-@pytest.mark.parametrize(("count", "size"), [(300, 3), (20, 40), (1, 1)])
-def test_rows_are_compared_as_their_copies(comparator: Comparator, count: int, size: int) -> None:
-    rng = np.random.default_rng(1)
-    table = torch.from_numpy(rng.integers(-4, 5, size=(30, 34)).astype(np.float32) / 2)
-    queries = torch.from_numpy(rng.integers(-4, 5, size=(count, 34)).astype(np.float32) / 2).requires_grad_()
-    rows = TableRows(table, rng.integers(30, size=(count, size)), Workers(2))
-    weights = torch.from_numpy(rng.normal(size=(count, size)).astype(np.float32))
-    assert comparator.kind is not None
-    found, copies = compare(comparator.kind, queries, rows), table[torch.from_numpy(rows.ids)]
-    plain = comparator.outer(queries[:, None], copies)[:, 0]
-    torch.testing.assert_close(found, plain, rtol=1e-5, atol=1e-5)
-    [ours], [theirs] = (torch.autograd.grad((scores * weights).sum(), [queries]) for scores in (found, plain))
-    torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
-    assert torch.equal(rows.gradient, weights)
 
 
 def trained(
     graph: KnowledgeGraph, config: TrainConfig, monkeypatch: pytest.MonkeyPatch, threads: int | None
 ) -> Training:
-    """Train over rows with so many threads, or over copies of them (None)."""
-    monkeypatch.setattr(
-        state, "row_pass", lambda tables, model, drop, _, loop: threads and row_pass(tables, model, drop, threads, loop)
-    )
-    monkeypatch.setattr("kgcore.training.row_pass.LEAST", 4)  # several parts
+    """Train by loops with so many threads, or by automatic differentiation (None)."""
+    monkeypatch.setattr(state, "fast_step", lambda *given: threads and fast_step(*given[:-1], threads))
+    monkeypatch.setattr("kgcore.wings.fast_cpu.training.LEAST", 4)  # several parts
     return train(graph, config, CPU)
 
 
-@pytest.mark.parametrize("model", ON_ROWS)
+@pytest.mark.parametrize("model", FORMS)
 @pytest.mark.parametrize("chunk", [1, 7])
-def test_a_training_over_rows_is_that_over_copies(
+def test_a_training_by_loops_is_that_by_automatic_differentiation(
     small_graph: KnowledgeGraph, monkeypatch: pytest.MonkeyPatch, model: str, chunk: int
 ) -> None:
     config = TrainConfig(model=model, k=6, epochs=2, batch_size=100, chunk_size=chunk, training_eta=5, loss="nll")
@@ -78,10 +51,10 @@ def test_a_training_over_rows_is_that_over_copies(
         {"training_sides": "bernoulli"},
         {"lp_weight": 0.1, "training_filtered": True},
         {"lp_weight": 0.1, "lp_power": 2.0, "model": "distmult"},
-        {"lp_weight": 0.1, "lp_power": 2.5, "model": "complex"},
+        {"lp_weight": 0.1, "model": "kg2e"},
+        {"sides_apart": True, "training_sides": "bernoulli", "model": "kg2e"},
         {"sides_apart": True, "loss": "multiclass_nll"},
         {"inverse_relations": True},
-        {"training_strategy": {"uniform": 1.0, "kbgan": 1.0}},
         {"sides_apart": True, "training_eta": 5},
         {"sides_apart": True, "inverse_relations": True, "model": "complex"},
         {"sides_apart": True, "training_sides": "subject", "model": "distmult"},
@@ -90,27 +63,34 @@ def test_a_training_over_rows_is_that_over_copies(
     ],
 )
 @pytest.mark.parametrize("chunk", [1, 7])
-def test_every_setting_trains_over_rows(
+def test_every_setting_trains_by_loops(
     small_graph: KnowledgeGraph, monkeypatch: pytest.MonkeyPatch, changed: dict[str, object], chunk: int
 ) -> None:
-    config = replace(TrainConfig(k=6, epochs=2, batch_size=100, chunk_size=chunk, training_eta=4), **changed)
+    config = TrainConfig(k=6, epochs=2, batch_size=100, chunk_size=chunk, training_eta=4).replace(**changed)
     rows, copies = (trained(small_graph, config, monkeypatch, threads) for threads in (2, None))
     torch.testing.assert_close(rows.model.embeddings.entities, copies.model.embeddings.entities, rtol=1e-3, atol=1e-5)
 
 
-WITH_A_LOOP = ["complex", "distmult", "hole_complex", "rotate", "transe"]
+def test_the_loops_are_for_these_models_and_settings(small_graph: KnowledgeGraph) -> None:
+    def loops(graph: KnowledgeGraph = small_graph, compiled: bool | None = None, **changed: object) -> bool:
+        config = TrainConfig(k=4).replace(**changed)
+        return state.TrainingState(graph, *built(config), config, CPU, compiled).step._fast is not None
+
+    assert [name for name in MODELS.names() if loops(model=name)] == sorted(FORMS)
+    assert [name for name in LOSSES.names() if not loops(loss=name)] == ["confidence"]
+    assert loops(lp_weight=0.1)
+    assert not loops(lp_weight=0.1, lp_power=2.5)
+    assert not loops(dropout=0.1)
+    assert not loops(compiled=True)
+    assert not loops(model="kg2e", model_options={"likelihood": True})
+    assert not loops(training_strategy={"uniform": 1.0, "kbgan": 1.0})
+    facts = small_graph.train
+    assert not loops(replace(small_graph, train=Split(facts.triples, facts.labels, np.full(len(facts), 0.5))))
 
 
-def test_the_step_loop_is_for_these_models() -> None:
-    for name in MODELS.names():
-        model, loss = build(MODELS.get(name), {}, 4), build(LOSSES.get("nll"), {})
-        assert bool(step_loop(model, loss, TrainConfig(), rewarded=False)) == (name in WITH_A_LOOP)
-        assert step_loop(model, loss, TrainConfig(), rewarded=True) is None
-
-
-@pytest.mark.parametrize("name", WITH_A_LOOP)
+@pytest.mark.parametrize("name", FORMS)
 @pytest.mark.parametrize("loss", LOSSES.names())
-def test_a_step_by_the_step_loop_is_that_by_automatic_differentiation(
+def test_every_loss_trains_by_loops(
     small_graph: KnowledgeGraph, monkeypatch: pytest.MonkeyPatch, name: str, loss: str
 ) -> None:
     config = TrainConfig(model=name, loss=loss, k=70, epochs=1, batch_size=150, chunk_size=40, training_eta=61)
@@ -127,8 +107,7 @@ def test_a_part_of_many_positives_and_rows_is_that_of_copies(
     monkeypatch: pytest.MonkeyPatch, optimiser: str, chunk: int
 ) -> None:
     """A loop works on 32 positives, and on 64 rows, at a time."""
-    monkeypatch.setattr("kgcore.training.step_loop.PARTS", 1)
-    monkeypatch.setattr("kgcore.training.row_pass.PARTS", 1)
+    monkeypatch.setattr("kgcore.wings.fast_cpu.training.PARTS", 1)
     triples = np.random.default_rng(0).integers((150, 3, 150), size=(200, 3))
     facts, none = Split(triples, np.ones(200)), Split(triples[:0], np.zeros(0))
     names = [str(number) for number in range(150)]
@@ -160,22 +139,18 @@ def test_corruptions_that_the_model_chooses_are_the_same_with_any_number_of_thre
     assert same(one, three)
 
 
-def test_confidences_train_over_rows(small_graph: KnowledgeGraph, monkeypatch: pytest.MonkeyPatch) -> None:
-    facts = small_graph.train
-    sure = Split(facts.triples, facts.labels, np.random.default_rng(0).random(len(facts)))
-    graph, config = replace(small_graph, train=sure), TrainConfig(k=6, epochs=2, batch_size=100, chunk_size=1)
-    rows, copies = (trained(graph, config, monkeypatch, threads) for threads in (2, None))
-    torch.testing.assert_close(rows.model.embeddings.entities, copies.model.embeddings.entities, rtol=1e-3, atol=1e-5)
-
-
-def test_numbers_that_are_not_finite_stay() -> None:
-    for comparator in COMPARATORS:
-        queries = torch.tensor([[0.0] * 20, [np.nan] * 20, [np.inf] * 20])
-        rows = TableRows(torch.ones(2, 20), np.array([[1], [1], [1]]), Workers(1))
-        zero, nan, infinite = compare(comparator.kind or 0, queries, rows).ravel()
-        assert zero.isfinite()
-        assert nan.isnan()
-        assert infinite.isinf()
+def test_rows_of_a_predicate_are_multiplied_at_once(small_graph: KnowledgeGraph) -> None:
+    """RESCAL and TuckER compute the matrix of a predicate once, for all its positives."""
+    for model in ("rescal", "tucker"):
+        config = TrainConfig(model=model, k=6, epochs=2, batch_size=100, chunk_size=7, training_eta=5, lp_weight=0.1)
+        grouped = state.TrainingState(small_graph, *built(config), config, CPU)
+        alone = state.TrainingState(small_graph, *built(config), config, CPU)
+        assert grouped.step._grouped
+        alone.step._grouped = False
+        losses = [[each.run_epoch(epoch) for epoch in (1, 2)] for each in (grouped, alone)]
+        assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+        tables = [each.tables.entities.table for each in (grouped, alone)]
+        torch.testing.assert_close(tables[0], tables[1], rtol=1e-3, atol=1e-5)
 
 
 @given(ids=st.lists(st.integers(0, 9), max_size=60))

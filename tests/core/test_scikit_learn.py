@@ -19,8 +19,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from kgcore.arrays import Floats
 from kgcore.calibration.base import Calibrator
-from kgcore.calibration.bound import stored_class
-from kgcore.calibration.histogram import Histogram
+from kgcore.calibration.calibrated import stored_class
 from kgcore.calibration.isotonic import Isotonic
 from kgcore.calibration.per_relation import PerRelation
 from kgcore.calibration.platt import Platt
@@ -121,15 +120,14 @@ def test_a_pipeline_and_a_calibration_display_take_a_calibrator() -> None:
 
 
 def test_settings_are_stored_unchanged_and_can_be_searched() -> None:
-    assert clone(Histogram(bins=7)).get_params() == {"bins": 7}
     assert clone(PerRelation(tau=2)).get_params() == {"tau": 2}
     scores, labels = drawn(8, 4000)
-    assert len(Histogram(bins=4).fit(scores, labels).probabilities_) == 4
-    found = GridSearchCV(Histogram(), {"bins": [1, 20]}, scoring="neg_brier_score").fit(scores[:, None], labels)
-    assert found.best_params_ == {"bins": 20}
-    for kind, wrong in ((Histogram, {"bins": 0}), (PerRelation, {"tau": 0.0})):
-        with pytest.raises(InputError, match=r"is 0: it must be"):
-            kind(**wrong).fit(scores, labels)
+    relations = np.arange(4000) % 4
+    columns = np.stack([scores + relations, relations], axis=1)  # the scores of relations have other levels
+    found = GridSearchCV(PerRelation(), {"tau": [0.01, 1.0]}, scoring="neg_brier_score").fit(columns, labels)
+    assert found.best_params_ == {"tau": 1.0}
+    with pytest.raises(InputError, match=r"is 0: it must be"):
+        PerRelation(tau=0.0).fit(scores, labels)
 
 
 def test_per_relation_takes_the_predicate_as_its_second_column(rng: np.random.Generator) -> None:

@@ -8,19 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgcore.arrays import Floats
-from kgcore.calibration.effective import effective_weights
-from kgcore.calibration.even import drawn_sample
-from kgcore.calibration.fit import calibration_samples
-from kgcore.calibration.shrinkage import RelationCounts
+from kgcore.calibration.fit import calibration_bases
+from kgcore.calibration.per_relation import RelationCounts
+from kgcore.calibration.sample import drawn_sample
 from kgcore.calibration.support import Support
 from kgcore.config import CalibrateConfig, CorruptConfig
 from kgcore.config import stages as bounds
-from kgcore.corruptions.base import Corruptions, corrupt
+from kgcore.corruptions.base import Corruptions, corrupt, subject_shares
 from kgcore.corruptions.every import every_corruption
-from kgcore.corruptions.further import Further
+from kgcore.corruptions.further import Further, Top
 from kgcore.corruptions.mixture import Mixture
-from kgcore.corruptions.sides import subject_shares
-from kgcore.corruptions.top import Top
 from kgcore.graph import KnowledgeGraph
 from kgcore.registries import CALIBRATORS
 from kgcore.score_search import searched_table
@@ -135,7 +132,7 @@ def test_calibrators_are_those_of_all_corruptions(small_graph: KnowledgeGraph, n
     tables = (everything, case.searched(), case.table)
     fits, samples = [], []
     for table in tables:
-        samples.append(calibration_samples(table, config)["synthetic"])
+        samples.append(calibration_bases(table, config)["synthetic"].sample)
         fits.append(CALIBRATORS.get(name)().fit_sample(samples[-1]))
     assert samples[1].base_rate == pytest.approx(RATE)
     scores, own = case.table.scores[case.table.rows("valid", "labelled", 1)], case.table.triples
@@ -153,8 +150,8 @@ def test_calibrators_are_those_of_all_corruptions(small_graph: KnowledgeGraph, n
 def test_effective_weights_are_those_of_all_corruptions(small_graph: KnowledgeGraph, shares: dict[str, float]) -> None:
     case, config = Case(small_graph, shares=shares), CalibrateConfig(base_rate=RATE)
     everything = score_table(small_graph, {"valid": case.all()}, case.model)
-    every, mine = (calibration_samples(t, config)["synthetic"] for t in (everything, case.searched()))
-    own = [effective_weights(sample)[sample.labels == 0] for sample in (every, mine)]
+    every, mine = (calibration_bases(t, config)["synthetic"].sample for t in (everything, case.searched()))
+    own = [sample.effective_weights[sample.labels == 0] for sample in (every, mine)]
     assert own[1].sum() == pytest.approx(own[0].sum(), rel=1e-9)
     size = len(np.unique(every.predicates))
     counted = [
@@ -170,7 +167,7 @@ def test_a_row_that_stands_for_many_is_one_observation(small_graph: KnowledgeGra
     case, config = Case(small_graph, shares={"uniform": 1.0}), CalibrateConfig(base_rate=RATE)
     everything = score_table(small_graph, {"valid": case.all()}, case.model)
     every, sample, drawn = (
-        calibration_samples(t, config)["synthetic"] for t in (everything, case.searched(), case.table)
+        calibration_bases(t, config)["synthetic"].sample for t in (everything, case.searched(), case.table)
     )
     many = (sample.labels == 0) & (sample.concentrations != 1)
     np.testing.assert_allclose(sample.counts[many] * sample.concentrations[many], 1, rtol=0.1)  # k equal ones: 1 / k

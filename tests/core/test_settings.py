@@ -2,21 +2,19 @@
 
 import subprocess
 import sys
-from dataclasses import fields
 
 import pytest
+from pydantic import ValidationError
 
 from kgcore import config
+from kgcore.base_rate import BaseRate
 from kgcore.config import (
     CalibrateConfig,
-    CalibrateGiven,
     CorruptConfig,
     MatchConfig,
-    PipelineConfigs,
     PrepareConfig,
     TrainConfig,
 )
-from kgcore.config.calibrate import base_rate_text, read_base_rate
 from kgcore.errors import InputError
 from kgcore.registries import CALIBRATORS, DATASETS, LOSSES, MODELS, POOLS, STRATEGIES
 from kgcore.registry import Registry
@@ -27,14 +25,14 @@ CONFIGS = [c for c in vars(config).values() if isinstance(c, type) and issubclas
 @pytest.mark.parametrize("cls", CONFIGS)
 def test_every_setting_has_a_default_and_a_description(cls: type[config.Config]) -> None:
     built = cls()
-    for item in fields(cls):
-        assert item.metadata["description"], item.name
-    with pytest.raises(AttributeError):
+    for name, item in cls.model_fields.items():
+        assert item.description, name
+    with pytest.raises(ValidationError, match="frozen"):
         built.anything = 1
 
 
 def test_names_of_settings_are_unique_over_the_stages() -> None:
-    names = [item.name for cls in CONFIGS if cls.stage for item in fields(cls)]
+    names = [name for cls in CONFIGS if cls.stage for name in cls.model_fields]
     assert len(names) == len(set(names))
 
 
@@ -63,7 +61,6 @@ def test_names_of_settings_are_unique_over_the_stages() -> None:
             "training_sides is object: with inverse relations both sides must be corrupted",
         ),
         (lambda: CalibrateConfig(calibrators=()), "calibrators is empty: it needs at least one entry"),
-        (lambda: CalibrateGiven(base_rate=0.0), r"base_rate is 0\.0: it must be above 0 and below 1"),
         (lambda: CalibrateConfig(base_rate=0.0), r"base_rate is 0\.0: it must be above 0 and below 1"),
         (lambda: CalibrateConfig(base_rate=1.5), r"base_rate is 1\.5"),
         (lambda: CalibrateConfig(calibrators=("platt", "plat")), "unknown calibrator 'plat'"),
@@ -100,32 +97,11 @@ def test_naming_components_imports_no_torch() -> None:
     assert done.stdout.split() == ["False", "False"]
 
 
-@pytest.mark.parametrize(
-    ("text", "rate", "limits"),
-    [
-        ("0.1", 0.1, None),
-        (0.25, 0.25, None),
-        ("0.2:0.8", 0.5, (0.2, 0.8)),
-        ("0.01:0.05", pytest.approx(0.0225375), (0.01, 0.05)),
-        (None, None, None),
-        ("", None, None),
-    ],
-)
-def test_a_base_rate_is_a_number_or_an_interval(text: object, rate: object, limits: object) -> None:
-    assert read_base_rate(text) == (rate, limits)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("text", ["0:0.5", "0.5:0.1", "1", "half", "0.1:0.2:0.3", ":", "0.1:1"])
-def test_other_base_rates_are_refused(text: str) -> None:
-    with pytest.raises(InputError, match="above 0 and below 1, or LOW:HIGH, such as 0"):
-        read_base_rate(text)
-
-
 def test_the_ends_of_a_base_rate_come_together() -> None:
     both = {"base_rate_low": 0.01, "base_rate_high": 0.05}
-    assert CalibrateConfig(**both).base_rate_text == "0.0225 [0.01, 0.05], stated"
-    assert CalibrateConfig(**both, base_rate=0.02).alpha == 0.02
-    assert CalibrateConfig(**both).at(0.3) == CalibrateConfig(base_rate=0.3)
+    assert str(CalibrateConfig(**both).rate) == "0.0225 [0.01, 0.05], stated"
+    assert CalibrateConfig(**both, base_rate=0.02).rate.value == 0.02
+    assert CalibrateConfig(**both).at(BaseRate(0.3)) == CalibrateConfig(base_rate=0.3)
     for wrong in ({"base_rate_low": 0.01}, {"base_rate_high": 0.5, "base_rate": 0.2}, both | {"base_rate_low": 0.06}):
         with pytest.raises(InputError, match="give the lower end, then the upper end"):
             CalibrateConfig(**wrong)
@@ -136,24 +112,8 @@ def test_the_ends_of_a_base_rate_come_together() -> None:
 def test_hard_strategies_need_a_stated_base_rate() -> None:
     assert MatchConfig().strategies == ("relational", "typed", "uniform")
     assert MatchConfig(match_base_rate=0.5).strategies[-2:] == ("near_miss", "nearest")
-    configs = PipelineConfigs(calibrate=CalibrateConfig(base_rate=0.1))
-    assert (configs.match.match_base_rate, configs.corrupt.for_base_rate) == (0.1, 0.1)
-    estimated = CalibrateConfig(base_rate=0.1, base_rate_from="estimated")
-    assert PipelineConfigs(calibrate=estimated).match.match_base_rate is None
-
-
-@pytest.mark.parametrize(
-    ("rate", "limits", "origin", "text"),
-    [
-        (0.49395123, None, "estimated", "0.494, estimated"),
-        (0.022474487, None, "estimated", "0.0225, estimated"),
-        (0.9995123, None, "estimated", "0.999512, estimated"),
-        (0.12345, None, "stated", "0.12345, stated"),
-        (0.022474487, (0.01, 0.05), "stated", "0.0225 [0.01, 0.05], stated"),
-        (0.5, None, "assumed", "0.5, assumed"),
-    ],
-)
-def test_a_base_rate_is_written_with_its_origin(
-    rate: float, limits: tuple[float, float] | None, origin: str, text: str
-) -> None:
-    assert base_rate_text(rate, limits, origin) == text
+    stated, assumed = CalibrateConfig(base_rate=0.1).rate, CalibrateConfig().rate
+    assert (MatchConfig().at(stated).match_base_rate, CorruptConfig().at(stated).for_base_rate) == (0.1, 0.1)
+    assert MatchConfig(match_base_rate=0.2).at(assumed).match_base_rate is None
+    estimated = CalibrateConfig(base_rate=0.1, base_rate_from="estimated").rate
+    assert MatchConfig().at(estimated).match_base_rate is None

@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 
 from kgcore.calibration.beta import BENDS, Beta, best_bend, features
 from kgcore.calibration.logistic import fit_logistic, mean_keeping_targets, smoothed_targets
-from kgcore.calibration.platt import Platt, fit_sigmoid
+from kgcore.calibration.platt import Platt
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, synthetic_sample
 from kgcore.calibration.temperature import Temperature
 from kgcore.errors import FitError
@@ -47,7 +47,8 @@ def test_platt_finds_the_weighted_optimum_of_another_optimiser(rng: np.random.Ge
 def test_the_sigmoid_is_logistic_regression_without_penalty() -> None:
     scores, labels = drawn(4)
     reference = LogisticRegression(C=1e12, tol=1e-12, max_iter=1000).fit(scores[:, None], labels)
-    a, b = fit_sigmoid(scores, labels.clip(1e-12, 1 - 1e-12), np.ones(400))
+    design, targets = np.stack([scores, np.ones(400)]), labels.clip(1e-12, 1 - 1e-12)
+    a, b = fit_logistic("a test", design, targets, np.ones(400), np.zeros(2), np.zeros(2, dtype=bool))
     assert (a, b) == pytest.approx((reference.coef_[0, 0], reference.intercept_[0]), rel=1e-4)
 
 
@@ -157,7 +158,7 @@ def test_beta_with_a_slope_of_0_accepts_the_largest_scores() -> None:
 
 def test_a_fit_that_does_not_converge_raises() -> None:
     x = np.array([[-1.0, 1.0]])
-    with pytest.raises(FitError, match=r"mine did not converge in 100 steps.*e"):
+    with pytest.raises(FitError, match=r"mine did not converge in 200 steps.*e"):
         fit_logistic("mine", 1e-3 * x, np.array([0.0, 1.0]), np.ones(2), np.full(1, np.nan), np.zeros(1, dtype=bool))
 
 

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kgcore.config import PipelineConfigs, PrepareConfig
-from kgcore.config.given import CorruptGiven, PipelineGiven, PrepareGiven
+from kgcore.config import CorruptConfig, PipelineConfigs, PrepareConfig
 from kgcore.config.presets import resolve
 from kgcore.config.split import SplitRule
 from kgcore.datasets.twins import repeats_of
@@ -112,14 +111,14 @@ def test_the_facts_that_are_in_no_split_are_known_facts(tmp_path: Path) -> None:
 
 
 def test_calibration_keeps_the_cold_entity() -> None:
-    def sides(split: str, given: CorruptGiven = CorruptGiven()) -> str:
-        found = resolve("default", PipelineGiven(prepare=PrepareGiven(split=split), corrupt=given))
+    def sides(split: str, given: CorruptConfig = CorruptConfig()) -> str:
+        found = resolve("default", PipelineConfigs(prepare=PrepareConfig(split=split), corrupt=given))
         return found.configs.corrupt.calibration_sides
 
     usual = PipelineConfigs().corrupt.calibration_sides
     assert [sides(split) for split in ("random", "time:year", "group:study")] == [usual] * 3
     assert (sides("cold:object:treats"), sides("cold:subject")) == ("subject", "object")
-    assert sides("cold:object", CorruptGiven(calibration_sides="both")) == "both"
+    assert sides("cold:object", CorruptConfig(calibration_sides="both")) == "both"
 
 
 @pytest.mark.parametrize("text", ["", "time", "time:", "cold", "cold:both", "cold:object:", "group:", "years:a"])

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgcore.config.split import SplitRule
-from kgcore.datasets.draw import Draw, draw_splits
-from kgcore.datasets.draw_values import Values
+from kgcore.datasets.draw import draw_splits
+from kgcore.datasets.draw_rules import SplitDraw, Values
 from kgcore.datasets.twins import Families, Repeat
 from kgcore.report.graph_shape import shape_of
 from tests.core.split_graphs import (
@@ -35,7 +35,7 @@ SEEDS = st.integers(0, 10_000)
 @given(seed=SEEDS)
 def test_twins_are_in_one_split_and_train_has_no_negatives(rule: str, seed: int) -> None:
     rows = graph_with_twins(seed)
-    draw = Draw(0.15, 0.15, seed, SplitRule.of(rule))
+    draw = SplitDraw(0.15, 0.15, seed, SplitRule.of(rule))
     found = draw_splits(rows, draw, NAMES, values_of(rows, seed))
     places = [place for place, label in zip(places_of(rows, found.rows), rows[:, 3], strict=True) if label]
     of_unit: dict[tuple[int, ...], set[str]] = {}
@@ -53,7 +53,7 @@ def test_twins_are_in_one_split_and_train_has_no_negatives(rule: str, seed: int)
 def test_train_is_older_than_valid_and_valid_is_older_than_test(seed: int) -> None:
     rows = graph_with_twins(seed, negatives=0)
     values = values_of(rows, seed)
-    found = draw_splits(rows, Draw(0.1, 0.2, rule=SplitRule.of("time:year")), NAMES, values)
+    found = draw_splits(rows, SplitDraw(0.1, 0.2, rule=SplitRule.of("time:year")), NAMES, values)
     first = np.full(len(rows), np.inf)
     np.minimum.at(first, values.rows, np.array([float(text) for text in values.texts])[values.codes])
     known: dict[tuple[int, ...], float] = {}
@@ -85,7 +85,7 @@ def test_train_has_no_fact_of_the_predicate_about_a_cold_entity(
     rule: str, ends: dict[int, list[int]], seed: int
 ) -> None:
     rows = graph_with_twins(seed)
-    found = draw_splits(rows, Draw(0.15, 0.15, seed, SplitRule.of(rule)), NAMES).rows
+    found = draw_splits(rows, SplitDraw(0.15, 0.15, seed, SplitRule.of(rule)), NAMES).rows
 
     def entities(split: str) -> set[int]:
         return {
@@ -111,7 +111,7 @@ def test_train_has_no_fact_of_the_predicate_about_a_cold_entity(
 def test_cold_entities_of_every_predicate_differ_between_valid_and_test(seed: int) -> None:
     rows = graph_with_twins(seed, negatives=0)
     rows = rows[rows[:, 1] == IN] if seed % 2 else rows[np.isin(rows[:, 1], [IN, LIKES])]
-    found = draw_splits(rows, Draw(0.2, 0.2, seed, SplitRule.of("cold:object")), NAMES).rows
+    found = draw_splits(rows, SplitDraw(0.2, 0.2, seed, SplitRule.of("cold:object")), NAMES).rows
     for p in np.unique(rows[:, 1]):
         objects = {name: set(part[part[:, 1] == p, 2].tolist()) for name, part in found.items()}
         assert not objects["train"] & (objects["valid"] | objects["test"])
@@ -128,7 +128,7 @@ def test_an_entity_with_many_facts_is_cold_only_if_the_others_do_not_suffice(see
     rows = np.concatenate([asked, others]).astype(np.int64)
     for share, held in ((0.1, False), (0.3, True)):
         rule = SplitRule.of("cold:object:likes")
-        found = draw_splits(rows, Draw(share, share, seed, rule), ["likes", "in"]).rows
+        found = draw_splits(rows, SplitDraw(share, share, seed, rule), ["likes", "in"]).rows
         cold = np.concatenate([found["valid"], found["test"]])[:, 2]
         assert len(cold) >= 0.5 * 2 * share * 200
         assert held or 0 not in cold
@@ -139,7 +139,7 @@ def test_an_entity_with_many_facts_is_cold_only_if_the_others_do_not_suffice(see
 def test_a_group_is_in_one_split(seed: int) -> None:
     rows = graph_with_twins(seed, negatives=0)
     values = values_of(rows, seed)
-    found = draw_splits(rows, Draw(0.2, 0.2, seed, SplitRule.of("group:study")), NAMES, values)
+    found = draw_splits(rows, SplitDraw(0.2, 0.2, seed, SplitRule.of("group:study")), NAMES, values)
     place = dict(zip(map(tuple, rows.tolist()), places_of(rows, found.rows), strict=True))
     order = ["train", "valid", "test"]
     of_group: dict[int, set[str]] = {}
@@ -175,7 +175,7 @@ def test_equal_times_stay_together() -> None:
     rows = np.array([(i % 6, 0, i % 7 + 6, 1) for i in range(40)])
     texts = ["2020-01", "2020-02", "2020-03-01T12:00"]
     values = Values(np.arange(40), np.repeat([0, 1, 2], [16, 12, 12]), texts)
-    found = draw_splits(rows, Draw(0.1, 0.1, rule=SplitRule.of("time:t")), ["p"], values)
+    found = draw_splits(rows, SplitDraw(0.1, 0.1, rule=SplitRule.of("time:t")), ["p"], values)
     assert [len(found.rows[name]) for name in ("train", "valid", "test")] == [16, 12, 12]
     assert found.detail == "Valid begins at 2020-02, and test at 2020-03-01T12:00."
 

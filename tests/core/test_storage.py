@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from kgcore.calibration.bound import BoundCalibrator, CorruptionSettings
-from kgcore.calibration.fit import fit_calibrators
-from kgcore.config import ASSUMED, STATED, CalibrateConfig, ClassifyConfig, CorruptConfig, EvaluateConfig
+from kgcore.base_rate import ASSUMED, BaseRate
+from kgcore.calibration.calibrated import Calibrated, CorruptionSettings
+from kgcore.config import CalibrateConfig, ClassifyConfig, CorruptConfig, EvaluateConfig
 from kgcore.corruptions.base import Corruptions
 from kgcore.corruptions.held_out import corrupt_held_out
 from kgcore.evaluation.evaluate import evaluate
@@ -32,6 +32,7 @@ from kgcore.storage.tables import (
     write_predictions,
     write_scores,
 )
+from tests.core.calibrator_samples import fitted_to
 
 DEFAULTS = CalibrateConfig().score_calibrators
 
@@ -53,13 +54,13 @@ def table(small_graph: KnowledgeGraph, corruptions: dict[str, Corruptions], trai
 
 
 @pytest.fixture
-def calibrators(table: ScoreTable) -> list[BoundCalibrator]:
+def calibrators(table: ScoreTable) -> list[Calibrated]:
     drawn = CorruptConfig(calibration_strategy={"uniform": 1.0}, calibration_sides="both")
-    return fit_calibrators(table, CalibrateConfig(), drawn)
+    return fitted_to(table, CalibrateConfig(), drawn)
 
 
 @pytest.fixture
-def predictions(table: ScoreTable, calibrators: list[BoundCalibrator]) -> Predictions:
+def predictions(table: ScoreTable, calibrators: list[Calibrated]) -> Predictions:
     return classify(table, calibrators, 3, 0.5, ClassifyConfig())
 
 
@@ -94,8 +95,8 @@ def test_a_score_table_is_read_as_it_was_written(
     assert (read.model, read.dataset) == (trained.fingerprint(), small_graph.fingerprint())
 
 
-def test_a_calibrators_json_has_the_corruptions_it_was_fitted_on(calibrators: list[BoundCalibrator]) -> None:
-    again = {c.label: BoundCalibrator.from_json(json.loads(json.dumps(c.to_json()))) for c in calibrators}
+def test_a_calibrators_json_has_the_corruptions_it_was_fitted_on(calibrators: list[Calibrated]) -> None:
+    again = {c.label: Calibrated.from_json(json.loads(json.dumps(c.to_json()))) for c in calibrators}
     corruptions = {label: bound.corruptions for label, bound in again.items()}
     for name in DEFAULTS:
         assert corruptions.pop(f"synthetic.{name}") == CorruptionSettings({"uniform": 1.0}, "both", True)
@@ -139,7 +140,7 @@ def test_a_data_set_without_negatives_is_judged_at_the_base_rate(small_graph: Kn
     trained = TrainedModel("transe", 4, Embeddings(torch.randn(40, 4), torch.randn(3, 4)))
     made = corrupt_held_out(graph, 5, STRATEGIES.get("uniform")(graph), np.random.default_rng(0), "both", True)
     table = score_table(graph, made, trained)
-    fitted = fit_calibrators(table, CalibrateConfig(base_rate=0.2), CorruptConfig())
+    fitted = fitted_to(table, CalibrateConfig(base_rate=0.2))
     assert [c.label for c in fitted] == ["uncalibrated", "base_rate", *(f"synthetic.{name}" for name in DEFAULTS)]
     assert {c.base_rate for c in fitted} == {0.2}  # exactly: not the share of the weights
     predictions = classify(table, fitted, 3, 0.2, ClassifyConfig())
@@ -147,13 +148,13 @@ def test_a_data_set_without_negatives_is_judged_at_the_base_rate(small_graph: Kn
     np.testing.assert_allclose(predictions.base_rate, 0.2)
     assert not graph.all_known.contains(predictions.triples[predictions.labels == 0]).any()
     np.testing.assert_allclose(evaluate(predictions, EvaluateConfig())["base_rate"].metrics["brier"], 0.2 * 0.8)
-    assert "weighted to the stated base rate of 0.2" in predictions.notes(0.2)[0]
+    assert "weighted to the stated base rate of 0.2" in predictions.notes(BaseRate(0.2))[0]
     for labelled_false, evidence in (
         (0, "none, because no triple is labelled false"),
         (7, "7 validation triples that"),
     ):
-        _, by_construction, mistakes = predictions.notes(0.2, STATED, labelled_false)
+        _, by_construction, mistakes = predictions.notes(BaseRate(0.2), labelled_false)
         assert by_construction.startswith("A small calibration error here is by construction")
         assert f"Evidence about real mistakes: {evidence}" in mistakes
         assert "kgcal recalibrate --labels FILE" in mistakes or "kgcal watch --labels FILE" in mistakes
-    assert "base rate of synthetic calibrators, 0.2, is assumed" in predictions.notes(0.2, ASSUMED)[-1]
+    assert "base rate of synthetic calibrators, 0.2, is assumed" in predictions.notes(BaseRate(0.2, origin=ASSUMED))[-1]

@@ -11,12 +11,14 @@ from rich.console import Console
 from flows.cli.printer import show, show_table
 from kgcore.config import EvaluateConfig
 from kgcore.config.base import value_text
-from kgcore.evaluation.evaluate import evaluate, with_ends
+from kgcore.evaluation.evaluate import Measured, evaluate
 from kgcore.metrics.catalogue import every_metric, highest_best, ranked
+from kgcore.metrics.reliability import reliability
 from kgcore.report.columns import title
 from kgcore.report.data import count_title, shown_settings
-from kgcore.report.page import coded, page
-from kgcore.report.results import Results, Row
+from kgcore.report.html import coded
+from kgcore.report.page import page
+from kgcore.report.results import MetricsRow, Results
 from kgcore.report.summary import PipelineSummary, Summary
 from tests.core.judged import AUDITS, predictions
 from tests.core.samples import DISTORTIONS, calibrated
@@ -62,7 +64,7 @@ def test_the_best_value_is_the_lowest_or_the_highest(rng: np.random.Generator) -
 
 
 def test_without_a_fitted_calibrator_there_is_no_best_one() -> None:
-    results = Results((Row("", "uncalibrated", {"brier": 0.2}),))
+    results = Results((MetricsRow("", "uncalibrated", {"brier": 0.2}),))
     assert results.best_fitted() is None
     assert results.best() == {}
 
@@ -92,7 +94,7 @@ def test_a_terminal_of_80_characters_cuts_no_name_and_no_number() -> None:
     metrics = dict.fromkeys(names, 0.1234)
     rows = (("", "constant_by_relation"), ("ground_truth", "smoothed_isotonic"), ("synthetic", "boosted_trees"))
     file = io.StringIO()
-    show_table(Console(file=file, width=80), Results(tuple(Row(*names, metrics) for names in rows)).table())
+    show_table(Console(file=file, width=80), Results(tuple(MetricsRow(*names, metrics) for names in rows)).table())
     shown = file.getvalue()
     assert "…" not in shown
     assert shown.count("0.1234") == 6 * len(rows)
@@ -117,7 +119,8 @@ def test_summaries_without_intervals_are_shown(rng: np.random.Generator, setting
     """Early versions measured four metrics, and no intervals."""
     summary, main = summary_of(*calibrated(rng, 100)[::-1]), ("brier", "log_loss", "ece", "accuracy")
     rows = [
-        Row(row.negatives, row.calibrator, {name: row.metrics[name] for name in main}) for row in summary.results.rows
+        MetricsRow(row.negatives, row.calibrator, {name: row.metrics[name] for name in main})
+        for row in summary.results.rows
     ]
     summary = replace(summary, results=Results(tuple(rows)))
     shown = html(summary, settings)
@@ -159,4 +162,5 @@ def test_counts_are_named_in_words() -> None:
 
 def test_mlflow_gets_the_ends_of_two_intervals() -> None:
     metrics, ends = {"brier": 0.1, "ece": 0.2, "auroc": 0.9}, {"brier": (0.05, 0.15), "ece": (0.1, 0.3)}
-    assert with_ends(metrics, ends) == metrics | {"brier_low": 0.05, "brier_high": 0.15}
+    measured = Measured(metrics, reliability(np.array([0.5]), np.ones(1)), ends)
+    assert measured.with_ends() == metrics | {"brier_low": 0.05, "brier_high": 0.15}

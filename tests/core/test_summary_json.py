@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from kgcore.ensembles.disagreement import Disputed
-from kgcore.evaluation.by_relation import reliability_by_relation
 from kgcore.evaluation.decisions import RelationDecisions, ThresholdResult
 from kgcore.evaluation.evaluate import evaluate
+from kgcore.evaluation.groups import reliability_by_relation
 from kgcore.report.ensemble_summary import EnsembleSummary, MemberSummary, PooledSummary
 from kgcore.report.result import runs_text
-from kgcore.report.results import Results, Row
+from kgcore.report.results import MetricsRow, Results
 from kgcore.report.summary import PipelineSummary, Summary, summarise_relations
 from tests.core.judged import FAST, predictions
 
@@ -88,7 +88,7 @@ def test_an_ensembles_summary_has_these_keys_and_is_read_back() -> None:
     metrics = {"brier": 0.2, "log_loss": 0.5, "ece": 0.1, "accuracy": 0.75}
     member = MemberSummary("transe", "transe", "nll", 0, "run of train", "run of calibrate", "m-1")
     pooled = PooledSummary({"transe": 1.0}, Disputed(0.01, 0.1, 0.3))
-    rows = tuple(Row("synthetic", name, metrics, {"brier": (0.1, 0.3)}) for name in ("transe", "log_odds"))
+    rows = tuple(MetricsRow("synthetic", name, metrics, {"brier": (0.1, 0.3)}) for name in ("transe", "log_odds"))
     summary = EnsembleSummary(
         "family", (member,), ("log_odds",), {"synthetic.log_odds": pooled}, ("a note",), Results(rows), "run"
     )

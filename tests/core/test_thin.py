@@ -3,21 +3,22 @@
 import numpy as np
 import pytest
 
-from kgcore.calibration.bound import BoundCalibrator
+from kgcore.calibration.audit import NEGATIVES, POSITIVES, THIN, thin_figures, thin_notes
+from kgcore.calibration.calibrated import Calibrated
 from kgcore.calibration.sample import CalibrationSample, synthetic_sample
 from kgcore.calibration.support import Support
-from kgcore.calibration.thin import Thinness, thin_notes
 from kgcore.config import CorruptConfig
 from kgcore.registries import CALIBRATORS
+from tests.core.calibrator_samples import bound_to
 
 
-def fitted(positives: int, alpha: float, apart: float) -> tuple[BoundCalibrator, CalibrationSample]:
+def fitted(positives: int, alpha: float, apart: float) -> tuple[Calibrated, CalibrationSample]:
     """Return `beta`, fitted to normal scores with as many negatives as `auto` draws."""
     rng, eta = np.random.default_rng(0), CorruptConfig(for_base_rate=alpha).eta(positives)
     sample = synthetic_sample(rng.normal(apart, 1, positives), rng.normal(0, 1, positives * eta), alpha)
     map_ = CALIBRATORS.get("beta")().fit_sample(sample)
     support = Support.fit(sample, False)
-    return BoundCalibrator("beta", "synthetic", alpha, "model", "graph", map_, support=support), sample
+    return bound_to("beta", "synthetic", alpha, "model", "graph", map_, support=support), sample
 
 
 @pytest.mark.parametrize(
@@ -33,24 +34,26 @@ def fitted(positives: int, alpha: float, apart: float) -> tuple[BoundCalibrator,
     ],
 )
 def test_thin_probabilities_are_named(positives: int, alpha: float, apart: float, noted: bool) -> None:
-    found = Thinness.of(*fitted(positives, alpha, apart))
-    notes = thin_notes({"synthetic": found.figures("beta") | {"overlap": 0.1}})
+    found = thin_figures(*fitted(positives, alpha, apart))
+    notes = thin_notes({"synthetic": found | {"overlap": 0.1}})
     assert len(notes) == noted
     if noted:
-        said = f"synthetic.beta ({found.thin:,} of {found.positives:,}; {found.negatives:,} negatives). Read"
+        true, thin, false = (int(found[f"{key}.beta"]) for key in (POSITIVES, THIN, NEGATIVES))
+        said = f"synthetic.beta ({thin:,} of {true:,}; {false:,} negatives). Read"
         assert said in notes[0]
 
 
 def test_the_counts_are_those_of_the_moved_calibrator() -> None:
     bound, sample = fitted(500, 0.5, 3)
     moved = bound.at(1e-3)
-    found = Thinness.of(moved, sample)
+    found = thin_figures(moved, sample)
     q = moved.predict(sample.scores, "model")
     rows = (q > 0.75) & (sample.labels == 1)
     low, _ = moved.interval(sample.scores, q)
-    assert found == Thinness(int(rows.sum()), int((low[rows] <= 0.5).sum()), int((q[sample.labels == 0] > 0.75).sum()))
-    assert thin_notes({"synthetic": found.figures("beta")})
-    assert not thin_notes({"synthetic": Thinness.of(bound, sample).figures("beta")})
+    numbers = (rows.sum(), (low[rows] <= 0.5).sum(), (q[sample.labels == 0] > 0.75).sum())
+    assert found == {f"{key}.beta": number for key, number in zip((POSITIVES, THIN, NEGATIVES), numbers, strict=True)}
+    assert thin_notes({"synthetic": found})
+    assert not thin_notes({"synthetic": thin_figures(bound, sample)})
 
 
 def test_audits_of_earlier_versions_have_no_note() -> None:

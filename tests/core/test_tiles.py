@@ -9,15 +9,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgcore import tile_ranks
 from kgcore.graph import TripleIndex
-from kgcore.models import comparators, tiles
+from kgcore.models import comparators
 from kgcore.models.base import Embeddings
-from kgcore.models.queries import Queries
 from kgcore.models.rotate import ModulusDistance
 from kgcore.models.toruse import TorusDistance
 from kgcore.models.trained import TrainedModel
 from kgcore.ranking import filtered_ranks
+from kgcore.wings.fast_cpu import ranks, tiles
+from kgcore.wings.fast_cpu.ranks import TiledQueries
 from tests.core.rank_loop import rank_by_loop
 
 
@@ -34,46 +34,43 @@ PLAIN: dict[str, tuple[comparators.Distance, Callable[[np.ndarray], np.ndarray]]
 }
 
 
-@pytest.fixture
-def always_tiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Use tiles for any number of pairs."""
-    for least in ("TILED_FROM", "SETTLED_FROM"):
-        monkeypatch.setattr(comparators, least, 0)
-
-
 def rows(*shape: int) -> torch.Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(len(shape) + shape[0]))
 
 
-@pytest.mark.parametrize("name", PLAIN)
-@pytest.mark.parametrize(("queries", "entities"), [(1, 1), (3, 7), (300, tiles.TILE_ENTITIES + 5)])
-def test_distances_in_tiles_equal_the_plain_formula(always_tiled: None, name: str, queries: int, entities: int) -> None:
-    comparator, plain = PLAIN[name]
-    q, e = rows(queries, 6), rows(entities, 6)
-    with torch.inference_mode():
-        tiled = comparator.outer(q, e)
-    expected = -plain(q.double().numpy()[:, None] - e.double().numpy())
-    np.testing.assert_allclose(tiled.numpy(), expected, rtol=1e-5, atol=1e-5)
+def tiling_of(comparator: comparators.Distance, width: int) -> tiles.Tiling:
+    tiling = tiles.tiling_of(comparator.name, comparator.pairs, torch.empty(1, width))
+    assert tiling is not None
+    return tiling
 
 
 @pytest.mark.parametrize("name", PLAIN)
 @pytest.mark.parametrize("threads", [1, 2])
-def test_a_kernel_equals_its_reference(monkeypatch: pytest.MonkeyPatch, name: str, threads: int) -> None:
+@pytest.mark.parametrize(("queries", "entities"), [(1, 1), (3, 7), (300, tiles.TILE_ENTITIES + 5)])
+def test_distances_in_tiles_equal_the_plain_formula(
+    monkeypatch: pytest.MonkeyPatch, name: str, threads: int, queries: int, entities: int
+) -> None:
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
-    comparator = PLAIN[name][0]
-    q, columns = rows(35, 6), tiles.columns_of(rows(9, 6))
+    comparator, plain = PLAIN[name]
+    q, e = rows(queries, 6), rows(entities, 6)
     with torch.inference_mode():
-        found = tiles.tile_distances(comparator.distance, comparator.kernel, q, columns)
-        torch.testing.assert_close(found, tiles.by_parts(comparator.distance, q, columns))
-        without = tiles.tile_distances(comparator.distance, None, q, columns)
-    torch.testing.assert_close(found, without)
+        tiled = tiles.by_tiles(tiling_of(comparator, 6), q, e)
+        torch.testing.assert_close(tiled, comparator.outer(q, e), rtol=1e-5, atol=1e-5)
+    expected = -plain(q.double().numpy()[:, None] - e.double().numpy())
+    np.testing.assert_allclose(tiled.numpy(), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_other_numbers_and_comparisons_have_no_tiles() -> None:
+    pairs = comparators.DotProduct().pairs
+    assert tiles.tiling_of("", pairs, torch.empty(1, 2)) is None
+    assert tiles.tiling_of("l1", pairs, torch.empty(1, 2, dtype=torch.float64)) is None
+    assert tiles.tiling_of("l1", pairs, torch.empty(1, 2, device="meta")) is None
 
 
 @pytest.mark.parametrize("name", PLAIN)
 @given(seed=st.integers(0, 99), width=st.integers(1, 6), count=st.integers(1, 40))
 def test_a_column_has_the_same_bits_wherever_it_stands(name: str, seed: int, width: int, count: int) -> None:
-    kernel = PLAIN[name][0].kernel
-    assert kernel is not None
+    kernel = tiles.KERNELS[name]
     rng = np.random.default_rng(seed)
     queries = rng.normal(size=(3, 2 * width)).astype(np.float32)
     columns = np.repeat(rng.normal(size=(2 * width, 1)).astype(np.float32), count, 1)
@@ -85,7 +82,7 @@ def test_a_column_has_the_same_bits_wherever_it_stands(name: str, seed: int, wid
 @pytest.mark.parametrize("name", PLAIN)
 def test_without_tiles_all_distances_are_computed_in_parts(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     comparator, plain = PLAIN[name]
-    monkeypatch.setattr(comparators, "LARGEST_DIFFERENCES", 50)
+    monkeypatch.setattr(comparators, "LARGEST_ON_CPU", 50)
     q, e = rows(4, 6), rows(9, 6)
     with torch.inference_mode():
         scores = comparator.outer(q, e)
@@ -107,20 +104,20 @@ def random_case(name: str, options: dict[str, float | bool], width: int) -> tupl
 )
 @pytest.mark.parametrize("inverse", [False, True])
 def test_errors_of_tiles_do_not_change_ranks(
-    always_tiled: None, monkeypatch: pytest.MonkeyPatch, name: str, options: dict[str, float], width: int, inverse: bool
+    monkeypatch: pytest.MonkeyPatch, name: str, options: dict[str, float], width: int, inverse: bool
 ) -> None:
     """The ranks are those of `score`, though every score of a tile has an error of a few bits."""
     trained, triples, facts = random_case(name, options, width)
     if inverse:
         predicates = torch.cat([trained.embeddings.predicates, rows(3, 4) / 3], 1)
         trained = replace(trained, inverse=True, embeddings=replace(trained.embeddings, predicates=predicates))
-    exact, noise = tiles.tile_distances, torch.Generator().manual_seed(5)
+    exact, noise = tiles._by_kernel, torch.Generator().manual_seed(5)
 
-    def noisy(*args: torch.Tensor) -> torch.Tensor:
+    def noisy(*args: object) -> torch.Tensor:
         found = exact(*args)
         return found * (1 + (torch.rand(found.shape, generator=noise) - 0.5) * 2**-19)
 
-    monkeypatch.setattr(tiles, "tile_distances", noisy)
+    monkeypatch.setattr(tiles, "_by_kernel", noisy)
     monkeypatch.setattr(tiles, "TILE_ENTITIES", 24)
     known = TripleIndex(np.array(sorted(facts)), 40, 3)
     expected = [[rank_by_loop(trained, triple, column, facts, 40) for column in (0, 2)] for triple in triples]
@@ -141,8 +138,8 @@ def test_tiles_are_counted_again_if_their_bits_differ(monkeypatch: pytest.Monkey
     trained, triples, facts = random_case("distmult", {}, 4)
     known = TripleIndex(np.array(sorted(facts)), 40, 3)
     expected = filtered_ranks(trained, triples, known)
-    plain, calls = Queries.of_targets, []
-    monkeypatch.setattr(Queries, "of_targets", lambda self, e: calls.append(1) or plain(self, e) + 1)
+    plain, calls = TiledQueries.of_targets, []
+    monkeypatch.setattr(TiledQueries, "of_targets", lambda self, e: calls.append(1) or plain(self, e) + 1)
     np.testing.assert_array_equal(filtered_ranks(trained, triples, known), expected)
     assert calls
 
@@ -159,4 +156,4 @@ def test_scores_that_are_no_numbers_are_neither_higher_nor_equal() -> None:
 @given(st.integers(1, 255), st.floats(0, 1), st.integers(0, 2**31))
 def test_counts_of_a_mask(words: int, share: float, seed: int) -> None:
     mask = torch.rand(3, 8 * words, generator=torch.Generator().manual_seed(seed)) <= share
-    assert tile_ranks._count(mask).tolist() == mask.sum(1).tolist()
+    assert ranks._count(mask).tolist() == mask.sum(1).tolist()

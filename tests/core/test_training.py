@@ -16,9 +16,9 @@ from kgcore.models.base import GraphModel
 from kgcore.models.trained import TrainedModel
 from kgcore.registries import LOSSES, MODELS
 from kgcore.training import loop
-from kgcore.training.batches import Batch
+from kgcore.training.batches import TrainingBatch
 from kgcore.training.corruptions import SharedCorruptions
-from kgcore.training.objective import Gathered, Objective
+from kgcore.training.objective import Gathered, StepObjective
 from kgcore.training.setup import built
 from kgcore.training.state import TrainingState
 from kgcore.training.step import Step
@@ -73,7 +73,7 @@ def test_a_callback_sees_the_model_after_chosen_epochs_and_does_not_change_the_t
 
     watched = loop.train(small_graph, config, CPU, on_model=see, model_epochs=(2, 5, 9))
     assert same(watched, loop.train(small_graph, config, CPU))
-    at_two = loop.train(small_graph, replace(config, epochs=2), CPU).model  # at a constant step size
+    at_two = loop.train(small_graph, config.replace(epochs=2), CPU).model  # at a constant step size
     assert seen == {2: at_two.fingerprint(), 5: watched.model.fingerprint()}
 
     def stop(epoch: int, model: TrainedModel) -> None:
@@ -142,7 +142,7 @@ def test_a_loss_that_is_not_finite_is_an_error(small_graph: KnowledgeGraph) -> N
 def test_sides_apart_is_one_softmax_for_each_side(small_graph: KnowledgeGraph) -> None:
     def value(apart: bool) -> float:
         config = TrainConfig(model="distmult", loss="multiclass_nll", k=4, sides_apart=apart)
-        objective = Objective(*built(config), config, rewarded=False)
+        objective = StepObjective(*built(config), config, rewarded=False)
         rows = Gathered(s, o, p, other_subjects, other_objects, torch.cat([s, o]))
         left_out = torch.zeros(2, 5, dtype=torch.bool)
         return float(objective.evaluate({}, rows, left_out, chunk=2, count=2).loss)
@@ -162,7 +162,7 @@ def test_the_learning_rate_falls_linearly_to_its_end(
     rates: list[float] = []
     run = Step.run
 
-    def noted(self: Step, batch: Batch, number: int, rate: float, also: Callable[[], None]) -> torch.Tensor:
+    def noted(self: Step, batch: TrainingBatch, number: int, rate: float, also: Callable[[], None]) -> torch.Tensor:
         rates.append(rate)
         return run(self, batch, number, rate, also)
 
@@ -171,5 +171,5 @@ def test_the_learning_rate_falls_linearly_to_its_end(
     loop.train(small_graph, config, CPU)
     assert rates == pytest.approx([0.1 * (1 - i / 12) for i in range(12)])
     rates.clear()
-    loop.train(small_graph, replace(config, learning_rate_end=1.0), CPU)
+    loop.train(small_graph, config.replace(learning_rate_end=1.0), CPU)
     assert rates == pytest.approx([0.1] * 12)

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgcore.config import TrainConfig
-from kgcore.corruptions.base import OBJECT, SUBJECT
-from kgcore.corruptions.sides import subject_shares
+from kgcore.corruptions.base import OBJECT, SUBJECT, subject_shares
 from kgcore.graph import KnowledgeGraph, Split
 from kgcore.losses.base import NO_CORRUPTION
 from kgcore.registries import LOSSES

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,10 @@ from kgcore.config import TrainConfig
 from kgcore.errors import FitError
 from kgcore.graph import KnowledgeGraph
 from kgcore.tuning import search
-from kgcore.tuning.objective import Objective
+from kgcore.tuning.objective import SearchObjective
 from kgcore.tuning.record import Record
-from kgcore.tuning.space import LEARNING_RATES, STEPS
-from kgcore.tuning.study import begun, best, completed, config_of, open_study, running, trial_rows, trials_table
+from kgcore.tuning.space import RANGES, STEPS
+from kgcore.tuning.study import begun, best, completed, config_of, open_study, running, trials_table
 from tests.conftest import random_graph
 from tests.core.searches import BASE, run, story, without_test
 
@@ -47,7 +46,7 @@ def test_a_resumed_search_equals_an_uninterrupted_one(graph: KnowledgeGraph, who
     assert not anew.get_trials()
 
 
-class Worth(Objective):
+class Worth(SearchObjective):
     """An objective: Brier score 0.1 for models of size 50, and 0.2 for others. Models with a size in `explode` fail."""
 
     def __init__(self, explode: tuple[int, ...] = ()) -> None:
@@ -61,7 +60,7 @@ class Worth(Objective):
 
 def test_a_trial_worse_than_the_median_at_the_same_part_is_pruned(graph: KnowledgeGraph, tmp_path: Path) -> None:
     open_study(tmp_path / "study.db", "brier", [{"k": 50 if n < 6 else 200} for n in range(8)])
-    base = replace(BASE, epochs=8)
+    base = BASE.replace(epochs=8)
     study = run(graph, tmp_path / "study.db", 8, judge=Worth(), searched=("k",), base=base)
     states = [trial.state for trial in study.get_trials()]
     assert states == [TrialState.COMPLETE] * 6 + [TrialState.PRUNED] * 2
@@ -86,7 +85,7 @@ def test_a_failed_trial_keeps_its_reason_and_the_search_continues(graph: Knowled
 
 
 def test_a_loss_that_diverges_fails_its_trial(graph: KnowledgeGraph, tmp_path: Path) -> None:
-    base = replace(BASE, model="distmult", loss="multiclass_nll", epochs=50, learning_rate=1e30)
+    base = BASE.replace(model="distmult", loss="multiclass_nll", epochs=50, learning_rate=1e30)
     study = run(graph, tmp_path / "study.db", 2, searched=("training_strategy",), base=base)
     assert {trial.state for trial in begun(study)} == {TrialState.FAIL}
     assert all("lower the learning rate" in trial.user_attrs["reason"] for trial in begun(study))
@@ -163,7 +162,7 @@ def test_running_trials_count_while_their_process_lives_and_run_again_when_it_do
     run(graph, tmp_path / "study.db", 1)
     study = open_study(tmp_path / "study.db", "brier")
     taken = study.ask()
-    rate = taken.suggest_float("learning_rate", *LEARNING_RATES, log=True)
+    rate = taken.suggest_float("learning_rate", *RANGES["learning_rate"], log=True)
     beside = run(graph, tmp_path / "study.db", 3, lives=lambda trial: True)
     assert [trial.state for trial in begun(beside)].count(TrialState.RUNNING) == 1
     assert len(begun(beside)) == 3
@@ -197,12 +196,12 @@ def test_time_ends_a_search_in_the_middle_of_a_trial(
 
 def test_a_row_of_a_trial_has_its_figures_and_settings_as_columns(graph: KnowledgeGraph, tmp_path: Path) -> None:
     study = run(graph, tmp_path / "study.db", 2)
-    first, second = trial_rows(study)
-    assert (first.trial, second.trial, first.state, first.epochs_done) == (0, 1, "complete", 4)
-    assert first.settings == BASE
-    assert first.value == first.figures["brier"]
-    table = trials_table(study)
-    names = ["trial", "state", "value", "epochs_done", "seconds", "reason", "run", *first.figures, *asdict(BASE)]
+    trials, table = begun(study), trials_table(study)
+    figures = [trial.user_attrs["figures"] for trial in trials]
+    names = ["trial", "state", "value", "epochs_done", "seconds", "reason", "run", *figures[0], *BASE.as_dict()]
     assert list(table.columns) == names
-    assert table["log_loss"].tolist() == [first.figures["log_loss"], second.figures["log_loss"]]
-    assert table["training_strategy"].tolist() == [row.settings.training_strategy for row in (first, second)]
+    assert table[["trial", "state", "epochs_done"]].values.tolist() == [[0, "complete", 4], [1, "complete", 6]]
+    assert config_of(trials[0]) == BASE
+    assert table["value"].tolist() == [values["brier"] for values in figures]
+    assert table["log_loss"].tolist() == [values["log_loss"] for values in figures]
+    assert table["training_strategy"].tolist() == [config_of(trial).training_strategy for trial in trials]

@@ -1,7 +1,7 @@
 """The space of a search: every draw is valid for training, and a search starts from the settings that the user gave."""
 
 import warnings
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import optuna
 import pytest
@@ -13,7 +13,7 @@ from kgcore.config import TrainConfig
 from kgcore.config.choices import SEARCHABLE
 from kgcore.registries import MODELS
 from kgcore.registry import build
-from kgcore.tuning.space import ETAS, INITIAL_SCALES, LEARNING_RATES, LP_WEIGHTS, STEPS, Space
+from kgcore.tuning.space import RANGES, STEPS, Space
 
 
 @pytest.mark.parametrize("model", MODELS.names())
@@ -25,11 +25,11 @@ def test_every_draw_can_be_built_and_is_within_its_range(model: str) -> None:
         build(MODELS.get(model), {}, config.k)
         assert (config.model, config.batch_size, config.seed) == (model, 77, 5)
         assert 4 <= config.epochs <= 100
-        assert LEARNING_RATES[0] <= config.learning_rate <= LEARNING_RATES[1]
+        assert RANGES["learning_rate"][0] <= config.learning_rate <= RANGES["learning_rate"][1]
         assert config.learning_rate == float(f"{config.learning_rate:.3g}")
-        assert INITIAL_SCALES[0] <= config.initial_scale <= INITIAL_SCALES[1]
-        assert ETAS[0] <= config.training_eta <= ETAS[1]
-        assert config.lp_weight == 0 or LP_WEIGHTS[0] <= config.lp_weight <= LP_WEIGHTS[1]
+        assert RANGES["initial_scale"][0] <= config.initial_scale <= RANGES["initial_scale"][1]
+        assert RANGES["training_eta"][0] <= config.training_eta <= RANGES["training_eta"][1]
+        assert config.lp_weight == 0 or RANGES["lp_weight"][0] <= config.lp_weight <= RANGES["lp_weight"][1]
     for name, steps in STEPS.items():
         drops = name != "dropout" or MODELS.get(model).can_drop
         assert {getattr(config, name) for config in drawn} == (set(steps) if drops else {0})
@@ -77,14 +77,14 @@ def test_a_search_starts_from_any_base_settings(base: TrainConfig, seed: int, se
         first, *neighbours = [space.suggest(study.ask()) for _ in starts]
     assert first == base
     for near in neighbours:
-        changed = {item.name for item in fields(near) if getattr(near, item.name) != getattr(base, item.name)}
+        changed = {name for name, value in near.as_dict().items() if value != getattr(base, name)}
         assert any(changed <= group and changed for group in SETTINGS)
     other = space.suggest(study.ask())
     if "epochs" in searched:
         assert min(base.epochs, 4) <= other.epochs <= 60
     fewer = replace(space, most_epochs=4)
-    assert fewer.suggest(FixedTrial(fewer.start())) == replace(
-        base, epochs=min(base.epochs, 4) if "epochs" in searched else base.epochs
+    assert fewer.suggest(FixedTrial(fewer.start())) == base.replace(
+        epochs=min(base.epochs, 4) if "epochs" in searched else base.epochs
     )
 
 
@@ -93,10 +93,9 @@ def test_only_searched_settings_change(name: str) -> None:
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
     space = Space(TrainConfig(), [name], 100)
     changed = {
-        item.name
+        setting
         for _ in range(20)
-        for config in [space.suggest(study.ask())]
-        for item in fields(config)
-        if getattr(config, item.name) != getattr(space.base, item.name)
+        for setting, value in space.suggest(study.ask()).as_dict().items()
+        if value != getattr(space.base, setting)
     }
     assert changed == ({"lp_weight", "lp_power"} if name == "regulariser" else {name})

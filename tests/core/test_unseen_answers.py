@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kgcore.calibration.unseen_answers import FEWEST, Origin, UnseenAnswers
+from kgcore.calibration.unseen_answers import FEWEST, UnseenAnswers
 from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.errors import InputError, MismatchError
 from kgcore.evidence.base import Source
@@ -15,7 +15,7 @@ from kgcore.graph import KnowledgeGraph, Split
 from tests.core.deer import ENTITIES, UNSEEN
 from tests.core.names import model_of
 
-ORIGIN = Origin("boosted_trees", "model-1", "graph-1")
+ORIGIN = ("model-1", "graph-1", "boosted_trees")
 
 
 def world() -> tuple[Features, Split, Split]:
@@ -35,7 +35,7 @@ def world() -> tuple[Features, Split, Split]:
 
 def fitted_to(features: Features, known: Split, unseen: Split) -> UnseenAnswers:
     combiner = BoostedTrees(trees=20, fewest=5)
-    return UnseenAnswers.fit(ORIGIN, combiner, features, known, unseen, np.random.default_rng(0))
+    return UnseenAnswers.fit(*ORIGIN, combiner, features, known, unseen, np.random.default_rng(0))
 
 
 def test_names_answer_for_unseen_entities() -> None:
@@ -84,4 +84,4 @@ def test_answers_belong_to_their_model_graph_and_evidence() -> None:
     with pytest.raises(MismatchError, match="was fitted to the evidence"):
         fitted.answers(unseen.triples, fewer.evidence(unseen.triples))
     with pytest.raises(InputError, match="reads answers about unseen entities of format 3, not 4"):
-        UnseenAnswers.from_json(fitted.to_json() | {"format": 4})
+        UnseenAnswers.from_json(fitted.to_json() | {"format": 5})

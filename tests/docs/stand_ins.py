@@ -7,8 +7,8 @@ original has them. Its triples are those of a generated family of 200 people.
 from dataclasses import replace
 from pathlib import Path
 
-from kgcore.datasets.base import Counts, DatasetSpec, SplitFile
-from kgcore.datasets.genealogy import write_genealogy
+from kgcore.datasets.base import DatasetSpec, ExpectedCounts, SplitFile
+from kgcore.datasets.family import write_genealogy
 from kgcore.registries import DATASETS
 
 PEOPLE = 200
@@ -25,7 +25,14 @@ def stand_in(original: DatasetSpec) -> DatasetSpec:
                 without_labels(folder / f"{split}.txt")
 
     return replace(
-        original, url=None, archives=(), plain=False, files=FILES, counts=Counts(), folder=None, generate=generate
+        original,
+        url=None,
+        archives=(),
+        plain=False,
+        files=FILES,
+        counts=ExpectedCounts(),
+        folder=None,
+        generate=generate,
     )
 
 

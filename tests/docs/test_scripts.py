@@ -1,7 +1,6 @@
 """The scripts that make the tables of the documentation: the options they run with, and the tables they print."""
 
 import json
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +49,7 @@ def test_the_table_of_seeds_varies_everything_random(monkeypatch: pytest.MonkeyP
     module = script("seeds")
     monkeypatch.setattr(module, "run", lambda options: asked.append(options) or RESULTS)
     module.table("wn11", "default")
-    options = {item.name for kind in (TrainConfig, CorruptConfig, EvaluateConfig) for item in fields(kind)}
+    options = {name for kind in (TrainConfig, CorruptConfig, EvaluateConfig) for name in kind.model_fields}
     seeds = [f"--{name.replace('_', '-')}" for name in options if name.endswith("seed")]
     assert len(seeds) == 3
     for number, one in enumerate(asked):

@@ -171,7 +171,7 @@ def test_an_uploaded_file_is_downloaded_with_probabilities(
 def test_bad_input_shows_one_sentence(page: Any, tmp_path: Path) -> None:
     ask(page, subject="nobody", predicate="cousin_of")
     page.until("document.querySelector('#error').innerText")
-    assert page.text("#error").startswith("the subject 'nobody' is not in the graph")
+    assert page.text("#error").startswith("the graph family has no entity 'nobody'")
     ask(page, subject="", object="")
     page.until("document.querySelector('#error').innerText.startsWith('subject and object: give one of them')")
     ask(page, subject="person_1", rate="5")

@@ -14,7 +14,7 @@ from scipy.special import expit, logit
 from flows.jobs.promote import promote
 from flows.jobs.watch import watch
 from flows.pipeline import pipeline
-from kgcore.config import CalibrateGiven, CorruptGiven, PrepareGiven, TrainGiven, WatchConfig
+from kgcore.config import CalibrateConfig, CorruptConfig, PrepareConfig, TrainConfig, WatchConfig
 from kgcore.report.summary import PipelineSummary
 from tasks.jobs.calibrated_model import load
 from tasks.jobs.watch import WatchResult
@@ -81,10 +81,10 @@ def _first_champion() -> tuple[Path, PipelineSummary]:
 
 def _promoted() -> PipelineSummary:
     results = pipeline.fn(
-        prepare=PrepareGiven(size=300),
-        train=TrainGiven(k=16, epochs=30, batch_size=128),
-        corrupt=CorruptGiven(calibration_strategy={"uniform": 1.0}, calibration_eta="3"),
-        calibrate=CalibrateGiven(base_rate=0.4, calibrators=("beta",)),
+        prepare=PrepareConfig(size=300),
+        train=TrainConfig(k=16, epochs=30, batch_size=128),
+        corrupt=CorruptConfig(calibration_strategy={"uniform": 1.0}, calibration_eta="3"),
+        calibrate=CalibrateConfig(base_rate=0.4, calibrators=("beta",)),
     )
     [decision] = promote.fn(dataset="family")
     assert decision.passed

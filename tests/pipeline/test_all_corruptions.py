@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from flows.pipeline import pipeline
-from kgcore.config import CalibrateGiven, CorruptGiven, EvaluateGiven, PrepareGiven, TrainGiven
+from kgcore.config import CalibrateConfig, CorruptConfig, EvaluateConfig, PrepareConfig, TrainConfig
 from kgcore.config import stages as bounds
 from tasks.jobs.ensemble import Member
 from tasks.stages.reference import StageRef
@@ -24,11 +24,11 @@ def test_weights_reach_the_calibrators_and_the_report(home: Path) -> None:
     folder = write_folder(home / "mine")
     result = pipeline.fn(
         preset="default",  # without a race of configurations
-        prepare=PrepareGiven(dataset=str(folder)),
-        train=TrainGiven(k=8, epochs=2, batch_size=128),
-        corrupt=CorruptGiven(calibration_strategy={"typed": 1.0}, calibration_sides="object"),
-        calibrate=CalibrateGiven(base_rate=2e-3, calibrators=("beta", "isotonic")),
-        evaluate=EvaluateGiven(bootstrap_replicates=50),
+        prepare=PrepareConfig(dataset=str(folder)),
+        train=TrainConfig(k=8, epochs=2, batch_size=128),
+        corrupt=CorruptConfig(calibration_strategy={"typed": 1.0}, calibration_sides="object"),
+        calibrate=CalibrateConfig(base_rate=2e-3, calibrators=("beta", "isotonic")),
+        evaluate=EvaluateConfig(bootstrap_replicates=50),
     )
     store, runs = open_store(), result.runs
     made = store.load(runs["corrupt"], CORRUPTIONS)
@@ -59,10 +59,10 @@ def test_a_search_reaches_the_calibrators_and_the_report(home: Path, monkeypatch
     monkeypatch.setattr("kgcore.score_search.MOST", 500)
     folder = write_folder(home / "mine")
     result = pipeline.fn(
-        prepare=PrepareGiven(dataset=str(folder)),
-        train=TrainGiven(k=8, epochs=2, batch_size=128),
-        corrupt=CorruptGiven(calibration_strategy={"uniform": 1.0}, calibration_sides="both"),
-        calibrate=CalibrateGiven(base_rate=1e-3),
+        prepare=PrepareConfig(dataset=str(folder)),
+        train=TrainConfig(k=8, epochs=2, batch_size=128),
+        corrupt=CorruptConfig(calibration_strategy={"uniform": 1.0}, calibration_sides="both"),
+        calibrate=CalibrateConfig(base_rate=1e-3),
     )
     store, runs = open_store(), result.runs
     made = store.load(runs["corrupt"], CORRUPTIONS)["valid"]

@@ -16,7 +16,7 @@ from prefect.flow_runs import resume_flow_run
 from flows.jobs import promote as promotion
 from flows.jobs.promote import promote
 from flows.pipeline import pipeline
-from kgcore.config import GateConfig, PrepareGiven, TrainGiven
+from kgcore.config import GateConfig, PrepareConfig, TrainConfig
 from kgcore.errors import InputError
 from tasks.jobs.promote import Decision, approve, promote_best
 from tasks.tracking.registry import CHAMPION, aliased
@@ -30,8 +30,8 @@ APPROVE = GateConfig(approve=True)
 
 @pytest.fixture
 def measured(home: Path) -> Path:
-    train = TrainGiven(k=16, epochs=16, batch_size=128)
-    pipeline.fn(prepare=PrepareGiven(size=300), train=train)
+    train = TrainConfig(k=16, epochs=16, batch_size=128)
+    pipeline.fn(prepare=PrepareConfig(size=300), train=train)
     return home
 
 

@@ -9,18 +9,16 @@ import pytest
 
 from flows.pipeline import pipeline
 from kgcore.config import (
-    CalibrateGiven,
+    CalibrateConfig,
     ChooseConfig,
-    CorruptGiven,
-    MatchGiven,
-    PipelineGiven,
+    CorruptConfig,
+    MatchConfig,
+    PipelineConfigs,
     PrepareConfig,
-    PrepareGiven,
     TrainConfig,
-    TrainGiven,
     presets,
+    race,
 )
-from kgcore.config import entries as entries_of_race
 from kgcore.errors import InputError
 from kgcore.report.summary import PipelineSummary
 from tasks.jobs.command import log_choice, log_train_command
@@ -34,10 +32,10 @@ from tasks.tracking.store import open_store
 from tests.conftest import FEW_CORRUPTIONS, FEW_REPLICATES, use_home
 from tests.folders import VALID, write_folder
 
-TINY = TrainGiven(k=8, epochs=9, batch_size=300, training_eta=2)
+TINY = TrainConfig(k=8, epochs=9, batch_size=300, training_eta=2)
 PORTFOLIO = {
-    "complex": TrainGiven(model="complex", learning_rate=0.1),
-    "broken": TrainGiven(model="distmult", learning_rate=1e30),
+    "complex": TrainConfig(model="complex", learning_rate=0.1),
+    "broken": TrainConfig(model="distmult", learning_rate=1e30),
 }
 
 
@@ -47,17 +45,17 @@ def folder(quick_trees: None, tmp_path_factory: pytest.TempPathFactory) -> Itera
     home = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:
         use_home(home, patch)
-        patch.setattr(entries_of_race, "contenders", lambda rows, entities, predicates: PORTFOLIO)
+        patch.setattr(race, "contenders", lambda rows, entities, predicates: PORTFOLIO)
         yield write_folder(home / "mine")
 
 
 def run(folder: Path, **settings: object) -> PipelineSummary:
     quick = {
         "corrupt": FEW_CORRUPTIONS,
-        "calibrate": CalibrateGiven(calibrators=("platt",)),
+        "calibrate": CalibrateConfig(calibrators=("platt",)),
         "evaluate": FEW_REPLICATES,
     }
-    return pipeline.fn(prepare=PrepareGiven(dataset=str(folder)), **{"train": TINY, **quick, **settings})
+    return pipeline.fn(prepare=PrepareConfig(dataset=str(folder)), **{"train": TINY, **quick, **settings})
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +123,7 @@ def test_train_without_settings_names_the_command_for_those_of_the_race(
 
 
 def test_another_base_rate_re_uses_the_race_and_the_model(first: PipelineSummary, folder: Path) -> None:
-    again = run(folder, calibrate=CalibrateGiven(base_rate=0.01, calibrators=("platt",)))
+    again = run(folder, calibrate=CalibrateConfig(base_rate=0.01, calibrators=("platt",)))
     assert {"prepare", "choose", "train"} <= set(again.reused)
     assert again.runs["choose"] == first.runs["choose"]
 
@@ -149,11 +147,11 @@ def test_the_best_contenders_become_an_ensemble(first: PipelineSummary, folder: 
         ({"ensemble": 1}, "--ensemble is 1: an ensemble has at least 2 models"),
         ({"ensemble": 2, "preset": "default"}, "this pipeline has no race: add --preset auto"),
         (
-            {"ensemble": 2, "match": MatchGiven(candidates="test")},
+            {"ensemble": 2, "match": MatchConfig(candidates="test")},
             "--ensemble and --candidates cannot",
         ),
         (
-            {"ensemble": 2, "corrupt": CorruptGiven(calibration_strategy={"nearest": 1.0})},
+            {"ensemble": 2, "corrupt": CorruptConfig(calibration_strategy={"nearest": 1.0})},
             "--ensemble cannot be used with the strategy nearest",
         ),
     ],
@@ -168,7 +166,7 @@ def test_an_ensemble_that_cannot_be_is_refused_before_a_run(
 
 
 def test_one_configuration_makes_no_ensemble(folder: Path) -> None:
-    given = PipelineGiven(train=TrainGiven(model="hole"))
+    given = PipelineConfigs(train=TrainConfig(model="hole"))
     data = PREPARE(config=PrepareConfig(dataset=str(folder)))
     choice = CHOOSE(data, config=presets.resolve("auto", given).configs.choose)
     with pytest.raises(InputError, match="there was no race: the given settings leave one configuration"):
@@ -177,7 +175,7 @@ def test_one_configuration_makes_no_ensemble(folder: Path) -> None:
 
 def test_a_given_model_that_leaves_one_configuration_has_no_race(folder: Path) -> None:
     data = PREPARE(config=PrepareConfig(dataset=str(folder)))
-    given = PipelineGiven(train=TrainGiven(model="hole"))
+    given = PipelineConfigs(train=TrainConfig(model="hole"))
     choice = CHOOSE(data, config=presets.resolve("auto", given).configs.choose)
     assert open_store().load(choice.run_id, RACE).sentences() == [
         "There was no race: the given settings leave one configuration. The training settings are those of `default`."

@@ -22,7 +22,7 @@ CALIBRATORS = ("smoothed_isotonic", "beta", "per_relation")
 
 
 @dataclass(frozen=True)
-class Calibrated:
+class FittedHome:
     """A home in which calibrators of scores were fitted, and the terminal output."""
 
     kgcal: Kgcal
@@ -45,17 +45,17 @@ class Calibrated:
 
 
 @pytest.fixture(scope="module")
-def calibrated(tmp_path_factory: pytest.TempPathFactory) -> Calibrated:
+def calibrated(tmp_path_factory: pytest.TempPathFactory) -> FittedHome:
     kgcal = Kgcal(tmp_path_factory.mktemp("scores"))
     rng = np.random.default_rng(1)
     written(kgcal.home.parent, "scores.csv", table_of_scores(rng, 1500))
     written(kgcal.home.parent, "others.tsv", table_of_scores(rng, 200).drop_columns(["y", "w"]))
-    made = Calibrated(kgcal, "")
+    made = FittedHome(kgcal, "")
     options = ("--calibrators", ",".join(CALIBRATORS), "--bootstrap-replicates", "50")
-    return Calibrated(kgcal, made(*FIT, *options, "--apply", "others.tsv", "-o", "answers.parquet"))
+    return FittedHome(kgcal, made(*FIT, *options, "--apply", "others.tsv", "-o", "answers.parquet"))
 
 
-def test_the_run_has_metrics_report_and_diagrams(calibrated: Calibrated) -> None:
+def test_the_run_has_metrics_report_and_diagrams(calibrated: FittedHome) -> None:
     run = runs_of(calibrated.kgcal, "calibrate-scores")[0]
     client, run_id = client_of(calibrated.kgcal), run.info.run_id
     labels = ["uncalibrated", "base_rate", *(f"ground_truth.{name}" for name in CALIBRATORS)]
@@ -78,7 +78,7 @@ def test_the_run_has_metrics_report_and_diagrams(calibrated: Calibrated) -> None
 
 
 def test_answers_of_a_fit_of_a_stored_model_and_of_the_pyfunc_are_equal(
-    calibrated: Calibrated, monkeypatch: pytest.MonkeyPatch
+    calibrated: FittedHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = pd.read_parquet(calibrated.folder / "answers.parquet")
     others = pd.read_csv(calibrated.folder / "others.tsv", sep="\t")
@@ -102,7 +102,7 @@ def test_answers_of_a_fit_of_a_stored_model_and_of_the_pyfunc_are_equal(
             loaded.predict(asked.assign(scorer="engine"))
 
 
-def test_a_split_column_gives_the_rows_to_measure(calibrated: Calibrated) -> None:
+def test_a_split_column_gives_the_rows_to_measure(calibrated: FittedHome) -> None:
     table = table_of_scores(np.random.default_rng(2), 900).to_pandas()
     table["part"] = np.arange(900) % 3
     table["part"] = table["part"].map({0: "valid", 1: "test", 2: "train"})
@@ -114,13 +114,13 @@ def test_a_split_column_gives_the_rows_to_measure(calibrated: Calibrated) -> Non
     assert "the share of true rows in the file" in shown
 
 
-def test_the_best_calibrator_is_promoted_if_it_is_better(calibrated: Calibrated) -> None:
+def test_the_best_calibrator_is_promoted_if_it_is_better(calibrated: FittedHome) -> None:
     promote = ("--scorer", "other", "--promote", *QUICK)
     fit = ("scores.csv", "--score", "f", "--label", "y", *promote)
     assert "It is the new champion." in calibrated(*fit, "--calibrators", "platt")
     assert "(ground_truth.platt) is already the champion" in calibrated(*fit, "--calibrators", "platt")
-    shown = calibrated(*fit, "--calibrators", "histogram", "--base-rate", "0.3")
-    assert "kgcal-scores-other/2 (ground_truth.histogram) against the champion, models:/kgcal-scores-other/1" in shown
+    shown = calibrated(*fit, "--calibrators", "bbq", "--base-rate", "0.3")
+    assert "kgcal-scores-other/2 (ground_truth.bbq) against the champion, models:/kgcal-scores-other/1" in shown
     assert "It is not promoted." in shown
     uri = "models:/kgcal-scores-other@champion"
     ask = ("--scorer", "other", "--score", "f", "--apply", "others.tsv", "-o", "by-champion.csv")
@@ -129,7 +129,7 @@ def test_the_best_calibrator_is_promoted_if_it_is_better(calibrated: Calibrated)
     assert len(versions) == 2
 
 
-def test_newly_labelled_rows_show_whether_a_calibrator_still_fits(calibrated: Calibrated) -> None:
+def test_newly_labelled_rows_show_whether_a_calibrator_still_fits(calibrated: FittedHome) -> None:
     """The true share of rows is 0.3. The calibrators state 0.1, so a random sample of rows finds a moved base rate."""
     written(calibrated.folder, "new.csv", table_of_scores(np.random.default_rng(9), 800))
     model = f"models:/{calibrated.models()['ground_truth.per_relation']}"
@@ -147,14 +147,14 @@ def test_newly_labelled_rows_show_whether_a_calibrator_still_fits(calibrated: Ca
     assert "scores.csv has the rows that the calibrator was fitted to: give newly labelled rows" in done.stderr
 
 
-def test_drift_is_answered_by_a_new_champion(calibrated: Calibrated) -> None:
+def test_drift_is_answered_by_a_new_champion(calibrated: FittedHome) -> None:
     """The scores of new rows run the other way: the old map is wrong, and a new one replaces it."""
     table = table_of_scores(np.random.default_rng(10), 1500).to_pandas()
     table["f"] = -table["f"]
     table.to_csv(calibrated.folder / "turned.csv", index=False)
     ask = ("--score", "f", "--label", "y", "--scorer", "third", *QUICK)
     calibrated("scores.csv", *ask, "--calibrators", "beta,platt", "--promote")
-    shown = calibrated("turned.csv", *ask, "--calibrators", "isotonic,histogram", "--watch", "--recalibrate")
+    shown = calibrated("turned.csv", *ask, "--calibrators", "isotonic,bbq", "--watch", "--recalibrate")
     assert "kgcal-scores-third/2" in shown
     assert "It is the new champion." in shown
     assert "calibrators were fitted to half of the new rows" in shown
@@ -196,7 +196,7 @@ def test_drift_is_answered_by_a_new_champion(calibrated: Calibrated) -> None:
     ],
 )
 def test_a_mistake_is_reported_in_one_sentence(
-    calibrated: Calibrated, arguments: tuple[str, ...], message: str
+    calibrated: FittedHome, arguments: tuple[str, ...], message: str
 ) -> None:
     (calibrated.folder / "broken.csv").write_text("f,r\n1,likes\noops,owns\n")
     run = runs_of(calibrated.kgcal, "calibrate-scores")[0].info.run_id
@@ -207,7 +207,7 @@ def test_a_mistake_is_reported_in_one_sentence(
     assert not (calibrated.folder / "x.csv").exists()
 
 
-def test_a_model_moves_to_another_machine(calibrated: Calibrated, tmp_path: Path) -> None:
+def test_a_model_moves_to_another_machine(calibrated: FittedHome, tmp_path: Path) -> None:
     """The files of a LoggedModel are all that its pyfunc needs."""
     model_id = calibrated.models()["ground_truth.beta"]
     [folder] = (calibrated.kgcal.home / "artifacts").glob(f"**/models/{model_id}/artifacts")

@@ -8,7 +8,7 @@ import pytest
 from flows.jobs.promote import promote
 from flows.pipeline import pipeline
 from kgcore.calibration.matched import candidate_sample
-from kgcore.config import CalibrateGiven, GateConfig, MatchGiven, PrepareGiven, TrainGiven
+from kgcore.config import CalibrateConfig, GateConfig, MatchConfig, PrepareConfig, TrainConfig
 from tasks.jobs.calibrated_model import Ask, find_calibrated_model
 from tasks.jobs.calibration_sample import calibration_sample
 from tasks.jobs.promote import Decision
@@ -30,12 +30,12 @@ def calibrate_run(quick_trees: None, tmp_path_factory: pytest.TempPathFactory) -
     with pytest.MonkeyPatch.context() as patch:
         use_home(home, patch)
         made = pipeline.fn(
-            prepare=PrepareGiven(dataset=str(folder)),
-            train=TrainGiven(k=16, epochs=30, batch_size=128),
+            prepare=PrepareConfig(dataset=str(folder)),
+            train=TrainConfig(k=16, epochs=30, batch_size=128),
             corrupt=FEW_CORRUPTIONS,
-            calibrate=CalibrateGiven(base_rate=0.4, calibrators=("per_relation", "beta")),
+            calibrate=CalibrateConfig(base_rate=0.4, calibrators=("per_relation", "beta")),
             evaluate=FEW_REPLICATES,
-            match=MatchGiven(candidates=str(file), match_replicates=20),
+            match=MatchConfig(candidates=str(file), match_replicates=20),
             preset="default",
         )
         yield made.runs["calibrate"]

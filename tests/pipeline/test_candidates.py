@@ -71,7 +71,7 @@ def test_the_pipeline_has_the_stage_and_its_calibrators(made: Made) -> None:
     assert metrics["candidates"]["beta"]["brier"] < metrics["ground_truth"]["beta"]["brier"] + 0.006
     bound = made.calibrators(made.results["runs"]["calibrate"])
     assert bound["candidates.beta"].mixture.source == "mine.tsv"
-    assert bound["candidates.beta"].base_rate_text == "0.5, stated"
+    assert str(bound["candidates.beta"].rate) == "0.5, stated"
     assert bound["synthetic.beta"].mixture is None
     assert tags_of_run(made.kgcal, made.results["runs"]["calibrate"]).inputs["match"] == made.results["runs"]["match"]
 
@@ -102,10 +102,10 @@ def test_a_base_rate_that_is_not_stated_is_estimated(made: Made) -> None:
     done = made.kgcal("calibrate", "--candidates", single.stdout.strip(), "--calibrators", "smoothed_isotonic")
     assert done.returncode == 0, done.stderr
     bound = made.calibrators(done.stdout.strip())["candidates.smoothed_isotonic"]
-    assert bound.base_rate_is == "estimated"
-    assert bound.limits[0] <= 0.5 <= bound.limits[1]
+    assert bound.rate.origin == "estimated"
+    assert bound.rate.low <= 0.5 <= bound.rate.high
     run = runs_of(made.kgcal, "calibrate")[-1]
-    assert tags_of(run).base_rate == bound.base_rate_text
+    assert tags_of(run).base_rate == str(bound.rate)
     assert run.data.params["base_rate_is"] == "estimated"
     assert float(run.data.params["base_rate"]) == bound.base_rate
 
@@ -132,7 +132,7 @@ def test_one_stage_takes_a_file_and_a_split(tmp_path: Path) -> None:
 
 def test_the_shift_keeps_the_candidates(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     use_home(made.kgcal.home, monkeypatch)
-    moved = move_calibrators(StageRef("calibrate", made.results["runs"]["calibrate"]), CalibrateConfig().at(0.1))
+    moved = move_calibrators(StageRef("calibrate", made.results["runs"]["calibrate"]), CalibrateConfig(base_rate=0.1))
     assert tags_of_run(made.kgcal, moved.run_id).inputs["match"] == made.results["runs"]["match"]
     bound = made.calibrators(moved.run_id)["candidates.beta"]
     assert (bound.base_rate, bound.fitted_at, bound.mixture.source) == (0.1, 0.5, "mine.tsv")
@@ -151,8 +151,8 @@ def test_an_interval_of_the_base_rate_reaches_the_probabilities(made: Made) -> N
     results = made.again(made.results["pipeline"], "--base-rate", "0.01:0.05")
     assert results["runs"]["match"] == made.results["runs"]["match"]
     bound = made.calibrators(results["runs"]["calibrate"])["candidates.smoothed_isotonic"]
-    assert bound.base_rate_text == "0.0225 [0.01, 0.05], stated"
-    assert tags_of_run(made.kgcal, results["runs"]["evaluate"]).base_rate == bound.base_rate_text
+    assert str(bound.rate) == "0.0225 [0.01, 0.05], stated"
+    assert tags_of_run(made.kgcal, results["runs"]["evaluate"]).base_rate == str(bound.rate)
     assert (results["base_rate"], results["base_rate_low"], results["base_rate_high"]) == (bound.base_rate, 0.01, 0.05)
     assert "Base rate: 0.0225 [0.01, 0.05], stated." in Path(results["report"]).read_text()
     done = made.kgcal("calibrate", "--base-rate", "0.01:0.05", "--calibrators", "platt")

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from flows.cli.index import whole_app
 from flows.pipeline import pipeline
-from kgcore.config import TrainGiven
+from kgcore.config import TrainConfig
 from kgcore.errors import InputError
 from kgcore.registries import DATASETS
 from tasks.jobs.manifest import resolve
@@ -147,7 +147,7 @@ def test_every_door_can_do_without_a_preset() -> None:
 
 def test_settings_that_cannot_work_end_in_a_named_flow_run() -> None:
     with pytest.raises(InputError, match="the preset best has no settings for rotate with self_adversarial"):
-        pipeline(train=TrainGiven(model="rotate"), preset="best")
+        pipeline(train=TrainConfig(model="rotate"), preset="best")
     run = newest_flow_run()
     assert (run.name, run.state_name) == ("pipeline", "Failed")
 

@@ -10,14 +10,12 @@ from flows.jobs.promote import promote
 from flows.pipeline import pipeline
 from kgcore.config import (
     CalibrateConfig,
-    CalibrateGiven,
     CorruptConfig,
     EnsembleConfig,
     PrepareConfig,
-    PrepareGiven,
     TrainConfig,
-    TrainGiven,
 )
+from kgcore.ensembles.ensemble import pooling_of
 from kgcore.errors import InputError, MismatchError
 from kgcore.metrics.proper import brier
 from tasks.jobs.compare import comparison
@@ -28,8 +26,9 @@ from tasks.stages.prepare import PREPARE, add_labels
 from tasks.stages.reference import StageRef
 from tasks.stages.score import SCORE
 from tasks.stages.train import TRAIN
-from tasks.tracking.artifacts import DISAGREEMENT, ENSEMBLE, ENSEMBLE_PREDICTIONS, SCORES
+from tasks.tracking.artifacts import CALIBRATOR, DISAGREEMENT, ENSEMBLE_PREDICTIONS, SCORES
 from tasks.tracking.record import RunTags
+from tasks.tracking.registry import sources_of
 from tasks.tracking.store import open_store
 from tests.conftest import FEW_CORRUPTIONS, FEW_REPLICATES
 from tests.folders import write_folder
@@ -86,12 +85,12 @@ def test_the_logged_model_gives_the_probabilities_that_were_measured() -> None:
     logged = store.get(made["run"]).model_ids
     assert [store.model(model_id).label for model_id in logged] == ["ground_truth.log_odds", "synthetic.log_odds"]
     for model_id in logged:
-        models, fitted = store.load_model(model_id, ENSEMBLE)
-        assert models == [store.get(runs["train"]).model_ids[0] for runs in came_from]
+        fitted = store.load_model(model_id, CALIBRATOR)
+        assert sources_of(store, model_id).models == tuple(store.get(runs["train"]).model_ids[0] for runs in came_from)
         test = tables[0].measured("test")
-        q = fitted.predict(
-            fitted.pooling.member_probabilities([t.scores[test] for t in tables], [t.model for t in tables])
-        )
+        pooling, prints = pooling_of(fitted), [t.model for t in tables]
+        members = pooling.member_probabilities([t.scores[test] for t in tables], prints)
+        q = fitted.predict(pooling.log_odds(members), fitted.model)
         assert (q == judged.probabilities[fitted.label]).all()
         measured = made["metrics"][fitted.negatives]["log_odds"]["brier"]
         assert measured == pytest.approx(brier(q, tables[0].labels[test]))
@@ -102,10 +101,10 @@ def test_without_labelled_negatives_there_is_the_synthetic_ensemble_alone(home: 
     folder = write_folder(home / "mine")
     results = [
         pipeline.fn(
-            prepare=PrepareGiven(dataset=str(folder)),
-            train=TrainGiven(model=model, k=8, epochs=10, batch_size=128),
+            prepare=PrepareConfig(dataset=str(folder)),
+            train=TrainConfig(model=model, k=8, epochs=10, batch_size=128),
             corrupt=FEW_CORRUPTIONS,
-            calibrate=CalibrateGiven(base_rate=0.2),
+            calibrate=CalibrateConfig(base_rate=0.2),
             evaluate=FEW_REPLICATES,
             preset="default",
         )

@@ -13,7 +13,7 @@ import pytest
 
 from flows.jobs.watch import watch
 from kgcore.config import EvidenceConfig
-from kgcore.monitoring.drift import Check, Origin, check
+from kgcore.monitoring.drift import Check, DriftReference, check
 from kgcore.monitoring.two_samples import NewTriples
 from kgcore.storage.tables import read_predictions
 from tasks.jobs.calibrated_model import Ask, locate, read_located
@@ -135,9 +135,9 @@ def test_scores_of_new_triples_are_compared_with_the_same_scores_of_test(
 ) -> None:
     assert made.kgcal("promote").returncode == 0
     use_home(made.kgcal.home, monkeypatch)
-    origins = list[Origin]()
+    origins = list[DriftReference]()
 
-    def noted(probabilities: np.ndarray, new: NewTriples, origin: Origin, *settings: Any) -> Check:
+    def noted(probabilities: np.ndarray, new: NewTriples, origin: DriftReference, *settings: Any) -> Check:
         origins.append(origin)
         return check(probabilities, new, origin, *settings)
 

@@ -7,8 +7,8 @@ import pytest
 
 from flows.pipeline import pipeline
 from kgcore.calibration.answering import answering
-from kgcore.config import CalibrateGiven, CorruptGiven, EvaluateGiven, EvidenceGiven, PrepareGiven, TrainGiven
-from kgcore.datasets.genealogy import write_genealogy
+from kgcore.config import CalibrateConfig, CorruptConfig, EvaluateConfig, EvidenceConfig, PrepareConfig, TrainConfig
+from kgcore.datasets.family import write_genealogy
 from kgcore.errors import InputError
 from kgcore.report.summary import PipelineSummary
 from tasks.tracking.artifacts import CALIBRATOR, EVIDENCE, GRAPH, HELD_OUT_LOG_ODDS
@@ -27,12 +27,12 @@ def write_positives(folder: Path) -> Path:
 
 def run(folder: Path, *evidence: str) -> PipelineSummary:
     return pipeline.fn(
-        prepare=PrepareGiven(dataset=str(folder)),
-        train=TrainGiven(k=16, epochs=10, batch_size=128),
-        corrupt=CorruptGiven(calibration_eta="6"),
-        calibrate=CalibrateGiven(calibrators=("per_relation", "boosted_trees"), combine_folds=2),
-        evaluate=EvaluateGiven(bootstrap_replicates=50),
-        evidence=EvidenceGiven(evidence=evidence),
+        prepare=PrepareConfig(dataset=str(folder)),
+        train=TrainConfig(k=16, epochs=10, batch_size=128),
+        corrupt=CorruptConfig(calibration_eta="6"),
+        calibrate=CalibrateConfig(calibrators=("per_relation", "boosted_trees"), combine_folds=2),
+        evaluate=EvaluateConfig(bootstrap_replicates=50),
+        evidence=EvidenceConfig(evidence=evidence),
         preset="default",
     )
 

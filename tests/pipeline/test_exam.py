@@ -8,8 +8,7 @@ import pytest
 from flows.jobs.promote import promote
 from flows.jobs.recalibrate import recalibrate
 from kgcore.config import GateConfig, WatchConfig
-from kgcore.datasets.label_halves import for_exam
-from kgcore.datasets.labels import read_labels
+from kgcore.datasets.labels import for_exam, read_labels
 from kgcore.monitoring.exam import TEST, Exam
 from tasks.jobs.manifest import resolve
 from tasks.jobs.promote import Decision

@@ -141,7 +141,7 @@ def test_a_moved_calibrator_has_the_same_evidence_at_another_base_rate(
 ) -> None:
     before = by_label["synthetic.beta"]
     use_home(trained.kgcal.home, monkeypatch)
-    moved = move_calibrators(StageRef("calibrate", trained.runs["calibrate"]), CalibrateConfig().at(0.05))
+    moved = move_calibrators(StageRef("calibrate", trained.runs["calibrate"]), CalibrateConfig(base_rate=0.05))
     after = trained.explained("--model", moved.run_id, "--calibrator", "synthetic.beta")
     assert after["base_rate"] == 0.05
     assert after["evidence"]["positives"] == before["evidence"]["positives"]

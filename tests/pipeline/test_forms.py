@@ -1,7 +1,6 @@
 """The forms of the deployments in the Prefect UI: descriptions, choices, ranges, and values that Prefect rejects."""
 
 import inspect
-from dataclasses import fields
 from functools import cache
 from types import NoneType
 from typing import Any, get_args, get_type_hints
@@ -13,24 +12,24 @@ from hypothesis.strategies import DataObject, SearchStrategy
 from prefect import Flow
 from prefect.utilities.callables import parameter_schema
 from prefect.utilities.schema_tools.validation import is_valid
+from pydantic.fields import FieldInfo
 
 from flows.job import all_jobs
 from flows.jobs.ensemble import ensemble
 from flows.jobs.reproduce import reproduce
 from flows.pipeline import pipeline
 from flows.stages import STAGE_FLOWS
-from kgcore.config import LIMITS, Config, Given
-from kgcore.config.choices import ETA_SPELLING, OBJECTIVES, SEARCHABLE, SIDES, SIDES_SPELLING
-from kgcore.config.imports import IMPORTABLE, ImportedModel
-from kgcore.config.survey import SurveyConfig
+from kgcore.config import Config
+from kgcore.config.base import LIMITS, choices_of
+from kgcore.config.choices import ETA_SPELLING, OBJECTIVES, SEARCHABLE, SIDES, SIDES_SPELLING, Spelling
+from kgcore.config.jobs import IMPORTABLE, ImportedModel, SurveyConfig
 from kgcore.errors import InputError
 from kgcore.registries import ALL_CALIBRATORS, BASELINES, CALIBRATORS, LOSSES, MODELS, POOLS, STRATEGIES
-from kgcore.registry import Registry
 
 FLOWS = [job.flow for job in all_jobs()]
 RECORDED = {ImportedModel, SurveyConfig}  # settings that a run records and nobody gives
-KINDS = [*(kind for kind in Config.__subclasses__() if kind not in RECORDED), *Given.__subclasses__()]
-SETTINGS = [(kind, item) for kind in KINDS for item in fields(kind)]
+KINDS = [kind for kind in Config.__subclasses__() if kind not in RECORDED]
+SETTINGS = [(kind, name) for kind in KINDS for name in kind.model_fields]
 # the first two need each other, the last is a number in (0, 1) or a file: a schema does not say this
 UNSAID = {"base_rate_low", "base_rate_high", "completeness"}
 
@@ -58,22 +57,21 @@ def test_every_parameter_and_every_setting_is_described(flow: "Flow[..., Any]") 
     hints = get_type_hints(flow.fn)
     for name, parameter in made["properties"].items():
         assert parameter["description"], name
-        if isinstance(hints[name], type) and issubclass(hints[name], Config | Given):
+        if isinstance(hints[name], type) and issubclass(hints[name], Config):
             settings = made["definitions"][hints[name].__name__]["properties"]
-            found = {name: setting["description"] for name, setting in settings.items()}
-            assert found == {item.name: item.metadata["description"] for item in fields(hints[name])}
+            for key, item in hints[name].model_fields.items():
+                assert settings[key]["description"].startswith(item.description), key
 
 
-@pytest.mark.parametrize("kind", ["Config", "Given"])
-def test_choices_of_stages_are_enumerations(kind: str) -> None:
-    assert property_of(f"Train{kind}", "model")["enum"] == MODELS.names()
-    assert property_of(f"Train{kind}", "loss")["enum"] == LOSSES.names()
-    assert property_of(f"Train{kind}", "training_strategy")["propertyNames"]["enum"] == STRATEGIES.names()
+def test_choices_of_stages_are_enumerations() -> None:
+    assert property_of("TrainConfig", "model")["enum"] == MODELS.names()
+    assert property_of("TrainConfig", "loss")["enum"] == LOSSES.names()
+    assert property_of("TrainConfig", "training_strategy")["propertyNames"]["enum"] == STRATEGIES.names()
     drawn = [name for name in STRATEGIES.names() if name != "kbgan"]
-    assert property_of(f"Corrupt{kind}", "calibration_strategy")["propertyNames"]["enum"] == drawn
-    assert property_of(f"Corrupt{kind}", "calibration_sides")["pattern"] == SIDES_SPELLING.pattern
-    assert property_of(f"Corrupt{kind}", "calibration_eta")["pattern"] == ETA_SPELLING.pattern
-    assert property_of(f"Calibrate{kind}", "calibrators")["items"]["enum"] == ALL_CALIBRATORS.names()
+    assert property_of("CorruptConfig", "calibration_strategy")["propertyNames"]["enum"] == drawn
+    assert property_of("CorruptConfig", "calibration_sides")["pattern"] == SIDES_SPELLING.pattern
+    assert property_of("CorruptConfig", "calibration_eta")["pattern"] == ETA_SPELLING.pattern
+    assert property_of("CalibrateConfig", "calibrators")["items"]["enum"] == ALL_CALIBRATORS.names()
 
 
 def test_choices_of_jobs_are_enumerations() -> None:
@@ -82,60 +80,59 @@ def test_choices_of_jobs_are_enumerations() -> None:
     assert property_of("EnsembleConfig", "pools")["items"]["enum"] == POOLS.names()
     for name in ("member_calibrator", "recalibrator"):
         assert property_of("EnsembleConfig", name)["enum"] == CALIBRATORS.names()
-    assert len([item for kind, item in SETTINGS if issubclass(kind, Config) and "choices" in item.metadata]) == 27
+    assert len([name for kind, name in SETTINGS if choices_of(kind.model_fields[name])]) == 27
     assert property_of("ImportConfig", "model")["enum"] == list(IMPORTABLE)
 
 
 def test_baselines_are_not_offered_as_calibrators() -> None:
     assert BASELINES.names()
-    assert not set(BASELINES.names()) & set(property_of("CalibrateGiven", "calibrators")["items"]["enum"])
+    assert not set(BASELINES.names()) & set(property_of("CalibrateConfig", "calibrators")["items"]["enum"])
 
 
 @cache
-def kind_of(settings: type[Config] | type[Given], name: str) -> Any:
+def kind_of(settings: type[Config], name: str) -> Any:
     """Return the type of a setting, without None."""
-    hint = get_type_hints(settings)[name]
+    hint = settings.model_fields[name].annotation
     kinds = [kind for kind in get_args(hint) if kind is not NoneType]
     return kinds[0] if NoneType in get_args(hint) else hint
 
 
-def names_of(item: Any) -> list[str]:
+def names_of(item: FieldInfo) -> list[str]:
     """Return the names from which a setting may choose, and two that it must reject."""
-    choices = item.metadata.get("choices")
-    return [*(choices.names() if isinstance(choices, Registry) else choices or ()), "odd", ""]
+    choices = choices_of(item)
+    return [*(choices.names if choices else ()), "odd", ""]
 
 
-def edges(settings: type[Config] | type[Given], item: Any) -> list[Any]:
+def edges(settings: type[Config], name: str) -> list[Any]:
     """Return the JSON values at the limits of a setting and beside them, or each of its names."""
-    kind = kind_of(settings, item.name)
+    kind, item = kind_of(settings, name), settings.model_fields[name]
     if kind in (int, float):
-        limits = [item.metadata[name] for name in LIMITS if name in item.metadata]
+        limits = [getattr(rule, name) for rule in item.metadata for name in LIMITS if hasattr(rule, name)]
         return [kind(limit + step) for limit in limits for step in (-1, 0, 1)]
     if kind is bool:
         return [False, True]
-    if kind is str and "spelling" in item.metadata:
+    if kind is str and any(isinstance(rule, Spelling) for rule in item.metadata):
         return [*SIDES, "object=0.75", "object=1", "object=2", "subject=1", "auto", "0", "1", "20", "-3", "1.5"]
     if kind is str:
-        return names_of(item) if item.metadata.get("choices") else [""]
+        return names_of(item) if choices_of(item) else [""]
     if kind == tuple[str, ...]:
         return [[], *([name] for name in names_of(item))]
     return [{}, *({name: 1.0} for name in names_of(item))]
 
 
 @cache
-def values(settings: type[Config] | type[Given], name: str) -> SearchStrategy[Any]:
-    """Generate valid and invalid JSON values of a setting, and null if null means "not given"."""
-    [item] = [item for item in fields(settings) if item.name == name]
-    good_or_bad = values_of(kind_of(settings, name), item)
-    return good_or_bad | st.none() if issubclass(settings, Given) else good_or_bad
+def values(settings: type[Config], name: str) -> SearchStrategy[Any]:
+    """Generate valid and invalid JSON values of a setting. Null means "not given"; the list of a name has no null."""
+    kind, item = kind_of(settings, name), settings.model_fields[name]
+    return values_of(kind, item) if kind is str and choices_of(item) else values_of(kind, item) | st.none()
 
 
-def values_of(kind: Any, item: Any) -> SearchStrategy[Any]:
+def values_of(kind: Any, item: FieldInfo) -> SearchStrategy[Any]:
     names = st.sampled_from(names_of(item))
     if kind is bool:
         return st.booleans()
     if kind is str:
-        return names if item.metadata.get("choices") else st.text()
+        return names if choices_of(item) else st.text()
     if kind in (int, float):
         return st.integers(-(10**9), 10**9) if kind is int else st.floats(-3, 3)
     if kind == tuple[str, ...]:
@@ -146,33 +143,33 @@ def values_of(kind: Any, item: Any) -> SearchStrategy[Any]:
     return st.dictionaries(names, st.floats(-1, 2), max_size=3)
 
 
-def check(kind: Any, item: Any, value: Any) -> None:
+def check(kind: type[Config], name: str, value: Any) -> None:
     """Check that the schema allows the value if the settings allow it, and only then."""
     try:
-        kind(**{item.name: tuple(value) if isinstance(value, list) else value})
+        kind(**{name: value})
         allowed = True
     except InputError:
         allowed = False
-    assert is_valid({item.name: value}, definitions()[kind.__name__]) == allowed, value
+    assert is_valid({name: value}, definitions()[kind.__name__]) == allowed, value
 
 
 @settings(max_examples=25)  # the values in `edges` are checked in any case
 @given(data=st.data())
 @pytest.mark.parametrize(
-    ("kind", "item"),
-    [(kind, item) for kind, item in SETTINGS if item.name not in UNSAID],
-    ids=lambda part: getattr(part, "name", "") or part.__name__,
+    ("kind", "name"),
+    [(kind, name) for kind, name in SETTINGS if name not in UNSAID],
+    ids=lambda part: getattr(part, "__name__", part),
 )
-def test_the_schema_allows_what_the_settings_allow(kind: Any, item: Any, data: DataObject) -> None:
-    check(kind, item, data.draw(values(kind, item.name)))
+def test_the_schema_allows_what_the_settings_allow(kind: type[Config], name: str, data: DataObject) -> None:
+    check(kind, name, data.draw(values(kind, name)))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_schema_has_the_limits_and_the_choices_of_the_settings(kind: Any) -> None:
-    for item in fields(kind):
-        if item.name not in UNSAID:
-            for value in edges(kind, item):
-                check(kind, item, value)
+def test_the_schema_has_the_limits_and_the_choices_of_the_settings(kind: type[Config]) -> None:
+    for name in kind.model_fields:
+        if name not in UNSAID:
+            for value in edges(kind, name):
+                check(kind, name, value)
 
 
 @pytest.mark.parametrize("text", ["", "0.8", "0.7:0.9", "shares.tsv"])

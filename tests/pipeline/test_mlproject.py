@@ -1,7 +1,6 @@
 """`mlflow run`: every entry point is a command with its options, and uses the run that MLflow opens."""
 
 import tomllib
-from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -13,8 +12,7 @@ from flows.cli.index import whole_app
 from flows.cli.mlproject import JOBS, project_text, translated
 from flows.stages import STAGE_FLOWS
 from kgcore import config
-from kgcore.config.base import default_of
-from kgcore.config.given import BY_PRESET
+from kgcore.config.choices import BY_PRESET
 from kgcore.errors import InputError
 from tests.pipeline.command import CHECKOUT
 
@@ -23,9 +21,9 @@ app = whole_app()
 PROJECT: dict[str, Any] = yaml.safe_load((CHECKOUT / "MLproject").read_text())
 POINTS: dict[str, dict[str, Any]] = {name: point["parameters"] for name, point in PROJECT["entry_points"].items()}
 CONFIGS = [kind for kind in vars(config).values() if isinstance(kind, type) and issubclass(kind, config.Config)]
-DEFAULTS = {item.name: default_of(item) for kind in CONFIGS for item in fields(kind)}
-DEFAULTS["calibrators"] = config.CalibrateConfig.calibrators  # `calibrate-scores` has a setting of the same name
-DEFAULTS["split"] = config.PrepareConfig.split  # so does it here
+DEFAULTS = {name: item.default for kind in CONFIGS for name, item in kind.model_fields.items()}
+DEFAULTS["calibrators"] = config.CalibrateConfig().calibrators  # `calibrate-scores` has a setting of the same name
+DEFAULTS["split"] = config.PrepareConfig().split  # so does it here
 DEFAULTS["candidates"] = ""  # of match; `discover` has a setting of the same name
 OWN = {  # settings of jobs whose names other jobs have too
     "predict": config.PredictConfig,
@@ -83,7 +81,7 @@ def text(value: Any) -> Any:
 
 
 def names(*kinds: type[config.Config]) -> set[str]:
-    return {item.name for kind in kinds for item in fields(kind)}
+    return {name for kind in kinds for name in kind.model_fields}
 
 
 def test_the_file_is_what_the_options_make_it() -> None:

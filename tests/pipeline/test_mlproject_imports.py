@@ -1,7 +1,5 @@
 """The entry points of MLproject that import models: `import-pykeen` is the command `kgcal import pykeen`."""
 
-from dataclasses import fields
-
 import pytest
 import yaml
 
@@ -27,7 +25,7 @@ def test_an_entry_point_has_the_files_of_its_library_and_the_settings_of_the_gra
         defaults |= {"model": "transe", "model_options": "", "layout": "halves"}
     if library in ("pykeen", "libkge"):
         defaults["trust"] = "false"
-    assert set(declared) == set(defaults) | {item.name for item in fields(PrepareConfig)}
+    assert set(declared) == set(defaults) | set(PrepareConfig.model_fields)
     assert {name: declared[name]["default"] for name in defaults} == defaults
 
 

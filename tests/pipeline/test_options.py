@@ -11,14 +11,14 @@ from typer.testing import CliRunner
 from flows.cli.index import whole_app
 from flows.cli.options import command
 from flows.cli.terminal import log_to_terminal
-from kgcore.config import CalibrateConfig, CalibrateGiven, TrainConfig, TrainGiven
+from kgcore.config import CalibrateConfig, TrainConfig
 from kgcore.errors import InputError
 from kgcore.registries import LOSSES, MODELS
 
 app = whole_app()
 
 
-def read(*words: str, train: Any = TrainGiven, calibrate: Any = CalibrateGiven) -> dict[str, Any]:
+def read(*words: str, train: Any = TrainConfig, calibrate: Any = CalibrateConfig) -> dict[str, Any]:
     """Return what a command with the settings of training and calibration reads from the words."""
     found: list[dict[str, Any]] = []
     reader = typer.Typer()
@@ -39,7 +39,7 @@ def read(*words: str, train: Any = TrainGiven, calibrate: Any = CalibrateGiven) 
 
 def test_what_is_not_on_the_command_line_is_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KGCAL_DEVICE", raising=False)
-    assert read() == {"device": "auto", "train": TrainGiven(), "calibrate": CalibrateGiven()}
+    assert read() == {"device": "auto", "train": TrainConfig(), "calibrate": CalibrateConfig()}
     assert read(train=TrainConfig, calibrate=CalibrateConfig)["train"] == TrainConfig()
     monkeypatch.setenv("KGCAL_DEVICE", "cpu")
     assert read()["device"] == "cpu"

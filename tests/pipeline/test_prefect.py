@@ -37,11 +37,8 @@ from flows.local.prefect_setup import SILENT_SECONDS
 from flows.pipeline import pipeline
 from kgcore.config import (
     CalibrateConfig,
-    CalibrateGiven,
     PrepareConfig,
-    PrepareGiven,
     TrainConfig,
-    TrainGiven,
     TuneConfig,
 )
 from kgcore.errors import InputError
@@ -65,8 +62,8 @@ def harness() -> Iterator[None]:
 
 
 def test_a_pipeline_is_a_flow_run_of_tasks_and_a_single_stage_is_a_flow_run() -> None:
-    prepare, train = PrepareGiven(size=300), TrainGiven(k=8, epochs=2)
-    calibrate = CalibrateGiven(calibrators=("beta",))
+    prepare, train = PrepareConfig(size=300), TrainConfig(k=8, epochs=2)
+    calibrate = CalibrateConfig(calibrators=("beta",))
     summary = pipeline(prepare, train, FEW_CORRUPTIONS, calibrate, evaluate=FEW_REPLICATES)
     flow_runs, task_runs = asyncio.run(recorded())
     assert [run.state_name for run in flow_runs] == ["Completed"]
@@ -147,7 +144,7 @@ def test_work_continues_without_the_prefect_server(
 
 def test_a_search_shows_its_best_settings_and_its_trials() -> None:
     config = TuneConfig(trials=2, search=("learning_rate",))
-    found = tune(prepare=PrepareGiven(size=300), train=TrainGiven(k=8, epochs=4), config=config)
+    found = tune(prepare=PrepareConfig(size=300), train=TrainConfig(k=8, epochs=4), config=config)
     artifacts = published("tune")
     assert set(artifacts) == {"summary", "results", "tune"}
     assert found.command in artifacts["summary"].data

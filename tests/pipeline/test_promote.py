@@ -1,6 +1,6 @@
 """The gate on a real store: which challenger becomes the champion, and which challenger cannot be compared."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +10,9 @@ from mlflow import MlflowClient
 
 from flows.jobs.promote import promote
 from flows.pipeline import pipeline
-from kgcore.config import CalibrateGiven, GateConfig, PrepareGiven, TrainGiven
+from kgcore.config import CalibrateConfig, GateConfig, PrepareConfig, TrainConfig
 from kgcore.errors import InputError
-from kgcore.evaluation.tolerance import TOLERANCE
+from kgcore.evaluation.evaluate import TOLERANCE
 from kgcore.report.summary import PipelineSummary
 from tasks.jobs.promote import Decision
 from tests.conftest import FEW_CORRUPTIONS, FEW_REPLICATES, use_home
@@ -28,7 +28,7 @@ def client_of(home: Path) -> MlflowClient:
     return MlflowClient(tracking_uri=f"sqlite:///{home}/mlflow.db")
 
 
-def run_pipeline(prepare: PrepareGiven, train: TrainGiven, calibrate: CalibrateGiven) -> PipelineSummary:
+def run_pipeline(prepare: PrepareConfig, train: TrainConfig, calibrate: CalibrateConfig) -> PipelineSummary:
     """Run a pipeline with few corruptions and few bootstrap replicates, and return its results."""
     return pipeline.fn(
         prepare=prepare,
@@ -42,8 +42,8 @@ def run_pipeline(prepare: PrepareGiven, train: TrainGiven, calibrate: CalibrateG
 
 def trained(epochs: int, graph_seed: int = 0, calibrators: tuple[str, ...] | None = None) -> PipelineSummary:
     """Run a small pipeline and return its results; with more epochs, its model is better."""
-    prepare, train = PrepareGiven(size=300, graph_seed=graph_seed), TrainGiven(k=16, epochs=epochs, batch_size=128)
-    return run_pipeline(prepare, train, CalibrateGiven(calibrators=calibrators))
+    prepare, train = PrepareConfig(size=300, graph_seed=graph_seed), TrainConfig(k=16, epochs=epochs, batch_size=128)
+    return run_pipeline(prepare, train, CalibrateConfig(calibrators=calibrators))
 
 
 def brier(results: PipelineSummary) -> float:
@@ -168,10 +168,10 @@ def test_a_champion_of_another_graph_is_not_compared_with(begun: Begun, home: Pa
         decided()
 
 
-def with_base_rates(folder: Path, splits: tuple[list[str], ...]) -> tuple[PrepareGiven, TrainGiven, CalibrateGiven]:
+def with_base_rates(folder: Path, splits: tuple[list[str], ...]) -> tuple[PrepareConfig, TrainConfig, CalibrateConfig]:
     """Make the champion a calibrator of a data set at the assumed base rate. Return the settings."""
-    config = PrepareGiven(dataset=str(write_folder(folder, *splits)))
-    train, isotonic = TrainGiven(k=16, epochs=60, batch_size=128), CalibrateGiven(calibrators=("smoothed_isotonic",))
+    config = PrepareConfig(dataset=str(write_folder(folder, *splits)))
+    train, isotonic = TrainConfig(k=16, epochs=60, batch_size=128), CalibrateConfig(calibrators=("smoothed_isotonic",))
     run_pipeline(config, train, isotonic)
     [first] = promote.fn(dataset=str(folder))
     assert first.challenger == "models:/kgcal-mine/1"
@@ -183,7 +183,7 @@ def test_the_exam_is_weighted_to_the_stated_base_rate(home: Path) -> None:
     rows = np.random.default_rng(0).permutation(ROWS).tolist()
     config, train, isotonic = with_base_rates(home / "mine", (rows[:900], rows[900:1050], rows[1050:]))
     client = client_of(home)
-    run_pipeline(config, train, replace(isotonic, base_rate=0.1))
+    run_pipeline(config, train, isotonic.replace(base_rate=0.1))
     with pytest.raises(InputError, match=r"base_rate is 1.5: it must be above 0 and below 1"):
         promote.fn(dataset="mine", base_rate=1.5)
     assert client.get_model_version_by_alias("kgcal-mine", "challenger").version == 1  # nothing has moved
@@ -201,7 +201,7 @@ def test_the_exam_is_weighted_to_the_stated_base_rate(home: Path) -> None:
 def test_a_calibrator_whose_error_on_its_own_test_is_above_the_tolerance_does_not_pass(home: Path) -> None:
     """The facts of test are unlike those of valid. The challenger is better than the champion, but not calibrated."""
     config, train, isotonic = with_base_rates(home / "mine", (list(TRAIN), list(VALID), list(TEST)))
-    at_a_tenth = replace(isotonic, base_rate=0.1)
+    at_a_tenth = isotonic.replace(base_rate=0.1)
     results = run_pipeline(config, train, at_a_tenth)
     low, high = results.results.row("synthetic", "smoothed_isotonic").intervals["debiased_rmsce"]
     assert results.answers == "synthetic.smoothed_isotonic"

@@ -15,20 +15,21 @@ from flows.jobs.explain import explain
 from flows.jobs.predict import predict
 from flows.jobs.promote import promote
 from flows.pipeline import pipeline
-from kgcore.config import CalibrateGiven, DiscoverConfig, ExplainConfig, PairsConfig, PrepareGiven, TrainGiven
+from kgcore.config import CalibrateConfig, DiscoverConfig, ExplainConfig, PairsConfig, PrepareConfig, TrainConfig
 from tasks.jobs.calibrated_model import Ask
-from tasks.serving import api, follow
+from tasks.serving import api
+from tasks.serving import model as serving_model
 from tasks.serving.api import create_app
-from tasks.serving.limits import MOST_BYTES
+from tasks.serving.application import MOST_BYTES
 from tasks.serving.model import Served
 from tests.conftest import FEW_CORRUPTIONS, FEW_REPLICATES, use_home
 
 
 def run_pipeline(k: int, epochs: int) -> None:
     """Train a model of the family graph, and calibrate its scores with one calibrator."""
-    train, calibrate = TrainGiven(k=k, epochs=epochs, batch_size=128), CalibrateGiven(calibrators=("platt",))
+    train, calibrate = TrainConfig(k=k, epochs=epochs, batch_size=128), CalibrateConfig(calibrators=("platt",))
     pipeline.fn(
-        prepare=PrepareGiven(size=300),
+        prepare=PrepareConfig(size=300),
         train=train,
         corrupt=FEW_CORRUPTIONS,
         calibrate=calibrate,
@@ -221,8 +222,11 @@ def test_an_invalid_request_gets_one_sentence(client: TestClient, body: Any, sta
     [
         ("/answers?predicate=cousin_of", "subject and object: give one of them"),
         ("/answers?predicate=cousin_of&subject=a&object=b", "subject and object: give one of them"),
-        ("/answers?predicate=cousin_of&subject=nobody", "the subject 'nobody' is not in the graph"),
-        ("/answers?predicate=cousin&subject=person_1", "the predicate 'cousin' is not in the graph"),
+        ("/answers?predicate=cousin_of&subject=nobody", "the graph family has no entity 'nobody'"),
+        (
+            "/answers?predicate=cousin&subject=person_1",
+            "the graph family has no predicate 'cousin' (near names: cousin_of",
+        ),
         ("/answers?subject=person_1", "predicate is missing"),
         ("/answers?predicate=cousin_of&subject=person_1&top=0", "top is 0: it must be at least 1"),
         ("/names?kind=thing", "kind is thing: it must be one of entity, predicate"),
@@ -304,7 +308,7 @@ def test_a_body_that_a_thread_answers_gets_the_same_answers(
 def test_openapi_describes_the_body_and_needs_no_other_schema(client: TestClient) -> None:
     described = client.get("/openapi.json").json()
     body = described["paths"]["/predict"]["post"]["requestBody"]["content"]["application/json"]["schema"]
-    assert list(body["properties"]) == ["triples", "base_rate", "threshold", "at_least"]
+    assert list(body["properties"]) == ["triples", "base_rate", "completeness", "threshold", "at_least"]
     assert list(body["properties"]["triples"]["items"]["properties"]) == ["subject", "predicate", "object"]
     for reference in re.findall(r'"#/components/schemas/(\w+)"', json.dumps(described)):
         assert reference in described["components"]["schemas"]
@@ -321,7 +325,7 @@ def test_a_new_champion_takes_over_and_a_lost_store_loses_nothing(
         raise OSError("the MLflow store does not answer")
 
     with monkeypatch.context() as broken:
-        broken.setattr(follow, "locate", lost)
+        broken.setattr(serving_model, "locate", lost)
         served.refresh()
     assert client.get("/health").json()["store_answers"] is False
     assert client.post("/predict", json={"triples": triples(served, 1)}).status_code == 200

@@ -16,9 +16,9 @@ from kgcore.errors import InputError
 from tasks.jobs.calibrate_scores import calibrate_scores
 from tasks.jobs.calibrated_model import Ask, FoundScores, find_calibrated_model, is_of_scores
 from tasks.jobs.fitted_scores import ScoresRequest, ScoresResult
-from tasks.serving import follow
+from tasks.serving import model as serving_model
 from tasks.serving.api import create_app
-from tasks.serving.follow import ServedScores
+from tasks.serving.model import ServedScores
 from tasks.serving.server import served_by
 from tests.conftest import use_home
 from tests.core.scored_rows import config_of, table_of_scores, written
@@ -176,7 +176,7 @@ def test_the_page_and_openapi_are_of_scores(client: TestClient) -> None:
 def test_a_new_champion_takes_over_and_a_lost_store_loses_nothing(
     fitted: Fitted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fit(fitted.folder, scorer="other", calibrators=("histogram",))
+    fit(fitted.folder, scorer="other", calibrators=("bbq",))
     served = ServedScores(Ask(scorer="other"))
     client, before = TestClient(create_app(served)), served.current
     served.refresh()
@@ -186,7 +186,7 @@ def test_a_new_champion_takes_over_and_a_lost_store_loses_nothing(
         raise OSError("the MLflow store does not answer")
 
     with monkeypatch.context() as broken:
-        broken.setattr(follow, "locate", lost)
+        broken.setattr(serving_model, "locate", lost)
         served.refresh()
     assert client.get("/health").json()["store_answers"] is False
     assert client.post("/predict", json={"rows": [{"score": 1}]}).status_code == 200

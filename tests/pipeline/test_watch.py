@@ -51,7 +51,7 @@ def test_a_check_finds_drift_and_the_same_labels_make_no_second_check(champion: 
 
 def test_every_further_check_of_a_champion_is_paid_for(champion: Champion) -> None:
     champion.label(100, shift=0.3)
-    seen, again = champion.check(), champion.check(replace(RECALIBRATE, on_drift="warn"))
+    seen, again = champion.check(), champion.check(RECALIBRATE.replace(on_drift="warn"))
     assert again.number == 2
     assert again.run == seen.run
     series = champion.client.get_metric_history(seen.run, "brier")
@@ -74,10 +74,14 @@ def test_an_uncertain_base_rate_and_labels_that_were_used_are_counted(
     def changed(store: Store, model_id: str) -> CalibratedModel:
         model = load_calibrated(store, model_id)
         triples, _ = model.graph.number(read_labels(champion.labels))
-        return replace(model, calibrator=replace(model.calibrator, limits=(0.2, 0.6)), labelled=triples[:10])
+        return replace(
+            model,
+            calibrator=replace(model.calibrator, rate=replace(model.calibrator.rate, low=0.2, high=0.6)),
+            labelled=triples[:10],
+        )
 
     monkeypatch.setattr("tasks.jobs.watch.load_calibrated", changed)
-    again = champion.check(replace(RECALIBRATE, on_drift="warn"))
+    again = champion.check(RECALIBRATE.replace(on_drift="warn"))
     assert (seen.metrics["triples"], again.metrics["triples"]) == (100, 90)
     widths = [found.metrics["shift_high"] - found.metrics["shift_low"] for found in (seen, again)]
     assert widths[1] > widths[0] + 0.3
@@ -98,7 +102,7 @@ def test_a_map_that_moved_leads_to_one_refit_of_the_champion(champion: Champion)
 
 def test_a_base_rate_that_moved_leads_to_a_shift_without_a_fit(champion: Champion) -> None:
     champion.label(200, shift=2)
-    warned = champion.check(replace(RECALIBRATE, on_drift="warn"))
+    warned = champion.check(RECALIBRATE.replace(on_drift="warn"))
     assert (warned.recalibrated, warned.answer) == ("", "shift")
     seen, client = champion.check(RECALIBRATE), champion.client
     assert (seen.number, seen.run) == (warned.number, warned.run)

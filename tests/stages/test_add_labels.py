@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from kgcore.config import PrepareConfig
-from kgcore.datasets.label_halves import for_exam
+from kgcore.datasets.labels import for_exam
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
 from tasks.stages.prepare import PREPARE, add_labels

@@ -1,7 +1,6 @@
 """The flows and deployments that are made from the table of stages: one for each stage."""
 
 import inspect
-from dataclasses import fields
 from pathlib import Path
 from typing import get_type_hints
 
@@ -32,7 +31,7 @@ def test_each_stage_has_a_flow_in_the_order_of_the_table() -> None:
 def test_the_flow_of_a_stage_has_its_inputs_settings_and_device_as_parameters(stage: Stage) -> None:
     flow = FLOWS[stage.name]
     parameters = inspect.signature(flow.fn).parameters
-    settings = ["config"] if fields(stage.config) else []
+    settings = ["config"] if stage.config.model_fields else []
     device = ["device"] if stage.on_device else []
     assert list(parameters) == [*stage.inputs, *stage.several, *settings, "force", *device]
     defaults = {name: parameter.default for name, parameter in parameters.items()}

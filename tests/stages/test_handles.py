@@ -16,18 +16,14 @@ from flows.jobs.tune import tune
 from flows.pipeline import pipeline
 from kgcore.config import (
     CalibrateConfig,
-    CalibrateGiven,
     CorruptConfig,
-    CorruptGiven,
     DiscoverConfig,
-    EvaluateGiven,
-    EvidenceGiven,
-    MatchGiven,
+    EvaluateConfig,
+    EvidenceConfig,
+    MatchConfig,
     PrepareConfig,
-    PrepareGiven,
     ScoresConfig,
     TrainConfig,
-    TrainGiven,
     TuneConfig,
 )
 from kgcore.external.calibrator import ScoreCalibrator
@@ -137,7 +133,7 @@ def second_model(home: Path) -> StageRef:
 def saved(module_home: Path) -> Saved:
     """Run a pipeline, an ensemble, a search, an exam and a calibration of scores: they save every kind of artifact."""
     found = Saved()
-    prepare, tiny = PrepareGiven(size=200), {"k": 8, "epochs": 4, "batch_size": 128}
+    prepare, tiny = PrepareConfig(size=200), {"k": 8, "epochs": 4, "batch_size": 128}
     with pytest.MonkeyPatch.context() as patch:
         record(patch, found)
         few_trees(patch)
@@ -145,23 +141,23 @@ def saved(module_home: Path) -> Saved:
         patch.setattr("tasks.stages.evidence.FEWEST", 100)
         made = pipeline.fn(
             prepare=prepare,
-            train=TrainGiven(model="distmult", **tiny),
-            corrupt=CorruptGiven(calibration_eta="10"),
-            calibrate=CalibrateGiven(
+            train=TrainConfig(model="distmult", **tiny),
+            corrupt=CorruptConfig(calibration_eta="10"),
+            calibrate=CalibrateConfig(
                 base_rate=0.5,
                 calibrators=("per_relation", "boosted_trees"),
                 combine_folds=2,
                 completeness=shares(module_home),
             ),
-            evaluate=EvaluateGiven(bootstrap_replicates=50),
-            match=MatchGiven(candidates=candidates(module_home), match_eta=2, match_replicates=20),
-            evidence=EvidenceGiven(evidence=("score", "degrees")),
+            evaluate=EvaluateConfig(bootstrap_replicates=50),
+            match=MatchConfig(candidates=candidates(module_home), match_eta=2, match_replicates=20),
+            evidence=EvidenceConfig(evidence=("score", "degrees")),
             preset="auto",
         )
         pooled = ensemble.fn(runs=[other.run_id, made.pipeline])
         searched = tune.fn(
             prepare=prepare,
-            train=TrainGiven(**tiny),
+            train=TrainConfig(**tiny),
             config=TuneConfig(trials=1, most_epochs=4, search=("learning_rate",)),
         )
         promote.fn(dataset="family")

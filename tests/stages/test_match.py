@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kgcore.config import CalibrateConfig, CorruptConfig, MatchConfig, PrepareConfig, TrainConfig
-from kgcore.datasets.label_halves import for_exam
+from kgcore.datasets.labels import for_exam
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.monitoring.exam import first_exam

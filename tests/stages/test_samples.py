@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flows.pipeline import pipeline
-from kgcore.config import CalibrateGiven, CorruptGiven, EvaluateGiven, GateConfig, PrepareGiven, TrainGiven
+from kgcore.config import CalibrateConfig, CorruptConfig, EvaluateConfig, GateConfig, PrepareConfig, TrainConfig
 from kgcore.report.summary import PipelineSummary
 from tasks.jobs.compare import comparison
 from tasks.jobs.promote import promote_best
@@ -22,11 +22,11 @@ from tests.folders import write_folder
 def run(folder: Path, strategy: str, model: str, epochs: int) -> PipelineSummary:
     """Run a pipeline whose test negatives are corruptions, a fifth of them drawn by the model. Return its results."""
     return pipeline.fn(
-        prepare=PrepareGiven(dataset=str(folder)),
-        train=TrainGiven(model=model, k=8, epochs=epochs, batch_size=128),
-        corrupt=CorruptGiven(calibration_strategy={strategy: 0.2, "uniform": 0.8}, calibration_eta="4"),
-        calibrate=CalibrateGiven(calibrators=("beta",)),
-        evaluate=EvaluateGiven(bootstrap_replicates=50),
+        prepare=PrepareConfig(dataset=str(folder)),
+        train=TrainConfig(model=model, k=8, epochs=epochs, batch_size=128),
+        corrupt=CorruptConfig(calibration_strategy={strategy: 0.2, "uniform": 0.8}, calibration_eta="4"),
+        calibrate=CalibrateConfig(calibrators=("beta",)),
+        evaluate=EvaluateConfig(bootstrap_replicates=50),
         preset="default",
     )
 

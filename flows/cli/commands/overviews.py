@@ -39,14 +39,14 @@ def compare(
 @guarded
 def datasets() -> None:
     """List the data sets: sizes, source, and what is already on this machine."""
-    for entry in catalogue():
+    for spec, here in catalogue():
+        counts = spec.counts.train_rows, spec.counts.entities, spec.counts.predicates
         words = ("train triples", "entities", "relations")
-        known = [f"{n:,} {word}" for n, word in zip(entry.counts, words, strict=True) if n is not None]
-        size = "any --size; " if entry.generated else f"{', '.join(known)}; " if known else ""
-        console.print(f"[bold]{entry.name:<10}[/] {entry.title}", soft_wrap=True)
+        known = [f"{n:,} {word}" for n, word in zip(counts, words, strict=True) if n is not None]
+        size = "any --size; " if spec.generate else f"{', '.join(known)}; " if known else ""
+        console.print(f"[bold]{spec.name:<10}[/] {spec.title}", soft_wrap=True)
         console.print(
-            f"{'':<10} {size}{'on this machine: ' + ', '.join(entry.here) if entry.here else 'not on this machine'}",
-            soft_wrap=True,
+            f"{'':<10} {size}{'on this machine: ' + ', '.join(here) if here else 'not on this machine'}", soft_wrap=True
         )
 
 

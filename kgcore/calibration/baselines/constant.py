@@ -1,6 +1,6 @@
-"""The baselines of triples with confidences: the mean confidence, of all triples or of those of each relation."""
+"""Constants as baselines: the base rate, and the mean confidence of all triples or of those of each relation."""
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -11,13 +11,17 @@ from kgcore.registries import BASELINES
 
 
 @BASELINES.register("constant")
+@BASELINES.register("base_rate")
 class Constant(Calibrator):
-    """The best constant: the weighted mean of the labels, which is the mean confidence of the triples.
+    """The best constant: the weighted mean of the labels, which is the base rate or the mean confidence.
+
+    On data with base rate alpha, the Brier score of the constant alpha is alpha (1 - alpha). A useful calibrator has a
+    lower Brier score (paper, section 5.2).
 
     mean_  in [0, 1]
     """
 
-    fitted = ("mean",)
+    fitted: ClassVar[tuple[str, ...]] = ("mean",)
     mean_: float
 
     def fit_sample(self, sample: CalibrationSample) -> Self:
@@ -28,7 +32,7 @@ class Constant(Calibrator):
 
 
 @BASELINES.register("constant_by_relation")
-class ConstantByRelation(Calibrator):
+class ConstantByRelation(Constant):
     """The best constant by relation; for a relation without rows in the sample, the best constant.
 
     mean_       in [0, 1]
@@ -37,7 +41,6 @@ class ConstantByRelation(Calibrator):
 
     by_predicate = True
     fitted = ("mean", "relations")
-    mean_: float
     relations_: dict[int, float]
 
     def fit_sample(self, sample: CalibrationSample) -> Self:
@@ -48,9 +51,6 @@ class ConstantByRelation(Calibrator):
             for predicate, rows in own.items()
         }
         return self.set_fitted(mean=sample.base_rate, relations=means)
-
-    def calibrate(self, scores: Scores) -> Probabilities:
-        return np.full(len(scores), self.mean_)
 
     def calibrate_of(self, scores: Scores, predicates: Ints | None) -> Probabilities:
         if predicates is None:

@@ -17,7 +17,7 @@ BLOCK_ROWS = 2**18  # rows per block of a format that is not text
 
 
 @dataclass(frozen=True)
-class Source:
+class TriplesFile:
     """A file of triples, and what is known about its columns.
 
     columns   names or positions, from 1, of the columns with subject, predicate, object and, if there is a fourth
@@ -95,7 +95,7 @@ class Format:
 
     title: str
     endings: tuple[str, ...]
-    read: Callable[[Source], Iterator[Block]]
+    read: Callable[[TriplesFile], Iterator[Block]]
     unit: str = "line"
     packed: bool = True
 
@@ -123,4 +123,4 @@ class Layout:
     title: str
     find: Callable[[Path], Mapping[str, str] | None]
     vocabulary: Callable[[Path], Vocabulary]
-    read: Callable[[Source, Vocabulary, Vocabulary], Iterator[Block]]
+    read: Callable[[TriplesFile, Vocabulary, Vocabulary], Iterator[Block]]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kgcore.config.split import GROUP, TIME
-from kgcore.datasets.formats.base import COLUMNS, CONFIDENCE, LABEL, Source
+from kgcore.datasets.formats.base import COLUMNS, CONFIDENCE, LABEL, TriplesFile
 from kgcore.errors import InputError
 
 # A header is a first row that has one of these names for each part of a triple. An earlier name has priority.
@@ -47,7 +47,7 @@ class Columns:
     names: dict[str, int]
 
 
-def find_columns(source: Source, row: Sequence[str], named: bool = False) -> Columns:
+def find_columns(source: TriplesFile, row: Sequence[str], named: bool = False) -> Columns:
     """Return the columns of a table.
 
     row    its first row, or the names of its columns
@@ -59,32 +59,32 @@ def find_columns(source: Source, row: Sequence[str], named: bool = False) -> Col
     cells = [cell.strip() for cell in row]
     known = _known(cells)
     if source.columns:
-        found = Columns(*_given(source, cells, named, known is not None))
+        columns = Columns(*_given(source, cells, named, known is not None))
     elif known is not None:
         used = {cells[place].lower() for place in known.values()}
         check_twice(source.path, [cell.lower() for cell in cells if cell.lower() in used])
-        found = Columns(True, len(cells), known)
+        columns = Columns(True, len(cells), known)
     elif named or _looks_like_names(cells):
         _refuse_missing(source, cells)
     else:
-        found = Columns(False, *_by_position(source, cells))
+        columns = Columns(False, *_by_position(source, cells))
     for name, (option, wanted) in source.chosen.items():
-        found = _with_chosen(source, cells, found, name, option, wanted)
-    if source.labelled and LABEL not in found.names:
+        columns = _with_chosen(source, cells, columns, name, option, wanted)
+    if source.labelled and LABEL not in columns.names:
         raise InputError(f"{source.path} has no column {LABEL}: it must have {', '.join(COLUMNS)} and {LABEL}")
-    return _with_further(source, cells, found) if source.further else found
+    return _with_further(source, cells, columns) if source.further else columns
 
 
 def _known(cells: Sequence[str]) -> dict[str, int] | None:
     """Return the positions of the columns by the names in NAMES, or None if a part of a triple has no such column."""
     lower = [cell.lower() for cell in cells]
-    found: dict[str, int] = {}
-    for part, names in NAMES.items():
+    places: dict[str, int] = {}
+    for column, names in NAMES.items():
         place = next((lower.index(name) for name in names if name in lower), None)
         if place is None:
             return None
-        found[part] = place
-    return found | ({LABEL: lower.index(LABEL)} if LABEL in lower else {})
+        places[column] = place
+    return places | ({LABEL: lower.index(LABEL)} if LABEL in lower else {})
 
 
 def _looks_like_names(cells: Sequence[str]) -> bool:
@@ -98,7 +98,7 @@ def _looks_like_names(cells: Sequence[str]) -> bool:
     return predicate and (subject or thing)
 
 
-def _given(source: Source, cells: Sequence[str], named: bool, known: bool) -> tuple[bool, int, dict[str, int]]:
+def _given(source: TriplesFile, cells: Sequence[str], named: bool, known: bool) -> tuple[bool, int, dict[str, int]]:
     """Return header, width and positions of the columns that the setting `columns` names."""
     parts = (*COLUMNS, LABEL)[: len(source.columns)]
     if all(entry.isdecimal() for entry in source.columns) and not set(source.columns) <= set(cells):
@@ -115,22 +115,22 @@ def _given(source: Source, cells: Sequence[str], named: bool, known: bool) -> tu
             f"{source.path} has no column {', '.join(missing)}: --columns must name three of {', '.join(cells)}, or "
             "positions from 1"
         )
-    return True, len(cells), {part: cells.index(entry) for part, entry in zip(parts, source.columns, strict=True)}
+    return True, len(cells), {column: cells.index(entry) for column, entry in zip(parts, source.columns, strict=True)}
 
 
-def _refuse_missing(source: Source, cells: Sequence[str]) -> None:
+def _refuse_missing(source: TriplesFile, cells: Sequence[str]) -> None:
     lower = {cell.lower() for cell in cells}
-    missing = [part for part, names in NAMES.items() if not lower.intersection(names)]
+    missing = [column for column, names in NAMES.items() if not lower.intersection(names)]
     instead = "" if source.further else f", or --columns must name three of {', '.join(cells)}"
     raise InputError(f"{source.path} has no column {', '.join(missing)}: it must have {', '.join(COLUMNS)}{instead}")
 
 
-def _by_position(source: Source, cells: Sequence[str]) -> tuple[int, dict[str, int]]:
+def _by_position(source: TriplesFile, cells: Sequence[str]) -> tuple[int, dict[str, int]]:
     """Return width and positions of the columns of a table without names.
 
     The width is 4 if there must be or is a label. A table with another number of columns has faults, which name lines.
     """
-    places = {part: place for place, part in enumerate(COLUMNS)}
+    places = {column: place for place, column in enumerate(COLUMNS)}
     if {cell.lower() for cell in cells} >= NODES:
         raise InputError(f"{source.path} is a file of nodes, with the columns id and category: give the file of edges")
     if source.further:
@@ -158,7 +158,7 @@ def _by_position(source: Source, cells: Sequence[str]) -> tuple[int, dict[str, i
     return len(COLUMNS) + fourth, places | ({LABEL: len(COLUMNS)} if fourth else {})
 
 
-def _label_beside(source: Source, cells: Sequence[str]) -> dict[str, int]:
+def _label_beside(source: TriplesFile, cells: Sequence[str]) -> dict[str, int]:
     """Return the position of the label in a table without names that has a column of times or groups."""
     fourth = len(COLUMNS)
     chosen = {wanted for _, wanted in source.chosen.values()}
@@ -174,12 +174,10 @@ def _is_share(text: str) -> bool:
         return False
 
 
-def _with_chosen(source: Source, cells: Sequence[str], found: Columns, name: str, option: str, wanted: str) -> Columns:
-    """Add a column that the user chooses. Raises InputError if it does not exist or is another column, too.
-
-    name            what the column has: confidence, time or group
-    option, wanted  the option without the column, and the column
-    """
+def _with_chosen(
+    source: TriplesFile, cells: Sequence[str], found: Columns, name: str, option: str, wanted: str
+) -> Columns:
+    """Add a column of confidences, times or groups that the user chooses by an option: `option` + `wanted`."""
     given = f"{option}{wanted}"
     if name == CONFIDENCE and LABEL in found.names:
         raise InputError(
@@ -196,13 +194,13 @@ def _with_chosen(source: Source, cells: Sequence[str], found: Columns, name: str
             f"{source.path} has no column {wanted}: {option.strip(': ')} must be {names}a position from 1 to "
             f"{len(cells)}"
         )
-    for part, other in found.names.items():
+    for column, other in found.names.items():
         if other == place:
-            raise InputError(f"{source.path}: {given} is the column of the {part}: it must be {MUST_BE[name]}")
+            raise InputError(f"{source.path}: {given} is the column of the {column}: it must be {MUST_BE[name]}")
     return Columns(found.header, found.width, found.names | {name: place})
 
 
-def _with_further(source: Source, cells: Sequence[str], found: Columns) -> Columns:
+def _with_further(source: TriplesFile, cells: Sequence[str], found: Columns) -> Columns:
     """Add all other columns. A column without a name is `column_4`, by its position."""
     taken = set(found.names.values())
     others = [place for place in range(len(cells)) if place not in taken]

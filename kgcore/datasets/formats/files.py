@@ -7,7 +7,7 @@ from typing import IO, Any
 
 import pyarrow as pa
 
-from kgcore.datasets.formats.base import Block, Format, Source
+from kgcore.datasets.formats.base import Block, Format, TriplesFile
 from kgcore.errors import InputError
 from kgcore.registries import FORMATS
 
@@ -17,8 +17,8 @@ COMMON = (".tsv", ".txt", ".csv", ".parquet")  # messages name these endings fir
 
 def endings() -> list[str]:
     """Return the endings of all formats. The common ones are first."""
-    found = sorted(ending for name in FORMATS.names() for ending in FORMATS.get(name).endings)
-    return sorted(found, key=lambda ending: COMMON.index(ending) if ending in COMMON else len(COMMON))
+    every = sorted(ending for name in FORMATS.names() for ending in FORMATS.get(name).endings)
+    return sorted(every, key=lambda ending: COMMON.index(ending) if ending in COMMON else len(COMMON))
 
 
 def stem_of(path: Path) -> str:
@@ -32,8 +32,8 @@ def format_name(path: Path) -> str | None:
     packed = path.suffix.lower() in PACKED
     ending = (path.with_suffix("") if packed else path).suffix.lower()
     for name in FORMATS.names():
-        found = FORMATS.get(name)
-        if ending in found.endings and (found.packed or not packed):
+        candidate = FORMATS.get(name)
+        if ending in candidate.endings and (candidate.packed or not packed):
             return name
     return None
 
@@ -58,7 +58,7 @@ def check_readable(path: Path) -> None:
         raise InputError(f"{path} cannot be read: {error.strerror}") from error
 
 
-def read_blocks(source: Source) -> Iterator[Block]:
+def read_blocks(source: TriplesFile) -> Iterator[Block]:
     """Yield the blocks of a file in any format. Raises InputError for a file that cannot be read."""
     try:
         yield from format_of(source.path).read(source)

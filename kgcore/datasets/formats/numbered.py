@@ -1,12 +1,33 @@
-"""The files of ids of OpenKE and TransC. Every file begins with a line that says how many lines follow."""
+"""The folders of OpenKE and TransC: files of ids, each with a first line that says how many lines follow.
 
-from collections.abc import Iterator
+Of TransC's folders only the triples of instances are read; instanceOf2id.txt and subClassOf2id.txt, which name
+concepts, are not.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 
-from kgcore.datasets.formats.base import COLUMNS, Block, Source, Vocabulary
+from kgcore.datasets.formats.base import COLUMNS, Block, Layout, TriplesFile, Vocabulary
 from kgcore.errors import InputError, raise_faults
+from kgcore.registries import LAYOUTS
+
+# The files that a folder must have, by role, and those that it may have.
+OPENKE = {"entities": "entity2id.txt", "predicates": "relation2id.txt", "train": "train2id.txt"}
+OPENKE_HELD_OUT = {"valid": "valid2id.txt", "test": "test2id.txt"}
+TRANSC = {
+    "entities": "Train/instance2id.txt",
+    "predicates": "Train/relation2id.txt",
+    "train": "Train/triple2id.txt",
+}
+TRANSC_HELD_OUT = {
+    "valid": "Valid/triple2id_positive.txt",
+    "valid_negatives": "Valid/triple2id_negative.txt",
+    "test": "Test/triple2id_positive.txt",
+    "test_negatives": "Test/triple2id_negative.txt",
+}
 
 
 def read_vocabulary(path: Path) -> Vocabulary:
@@ -30,7 +51,7 @@ def read_vocabulary(path: Path) -> Vocabulary:
     return Vocabulary(path, names)
 
 
-def read_numbered(source: Source, entities: Vocabulary, predicates: Vocabulary) -> Iterator[Block]:
+def read_numbered(source: TriplesFile, entities: Vocabulary, predicates: Vocabulary) -> Iterator[Block]:
     """Yield one block with the names of a file of triples of ids.
 
     The first line is a count, and every other line is subject, object, predicate, separated by white space. A line with
@@ -63,11 +84,7 @@ def read_numbered(source: Source, entities: Vocabulary, predicates: Vocabulary) 
 def _read_counted(
     path: Path, columns: tuple[str, ...], separator: str | None
 ) -> tuple[list[tuple[int, list[str]]], list[str]]:
-    """Read the lines after the first one. Return them as pairs of line number and fields, and the faults of the file.
-
-    The first line must be the number of the other lines. A line with a wrong number of columns is a fault, and is left
-    out. Raises InputError if the file is missing, empty or not UTF-8.
-    """
+    """Return the lines without faults after the first one, as pairs of line number and fields, and the faults."""
     head, *lines = _read_text(path).rstrip().split("\n")
     faults = []
     if head.strip() != str(len(lines)):
@@ -99,3 +116,16 @@ def _read_text(path: Path) -> str:
         raise InputError(
             f"{path}, line {line}: byte 0x{data[error.start]:02x} is not UTF-8: save the file as UTF-8 text"
         ) from error
+
+
+def _find(folder: Path, files: Mapping[str, str], held_out: Mapping[str, str]) -> dict[str, str] | None:
+    """Return the files of a folder by role, or None if it lacks one of `files`."""
+    if not all((folder / path).is_file() for path in files.values()):
+        return None
+    return {**files, **{role: path for role, path in held_out.items() if (folder / path).is_file()}}
+
+
+_find_openke = partial(_find, files=OPENKE, held_out=OPENKE_HELD_OUT)
+_find_transc = partial(_find, files=TRANSC, held_out=TRANSC_HELD_OUT)
+LAYOUTS.add("openke", Layout("OpenKE", _find_openke, read_vocabulary, read_numbered))
+LAYOUTS.add("transc", Layout("TransC", _find_transc, read_vocabulary, read_numbered))

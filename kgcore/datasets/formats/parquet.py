@@ -10,13 +10,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 
 from kgcore.config.split import GROUP, TIME
-from kgcore.datasets.formats.base import BLOCK_ROWS, COLUMNS, CONFIDENCE, LABEL, Block, Format, Source
+from kgcore.datasets.formats.base import BLOCK_ROWS, COLUMNS, CONFIDENCE, LABEL, Block, Format, TriplesFile
 from kgcore.datasets.formats.columns import Columns, find_columns
 from kgcore.errors import InputError
 from kgcore.registries import FORMATS
 
 
-def read_parquet(source: Source) -> Iterator[Block]:
+def read_parquet(source: TriplesFile) -> Iterator[Block]:
     """Yield the blocks of a Parquet file. Raises InputError if it cannot be read, and as `find_columns` does."""
     for block in read_row_groups(source.path, partial(find_columns, source, named=True)):
         yield replace(block, names=_as_text(source, block.names))
@@ -41,11 +41,8 @@ def read_row_groups(path: Path, find: Callable[[list[str]], Columns]) -> Iterato
         raise InputError(f"{path} cannot be read as Parquet: {error}") from error
 
 
-def _as_text(source: Source, table: pa.Table) -> pa.Table:
-    """Return the table with names, labels, confidences, times and groups as strings. A missing one is empty.
-
-    Further columns do not change.
-    """
+def _as_text(source: TriplesFile, table: pa.Table) -> pa.Table:
+    """Return the table with all but further columns as strings. A missing value is empty."""
     others = () if source.further else (LABEL, CONFIDENCE, TIME, GROUP)
     for name in (*COLUMNS, *(other for other in others if other in table.column_names)):
         column = table[name]

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyoxigraph
 from pyoxigraph import BlankNode, NamedNode, RdfFormat
 
-from kgcore.datasets.formats.base import BLOCK_ROWS, COLUMNS, Block, Format, Source
+from kgcore.datasets.formats.base import BLOCK_ROWS, COLUMNS, Block, Format, TriplesFile
 from kgcore.datasets.formats.files import open_packed
 from kgcore.errors import InputError
 from kgcore.registries import FORMATS
@@ -22,7 +22,7 @@ from kgcore.registries import FORMATS
 _RANDOM = re.compile(r"[a-f][0-9a-f]{28,31}")
 
 
-def read_rdf(source: Source, syntax: RdfFormat) -> Iterator[Block]:
+def read_rdf(source: TriplesFile, syntax: RdfFormat) -> Iterator[Block]:
     """Yield the triples of an RDF file.
 
     Raises InputError, with file and line, at the first mistake in the syntax, or if `columns` is set.
@@ -46,10 +46,7 @@ def read_rdf(source: Source, syntax: RdfFormat) -> Iterator[Block]:
 
 
 def _some(parser: pyoxigraph.QuadParser, blanks: dict[str, str]) -> tuple[tuple[list[str], ...], int, int]:
-    """Read up to BLOCK_ROWS triples. Return their names by column, the number of literals, and the number read.
-
-    blanks  names of the blank nodes so far; the function adds to it
-    """
+    """Read up to BLOCK_ROWS triples: names by column, number of literals, number read. `blanks` gets new names."""
     subjects: list[str] = []
     predicates: list[str] = []
     objects: list[str] = []

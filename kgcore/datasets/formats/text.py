@@ -9,10 +9,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.csv
 
-from kgcore.datasets.formats.base import COLUMNS, Block, Source
+from kgcore.datasets.formats.base import COLUMNS, Block, Format, TriplesFile
 from kgcore.datasets.formats.columns import Columns, find_columns
 from kgcore.datasets.formats.files import open_packed
 from kgcore.errors import InputError
+from kgcore.registries import FORMATS
 
 BLOCK_BYTES = 2**24  # bytes of text per block
 MARK = b"\xef\xbb\xbf"  # the byte order mark, which spreadsheets write
@@ -41,7 +42,7 @@ QUOTED_TABS = Style("\t", True, "tab-separated")
 COMMAS = Style(",", True, "comma-separated")
 
 
-def read_text(source: Source, style: Style) -> Iterator[Block]:
+def read_text(source: TriplesFile, style: Style) -> Iterator[Block]:
     """Yield the blocks of a text file of triples.
 
     Raises InputError, with file and line, for a file that is empty or not UTF-8 text, and as `find_columns` does.
@@ -71,7 +72,7 @@ def read_lines(
             data, line = (rest, 2) if columns.header else (data, 1)
         if data:
             table, refused = _parse(path, data, columns, style, line)
-            faults = [f"{path}, line {n}: {found} {kind}: it must have {columns.width}" for n, found in refused]
+            faults = [f"{path}, line {n}: {width} {kind}: it must have {columns.width}" for n, width in refused]
             yield Block(table, done, line, tuple(n for n, _ in refused), tuple(faults))
         line += data.count(b"\n")
     if columns is None:
@@ -113,12 +114,7 @@ def _check_text(path: Path, data: bytes, line: int) -> None:
 def _parse(
     path: Path, data: bytes, columns: Columns, style: Style, line: int
 ) -> tuple[pa.Table, list[tuple[int, int]]]:
-    """Parse whole lines as columns of strings.
-
-    line  number of the first line in the file
-
-    Return the table, and the number of each line with another number of columns than the first, with that number.
-    """
+    """Return whole lines as columns of strings, and number and width of each line of another width. From `line` on."""
     refused: list[pa.csv.InvalidRow] = []
 
     def skip(row: pa.csv.InvalidRow) -> str:
@@ -148,3 +144,9 @@ def _parse(
     except pa.ArrowInvalid as error:
         raise InputError(f"{path}, in the lines from {line}, cannot be read as {style.word} text: {error}") from error
     return table, [(line + row.number - 1, row.actual_columns) for row in refused]
+
+
+FORMATS.add("csv", Format("comma-separated text", (".csv",), partial(read_text, style=COMMAS)))
+
+
+FORMATS.add("tsv", Format("tab-separated text", (".tsv", ".txt"), partial(read_text, style=TABS)))

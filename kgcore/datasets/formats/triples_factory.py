@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgcore.arrays import Ints
-from kgcore.datasets.formats.base import COLUMNS, Block, Layout, Source, Vocabulary
+from kgcore.datasets.formats.base import COLUMNS, Block, Layout, TriplesFile, Vocabulary
 from kgcore.datasets.formats.files import PACKED
 from kgcore.datasets.formats.text import QUOTED_TABS, read_text
 from kgcore.errors import InputError, raise_faults
@@ -45,28 +45,28 @@ def find(folder: Path) -> dict[str, str] | None:
 
 def read_vocabulary(path: Path) -> Vocabulary:
     """Read a table with the columns id and label. Raises InputError if an id or a label is missing or occurs twice."""
-    found: dict[str, str] = {}
+    label_of_id: dict[str, str] = {}
     seen: set[str] = set()
     faults: list[str] = []
     try:
         # the columns of this table take the parts of a triple: subject = id, predicate = label
-        for block in read_text(Source(path, columns=("id", "label")), QUOTED_TABS):
+        for block in read_text(TriplesFile(path, columns=("id", "label")), QUOTED_TABS):
             faults += block.faults
             ids, labels = (block.names[name].to_pylist() for name in COLUMNS[:2])
             for line, number, label in zip(block.numbers, ids, labels, strict=True):
-                for word, value, known in (("id", number, found), ("label", label, seen)):
+                for word, value, known in (("id", number, label_of_id), ("label", label, seen)):
                     if not value or value in known:
                         what = f"{value} occurs twice" if value else "is empty"
                         faults.append(f"{path}, line {line}: the {word} {what}")
-                found[number] = label
+                label_of_id[number] = label
                 seen.add(label)
     except OSError as error:
         raise InputError(f"{path} cannot be read as {PACKED['.gz']}: {error}") from error
     raise_faults(faults)
-    return Vocabulary(path, found)
+    return Vocabulary(path, label_of_id)
 
 
-def read_triples(source: Source, entities: Vocabulary, predicates: Vocabulary) -> Iterator[Block]:
+def read_triples(source: TriplesFile, entities: Vocabulary, predicates: Vocabulary) -> Iterator[Block]:
     """Yield the blocks of a table of ids, with names for ids. A line with an unknown id is a fault."""
     if option := source.first_option:
         raise InputError(f"{source.path} has the columns head, relation, tail by its layout: leave out {option}")

@@ -1,12 +1,12 @@
 """Spread: the distance between the lowest and the highest probability."""
 
-from kgcore.metrics.base import Draw, Metric
+from kgcore.metrics.base import Metric, Tally
 from kgcore.registries import METRICS
 
 
-def spread_of(draw: Draw) -> float:
+def spread_of(t: Tally) -> float:
     """max q - min q over the drawn triples, in [0, 1]."""
-    drawn = draw.tally.q[draw.tally.weight > 0]
+    drawn = t.q[t.weight > 0]
     return float(drawn.max() - drawn.min())
 
 

@@ -1,6 +1,5 @@
 """histogram: how the test probabilities are spread."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -14,7 +13,6 @@ from tasks.stages.running import StageRun
 from tasks.tracking.artifacts import PREDICTIONS, Artifact
 
 
-@dataclass(frozen=True, kw_only=True)
 class HistogramConfig(Config):
     """Settings of the histogram."""
 

@@ -1,0 +1,67 @@
+"""The base rate alpha of a population: the share of true triples among its candidates, and where it comes from."""
+
+import math
+from dataclasses import dataclass
+from typing import Self
+
+from kgcore.errors import InputError
+
+ASSUMED, STATED, ESTIMATED = "assumed", "stated", "estimated"  # where a base rate comes from
+INTERVAL_FORM = "above 0 and below 1, or LOW:HIGH, such as 0.01:0.05"
+
+
+@dataclass(frozen=True)
+class BaseRate:
+    """A base rate alpha in [0, 1].
+
+    low, high  ends of its interval, with low <= value <= high; None: it has no interval
+    origin     ASSUMED, STATED or ESTIMATED
+    """
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+    origin: str = STATED
+
+    @classmethod
+    def read(cls, text: float | str | None) -> Self | None:
+        """Read a stated base rate, or an interval LOW:HIGH of it, whose value is its middle in log-odds.
+
+        None and '' are no base rate. Raises InputError for another text, and for a number outside (0, 1).
+        """
+        if text is None or text == "":
+            return None
+        try:
+            ends = [float(end) for end in str(text).split(":")]
+        except ValueError:
+            ends = []
+        if len(ends) == 1 and not 0 < ends[0] < 1:
+            raise InputError(f"base_rate is {ends[0]:g}: it must be {INTERVAL_FORM}")
+        if len(ends) not in (1, 2) or not all(0 < end < 1 for end in ends) or ends != sorted(ends):
+            raise InputError(f"base_rate is {text!r}: it must be a number {INTERVAL_FORM}")
+        return cls(ends[0]) if len(ends) == 1 else cls(middle(*ends), ends[0], ends[1])
+
+    @property
+    def limits(self) -> tuple[float, float] | None:
+        """The ends of the interval; None: it has none."""
+        return None if self.low is None or self.high is None else (self.low, self.high)
+
+    @property
+    def figures(self) -> str:
+        """The numbers: `0.5`, or `0.0224 [0.01, 0.05]` with the ends of the interval."""
+        return f"{self.value:g}" if self.low is None else f"{self.value:.3g} [{self.low:.3g}, {self.high:.3g}]"
+
+    def __str__(self) -> str:
+        """Return the numbers and the origin: `0.5, assumed` or `0.0224 [0.01, 0.05], stated`.
+
+        An estimate without an interval is rounded to three digits, of the value or, above 0.5, of 1 - value.
+        """
+        if self.origin != ESTIMATED or self.low is not None:
+            return f"{self.figures}, {self.origin}"
+        digits = 3 - math.ceil(math.log10(min(self.value, 1 - self.value))) if 0 < self.value < 1 else 3
+        return f"{round(self.value, digits):g}, {self.origin}"
+
+
+def middle(low: float, high: float) -> float:
+    """Return the base rate in the middle of two others, each in (0, 1), in log-odds."""
+    return 1 / (1 + math.sqrt((1 / low - 1) * (1 / high - 1)))

@@ -1,0 +1,266 @@
+"""A fitted calibrator with the scorer, the graph and the base rate that it is valid for, and its file format."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from kgcore.arrays import Ints, Probabilities, Scores
+from kgcore.base_rate import ESTIMATED, STATED, BaseRate
+from kgcore.calibration.balance import check_base_rate, shift
+from kgcore.calibration.base import Calibrator
+from kgcore.calibration.hidden_share import HiddenShare
+from kgcore.calibration.matched import Matched
+from kgcore.calibration.support import Support
+from kgcore.calibration.unseen_answers import UnseenAnswers
+from kgcore.combiners.combined import Combined
+from kgcore.config import CorruptConfig
+from kgcore.errors import InputError, MismatchError, check_format
+from kgcore.registries import BASELINES, CALIBRATORS
+
+FORMAT = 11
+LARGEST_SCORE = 1e30  # no model has a larger score
+
+
+@dataclass(frozen=True)
+class CorruptionSettings:
+    """The settings with which the synthetic negatives of a calibrator were drawn.
+
+    strategy  name of a corruption strategy -> its share of the corruptions, above 0
+    sides     which side of a triple is replaced: subject, object, both, bernoulli or object=SHARE
+    filtered  whether corruptions that are known facts were excluded
+    """
+
+    strategy: dict[str, float]
+    sides: str
+    filtered: bool
+
+    @classmethod
+    def of(cls, config: CorruptConfig) -> Self:
+        """Return those of a configuration."""
+        return cls(dict(config.calibration_strategy), config.calibration_sides, config.calibration_filtered)
+
+
+class FittedScorer(Protocol):
+    """What makes the scores of a calibrator from embedding models: a combiner of evidence, or a pool of models."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the settings and in labels."""
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The fingerprints of the embedding models that it needs, in their order."""
+
+    def fingerprint(self) -> str:
+        """Return the sha256 of everything that its scores depend on, beside the graph."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON values. The key `scorer` names its kind."""
+
+
+# kind of scorer -> the function that reads it. A package that has a kind adds it here
+SCORERS: dict[str, Callable[[Any], FittedScorer]] = {"combiner": Combined.from_json}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """What calibrators share that are fitted to one kind of negatives: what their probabilities are about.
+
+    negatives    kind of negatives: ground_truth, candidates, synthetic or population; none for a baseline
+    rate         the share of true triples that the probabilities assume, in (0, 1)
+    dataset      fingerprint of the graph
+    corruptions  how synthetic negatives were drawn. The probabilities are valid for false triples of this kind. None:
+                 the negatives are not synthetic
+    hidden       the share of the synthetic negatives that are estimated to be true, and that count as much less. None:
+                 they all count as false
+    mixture      the candidates; None if the negatives are not `candidates`
+    """
+
+    negatives: str
+    rate: BaseRate
+    dataset: str
+    corruptions: CorruptionSettings | None = None
+    hidden: HiddenShare | None = None
+    mixture: Matched | None = field(default=None, compare=False)
+
+    @property
+    def base_rate(self) -> float:
+        """Return the number of the base rate."""
+        return self.rate.value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibrated(Terms):
+    """A fitted calibrator, stored with its scorer, its graph and its base rate, so that a wrong use is an error.
+
+    name        registered name of the calibrator or the baseline
+    calibrator  the fitted map
+    model       fingerprint of what gives the scores: of `scorer`, or of an embedding model
+    scorer      a combiner of evidence or a pool of models, whose log-odds are the scores; None: an embedding model
+    support     confidence limits and counts from the sample that it was fitted on; None for a baseline
+    fitted_at   share of positives, by weight, in the sample that it was fitted on; None: equal to base_rate
+    unseen      answers about triples with entities that training has not seen; None: these get no probability
+    """
+
+    name: str
+    calibrator: Calibrator
+    model: str
+    scorer: FittedScorer | None = None
+    support: Support | None = field(default=None, compare=False)
+    fitted_at: float | None = None
+    unseen: UnseenAnswers | None = field(default=None, compare=False)
+
+    @property
+    def label(self) -> str:
+        """Return its name in tables and metrics, such as `ground_truth.platt`, or `uncalibrated` for a baseline."""
+        return self.shown_name if self.negatives == "none" else f"{self.negatives}.{self.shown_name}"
+
+    @property
+    def about(self) -> str:
+        """Return the triples that its probabilities are about."""
+        kinds = {
+            "ground_truth": "triples like the labelled ones of validation",
+            "synthetic": "triples like validation facts and their corruptions",
+            "candidates": "the candidates that it was fitted to",
+            "population": "the missing facts that it was fitted to",
+        }
+        return kinds.get(self.negatives, "triples at the base rate")
+
+    @property
+    def combined(self) -> Combined | None:
+        """Return the combiner if it sees evidence; None: it sees the score of a model, or of a pool."""
+        return self.scorer if isinstance(self.scorer, Combined) else None
+
+    @property
+    def shown_name(self) -> str:
+        """Return its name in the settings and in labels: that of its scorer, or `name` for the score of a model."""
+        return self.scorer.name if self.scorer else self.name
+
+    @property
+    def embedding_models(self) -> tuple[str, ...]:
+        """Return the fingerprints of all embedding models that it needs."""
+        return self.scorer.models if self.scorer else (self.model,)
+
+    def predict(self, scores: Scores, model: str, predicates: Ints | None = None) -> Probabilities:
+        """Map scores (n,) to probabilities (n,) in [0, 1].
+
+        model       fingerprint of the model that gave the scores
+        predicates  (n,) the predicates of the triples; required if the calibrator has a map for each predicate
+
+        Raises MismatchError if the scores come from another model, InputError if required predicates are missing.
+        """
+        if model != self.model:
+            raise MismatchError(
+                f"the calibrator {self.label} belongs to model {self.model[:12]}, "
+                f"but the scores come from model {model[:12]}"
+            )
+        if predicates is None and self.calibrator.by_predicate:
+            raise InputError(f"the calibrator {self.label} has a map for each predicate: pass the predicates, too")
+        return self._shifted(self.calibrator.calibrate_of(scores, predicates))
+
+    def interval(
+        self, scores: Scores, probabilities: Probabilities, predicates: Ints | None = None
+    ) -> tuple[Probabilities, Probabilities]:
+        """Return the lower and the upper end (n,) of the 95 % confidence interval of probabilities, in [0, 1].
+
+        scores, probabilities  (n,) and their probabilities by `predict`
+        predicates             as in `predict`
+
+        The interval says where the share of true triples with this score lies, given that the calibration sample is
+        finite: kgcore/calibration/band.py. If the probability is outside these limits, the interval is widened to
+        contain it. If the base rate has an interval, the lower end is for its lower end, and the upper end for its
+        upper end. Without `support` both ends are NaN.
+        """
+        if self.support is None:
+            return np.full(len(scores), np.nan), np.full(len(scores), np.nan)
+        low, high = (self._shifted(limits) for limits in self.support.limits(scores, predicates))
+        if self.rate.limits is not None and not self._counted:
+            ends = zip((low, high), self.rate.limits, strict=True)
+            low, high = (shift(own, self.base_rate, end) for own, end in ends)
+        return np.minimum(low, probabilities), np.maximum(high, probabilities)
+
+    def lowest_score(self, above: float, predicate: int) -> float:
+        """Return the lowest score whose probability is above a limit, for triples of one predicate.
+
+        above  the limit, in [0, 1)
+
+        It is -inf if every score has such a probability, and inf if none has. Probabilities do not decrease with the
+        score, so bisection finds it to the last bit.
+        """
+
+        def is_above(score: float) -> bool:
+            q = self.predict(np.array([score]), self.model, np.array([predicate]))
+            return bool(q[0] > above)
+
+        low, high = -LARGEST_SCORE, LARGEST_SCORE
+        if is_above(low):
+            return -np.inf
+        if not is_above(high):
+            return np.inf
+        while (middle := low + (high - low) / 2) not in (low, high):
+            low, high = (low, middle) if is_above(middle) else (middle, high)
+        return high
+
+    @property
+    def _counted(self) -> bool:
+        """Whether `support` counts the uncertainty of the base rate: it was estimated in each bootstrap replicate."""
+        estimated = self.mixture is not None and not self.mixture.fit.stated
+        return estimated and self.rate.origin == ESTIMATED
+
+    def _shifted(self, probabilities: Probabilities) -> Probabilities:
+        if self.fitted_at is None:
+            return probabilities
+        return shift(probabilities, self.fitted_at, self.base_rate)
+
+    def at(self, rate: BaseRate | float) -> Self:
+        """Return the same calibrator for another base rate in (0, 1), without a new fit.
+
+        `predict` then applies `shift`, which adds a constant to the log-odds. The shift always starts from the base
+        rate of the fit, so going to another base rate and back restores the calibrator exactly. A baseline is shifted
+        in the same way. The new base rate counts as stated. Raises InputError for a base rate out of range.
+        """
+        rate = replace(rate, origin=STATED) if isinstance(rate, BaseRate) else BaseRate(rate)
+        for end in (rate.value, *(rate.limits or ())):
+            check_base_rate("base_rate", end)
+        fitted_at = self.base_rate if self.fitted_at is None else self.fitted_at
+        return replace(self, rate=rate, fitted_at=None if rate.value == fitted_at else fitted_at)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the calibrator as plain JSON values, which hold no executable code."""
+        plain = ("name", "negatives", "fitted_at", "model", "dataset")
+        parts = {name: getattr(self, name) for name in ("mixture", "scorer", "unseen", "hidden", "support")}
+        return {
+            "format": FORMAT,
+            **{name: getattr(self, name) for name in plain},
+            "rate": asdict(self.rate),
+            "corruptions": None if self.corruptions is None else asdict(self.corruptions),
+            "parameters": self.calibrator.parameters(),
+            **{name: None if value is None else value.to_json() for name, value in parts.items()},
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Self:
+        """Read the output of `to_json`. Raises InputError for another format and for an unknown calibrator."""
+        check_format("calibrators", data, FORMAT)
+        readers: dict[str, Callable[[Any], object]] = {
+            "corruptions": lambda settings: CorruptionSettings(**settings),
+            "support": Support.from_json,
+            "rate": lambda rate: BaseRate(**rate),
+            "mixture": Matched.from_json,
+            "scorer": lambda scorer: SCORERS[scorer["scorer"]](scorer),
+            "unseen": UnseenAnswers.from_json,
+            "hidden": HiddenShare.from_json,
+        }
+        values: dict[str, Any] = {
+            name: readers[name](value) if name in readers and value is not None else value
+            for name, value in data.items()
+            if name not in ("format", "parameters")
+        }
+        return cls(**values, calibrator=stored_class(data["name"]).from_parameters(data["parameters"]))
+
+
+def stored_class(name: str) -> type[Calibrator]:
+    """Return the class with this registered name, a calibrator or a baseline. Raises InputError for an unknown name."""
+    return BASELINES.get(name) if name in BASELINES.names() else CALIBRATORS.get(name)

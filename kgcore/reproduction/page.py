@@ -1,0 +1,176 @@
+"""The HTML page of a reproduction. Every table cell shows the paper's value, our value and the difference."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from kgcore.metrics.catalogue import highest_best
+from kgcore.report.html import html, svg
+from kgcore.report.plots import COLOURS, new_figure
+from kgcore.reproduction.findings import TOLERANCE, findings, worse_than_paper
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TITLES = {
+    "results": "Results: calibration with ground truth and synthetic negatives",
+    "losses": "Losses",
+    "classification": "Triple classification: accuracy at 0.5 and with a threshold per relation",
+    "base-rate": "Positive base rates",
+    "sensitivity": "Sensitivity to eta and k",
+    "ranks": "Filtered ranks, both sides",
+    "thresholds": "Thresholds per relation",
+    "reliability": "Reliability: calibration error",
+}
+NAMES = {
+    "transe": "TransE",
+    "distmult": "DistMult",
+    "complex": "ComplEx",
+    "hole": "HolE",
+    "nll": "NLL",
+    "multiclass_nll": "multiclass NLL",
+    "self_adversarial": "self-adversarial",
+    "brier": "Brier score",
+    "ece": "calibration error (ECE)",
+    "mr": "MR",
+    "mrr": "MRR",
+    "hits_at_10": "Hits@10",
+    "per_relation": "per relation, median",
+    "per_relation_learned": "per relation, learned",
+    "platt": "Platt",
+}
+HIGHEST_BEST_RANKS = frozenset(("mrr", "hits_at_10"))
+_ROWS = {"losses": ["model", "loss"], "base-rate": ["base_rate"], "thresholds": ["relation"], "reliability": ["loss"]}
+_ALL_METRICS = ("ranks", "thresholds")  # tables whose columns are metrics
+
+
+def name(key: object) -> str:
+    """Return the name that the page shows for a key. A number is written in its shortest form."""
+    return f"{key:g}" if isinstance(key, float) else NAMES.get(str(key), str(key).replace("_", " "))
+
+
+@dataclass(frozen=True)
+class ComparedCell:
+    """One cell of a table, as text.
+
+    kind  better: our value is better than the paper's; worse: it is worse by more than TOLERANCE; '' otherwise
+    """
+
+    ours: str = ""
+    paper: str = ""
+    difference: str = ""
+    kind: str = ""
+
+
+def comparison_page(
+    title: str, frame: pd.DataFrame, figures: "dict[str, Figure]", failures: dict[str, str], notes: list[str]
+) -> str:
+    """Return the page as HTML.
+
+    frame     the output of `side_by_side`
+    figures   title -> plot at the end of the page
+    failures  run -> a sentence with the reason for its failure
+    notes     paragraphs below the title
+    """
+    worse = worse_than_paper(frame)
+    return html(
+        "comparison.html.j2",
+        title=title,
+        sections=[(TITLES[str(table)], _grids(str(table), part)) for table, part in frame.groupby("table", sort=False)],
+        findings=findings(frame),
+        tolerance=TOLERANCE,
+        worse=[_sentence(row) for row in worse.to_dict("records")],
+        figures={heading: svg(figure) for heading, figure in figures.items()},
+        failures=failures,
+        notes=notes,
+    )
+
+
+def _grids(table: str, frame: pd.DataFrame) -> list[dict[str, object]]:
+    """Return the tables of the page that show one table of the paper: one a data set and, for most, a metric."""
+    split = ["dataset"] if table in _ALL_METRICS else ["dataset", "metric"]
+    parts = frame.groupby(split, sort=False)
+    return [_grid(table, rows) | {"title": ", ".join(name(key) for key in keys)} for keys, rows in parts]
+
+
+def _grid(table: str, frame: pd.DataFrame) -> dict[str, object]:
+    """Return the headings `by` of rows, those of `columns`, the `body` of names and cells, and the paper's `note`."""
+    by = _ROWS.get(table, ["model"])
+    if table == "sensitivity":
+        frame = frame.assign(size=np.where(frame["varied"] == "eta", frame["eta"], frame["k"]))
+        by = ["varied", "size"]
+    across = ["metric"] if table == "ranks" else ["calibrator", "metric"] if table == "thresholds" else []
+    across = across or ["negatives", "calibrator"]
+    columns = list(dict.fromkeys(frame[across].itertuples(index=False, name=None)))
+    body = []
+    for keys, rows in frame.groupby(by, sort=False):
+        cells = {tuple(row[c] for c in across): row for row in rows.to_dict("records")}
+        heads = [str(key) for key in keys] if by == ["relation"] else [name(key) for key in keys]
+        body.append((heads, [_compared(cells.get(column)) for column in columns]))
+    return {
+        "by": ["" if column == "varied" else name(column) for column in by],
+        "columns": [" ".join(name(rows) for rows in column if rows != "none") for column in columns],
+        "body": body,
+        "note": ", ".join(sorted(set(frame["note"]) - {""})),
+    }
+
+
+def _compared(row: Mapping[Any, Any] | None) -> ComparedCell:
+    """Return the table cell for a row of the frame; an empty cell if the row is None."""
+    if row is None:
+        return ComparedCell()
+    ours, paper, metric = row["ours"], row["paper"], row["metric"]
+    digits = 0 if metric == "mr" else 2 if metric == "threshold" else 4
+    shown = "failed" if np.isnan(ours) else f"{ours:.{digits}f}"
+    if np.isnan(paper):
+        return ComparedCell(shown)
+    if np.isnan(ours):
+        return ComparedCell(shown, f"{paper:.{digits}f}")
+    difference = ours - paper
+    gain = difference if metric in highest_best() | HIGHEST_BEST_RANKS else -difference
+    kind = "better" if gain > 0 else "worse" if gain < -TOLERANCE and metric != "mr" else ""
+    comparable = row["negatives"] != "none" or not row["calibrator"]
+    return ComparedCell(shown, f"{paper:.{digits}f}", f"{difference:+.{digits}f}", kind if comparable else "")
+
+
+def _sentence(row: Mapping[Any, Any]) -> str:
+    where = " ".join(name(row[part]) for part in ("dataset", "model", "loss", "negatives", "calibrator", "metric"))
+    rate = f" at base rate {row['base_rate']:g}" if row["table"] == "base-rate" else ""
+    rate += f" at {row['varied']} = {row[row['varied']]}" if row["varied"] else ""
+    return f"{where}{rate}: {row['ours']:.4f}, the paper {row['paper']:.4f} ({row['difference']:+.4f})"
+
+
+def sweep_figures(frame: pd.DataFrame) -> "dict[str, Figure]":
+    """Plot each metric over the base rate, eta or k. Return title -> figure. Solid lines: ours; dashed: the paper's."""
+    figures = {}
+    rates = frame[frame["table"] == "base-rate"].assign(axis="base_rate")
+    sizes = frame[frame["table"] == "sensitivity"]
+    sizes = sizes[(sizes["calibrator"] == "isotonic")].assign(axis=sizes["varied"])
+    for (dataset, metric, axis), rows in pd.concat([rates, sizes]).groupby(["dataset", "metric", "axis"], sort=False):
+        title = f"{dataset}: {name(metric)} over {name(axis)}"
+        figures[title] = _lines(title, rows, str(axis), str(metric))
+    return figures
+
+
+def _lines(title: str, frame: pd.DataFrame, axis: str, metric: str) -> "Figure":
+    figure = new_figure(6.4, 4.6)
+    axes = figure.subplots()
+    groups = frame.groupby(["negatives", "calibrator"], sort=False)
+    for number, ((negatives, calibrator), rows) in enumerate(groups):
+        colour = COLOURS[number % len(COLOURS)]
+        label = " ".join(name(word) for word in (negatives, calibrator) if word != "none")
+        axes.plot(rows[axis], rows["ours"], "o-", markersize=3.5, color=colour, label=label)
+        axes.plot(rows[axis], rows["paper"], "--", linewidth=1, color=colour)
+    if axis != "base_rate":
+        axes.set_xscale("log")
+        ticks = sorted(frame[axis].unique())
+        axes.set_xticks(ticks, [str(tick) for tick in ticks])
+        axes.minorticks_off()
+    axes.set(xlabel=name(axis), ylabel=name(metric), title=title)
+    axes.set_ylim(bottom=0)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=9, title="dashed: the paper")
+    return figure
