@@ -171,8 +171,8 @@ HEADER = (
 def main(arguments: list[str]) -> None:
     """Print the table of the folders."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--trials", type=int, default=TuneConfig.trials)
-    parser.add_argument("--most-epochs", type=int, default=TuneConfig.most_epochs)
+    parser.add_argument("--trials", type=int, default=TuneConfig().trials)
+    parser.add_argument("--most-epochs", type=int, default=TuneConfig().most_epochs)
     parser.add_argument("out", type=Path)
     parser.add_argument("folders", nargs="+", type=Path)
     options = parser.parse_args(arguments)

@@ -145,7 +145,7 @@ class BoostedTrees(Combiner):
         category = self._category(predicates)
         return np.column_stack([values, np.where(category < 0, np.nan, category).astype(np.float32)])
 
-    def _settings(self, sample: EvidenceSample, rng: np.random.Generator) -> dict[str, Any]:
+    def _settings(self, sample: EvidenceSample, rng: np.random.Generator) -> dict[str, object]:
         """Return the settings of LightGBM."""
         return {
             "objective": "binary",
@@ -169,7 +169,7 @@ class BoostedTrees(Combiner):
         }
 
     def _number_of_trees(
-        self, sample: EvidenceSample, rows: "Dataset", settings: dict[str, Any], rng: np.random.Generator
+        self, sample: EvidenceSample, rows: "Dataset", settings: dict[str, object], rng: np.random.Generator
     ) -> int:
         """Return the number of trees with the lowest log loss on held-out folds: the mean over the folds."""
         from lightgbm import early_stopping, train

@@ -4,7 +4,7 @@ The plain form is LightGBM's `predict`. The bounds of a pair are equal to it, to
 exactly.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -57,7 +57,7 @@ class Forest:
     num_categories: int
 
     @classmethod
-    def of(cls, trees: list[dict[str, Any]], num_features: int, num_categories: int) -> Self:
+    def of(cls, trees: Sequence[Mapping[str, Any]], num_features: int, num_categories: int) -> Self:
         """Read the trees of LightGBM's `dump_model`."""
         splits, values = list[Split](), np.zeros((len(trees), MOST_LEAVES))
 

@@ -75,6 +75,10 @@ class TrainedModel(Scorer):
             return loops[0]
         return lambda triples: (loops[0](triples) + loops[1](triples.flip(1))) / 2
 
+    def __getstate__(self) -> dict[str, object]:
+        """Return what another process needs: compiled loops do not travel."""
+        return {name: value for name, value in vars(self).items() if name != "_score_rows"}
+
     @property
     def embedding_models(self) -> "tuple[TrainedModel, ...]":
         return (self,)

@@ -118,7 +118,9 @@ def test_a_baseline_survives_json(name: str, parameters: dict, expected: np.ndar
 
 @pytest.mark.parametrize("found", [FORMAT - 1, FORMAT + 1, None])
 def test_another_format_is_refused(found: int | None) -> None:
-    with pytest.raises(InputError, match=f"reads calibrators of format 10, not {found}: run the stage that made them"):
+    with pytest.raises(
+        InputError, match=f"reads calibrators of format {FORMAT}, not {found}: run the stage that made them"
+    ):
         Calibrated.from_json(bound().to_json() | {"format": found})
 
 

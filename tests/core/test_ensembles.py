@@ -9,7 +9,7 @@ from scipy.special import expit
 
 from kgcore.base_rate import BaseRate
 from kgcore.calibration.baselines.uncalibrated import Uncalibrated
-from kgcore.calibration.calibrated import Calibrated
+from kgcore.calibration.calibrated import FORMAT, Calibrated
 from kgcore.calibration.sample import ground_truth_sample
 from kgcore.calibration.smoothed_isotonic import SmoothedIsotonic
 from kgcore.config import ClassifyConfig
@@ -131,7 +131,7 @@ def test_an_ensemble_survives_json() -> None:
         members = pooling_of(ensemble).member_probabilities(scores, models)
         np.testing.assert_array_equal(pooling_of(again).member_probabilities(scores, models), members)
         np.testing.assert_array_equal(pooled(again, members), pooled(ensemble, members))
-        with pytest.raises(InputError, match="reads calibrators of format 10, not 9"):
+        with pytest.raises(InputError, match=f"reads calibrators of format {FORMAT}, not 9"):
             Calibrated.from_json(ensemble.to_json() | {"format": 9})
 
 

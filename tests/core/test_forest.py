@@ -85,6 +85,7 @@ def test_the_best_pairs_of_a_stack_are_those_of_all_pairs(source: Source, trees:
     assert found(model, search) == every_pair(model, search)
 
 
+@pytest.mark.filterwarnings("ignore:overflow")  # LightGBM writes 1e300 for infinity
 def test_codes_count_the_thresholds_below_a_value(trees: Combiner) -> None:
     assert isinstance(trees, BoostedTrees)
     rng, forest = np.random.default_rng(0), trees.forest_

@@ -83,5 +83,5 @@ def test_answers_belong_to_their_model_graph_and_evidence() -> None:
     fewer = Features({"score": features.groups["score"]}, features.entities)
     with pytest.raises(MismatchError, match="was fitted to the evidence"):
         fitted.answers(unseen.triples, fewer.evidence(unseen.triples))
-    with pytest.raises(InputError, match="reads answers about unseen entities of format 3, not 4"):
+    with pytest.raises(InputError, match="reads answers about unseen entities of format 4, not 5"):
         UnseenAnswers.from_json(fitted.to_json() | {"format": 5})

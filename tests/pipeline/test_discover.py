@@ -186,7 +186,7 @@ def test_a_list_with_few_false_facts_has_p_values(trained: Trained) -> None:
     ("options", "message"),
     [
         (("--subject", "nobody"), "has no entity 'nobody' (no name is near)"),
-        (("--predicate", "likes"), "has no predicate 'likes' (no name is near; frequent predicates: "),
+        (("--predicate", "likes"), "has no predicate 'likes' ("),
         (("--subject", "person_1", "--coverage", "0.9"), "an answer set belongs to a query: give a predicate, and a"),
         (("--fdr", "0.1", "--coverage", "0.9"), "fdr is 0.1 and coverage is 0.9: give one of them"),
         (("--above", "0.5"), "above is 0.5, but there are no probabilities: state --completeness or --base-rate"),
