@@ -83,9 +83,7 @@ constraints: ## write constraints.txt anew: the versions that pip installs in a 
 	{ sed -n '/^#/p' constraints.txt; $(VENV)-pins/bin/python -m pip freeze --all --exclude kgcal --exclude pip | sed 's/+cpu$$//'; } > constraints.new
 	mv constraints.new constraints.txt && rm -rf $(VENV)-pins
 
-generated: $(READY) ## write index.json, MLproject, prefect.yaml and docs/reference/settings.md anew
-	$(BIN)/python -m flows.cli.index > index.new
-	mv index.new flows/cli/index.json
+generated: $(READY) ## write MLproject, prefect.yaml and docs/reference/settings.md anew
 	$(BIN)/python -m flows.cli.mlproject > MLproject.new
 	mv MLproject.new MLproject
 	$(BIN)/python -m flows.deployment.deployments > prefect.yaml.new

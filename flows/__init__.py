@@ -5,7 +5,8 @@ stages.py      one flow for each stage, made from the table of stages in tasks/s
 jobs/          one file for each other job: predict, recalibrate, promote, tune and so on
 job.py         the decorator that gives a flow its command, its deployments and its entry point of MLproject
 deployment/    what Prefect deployments need: prefect.yaml, forms, names, published results
-flow.py        the decorator that makes a function a flow; prefect_flow.py has its class
+flow.py        the class of flows, and the decorator that makes a function a flow
+questions.py   the flows of questions, for deployments and servers
 cli/           the `kgcal` command and MLproject
 local/         the services of `kgcal up`, and the recorder of flow runs
 

@@ -1,73 +1,64 @@
-"""The decorator that makes a function a flow.
+"""The class of kgcal's Prefect flows, and the decorator that makes a function a flow."""
 
-A question, such as `kgcal predict`, calls the function of its flow directly if there is no Prefect server. It then
-needs no Prefect, whose import takes more than a second. So a flow that is declared before Prefect is loaded becomes a
-Prefect flow later: when it is called, or when a program reads an attribute that only Prefect's flows have.
-"""
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, ParamSpec, TypeVar
 
-import inspect
-import re
-import sys
-from collections.abc import Callable
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
+from prefect import Flow
+from prefect.logging.handlers import PrefectConsoleHandler
+from prefect.settings import PREFECT_API_URL, PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 
-if TYPE_CHECKING:
-    from flows.prefect_flow import HeartbeatFlow
+from flows.local.recorder import recording
+from tasks.workspace.flow_run import current_flow_run
+from tasks.workspace.settings import uses_prefect
 
 P = ParamSpec("P")
 R = TypeVar("R")
+HEARTBEAT = 30  # seconds; prefect.yaml sets the same interval for the runs of a worker
 
 
-class LaterFlow(Generic[P, R]):
-    """A flow whose Prefect flow is not made yet.
+class HeartbeatFlow(Flow[P, R]):
+    """A flow whose runs are recorded in KGCAL_HOME where the settings name no Prefect server.
 
-    fn             the function
-    name           its name in Prefect
-    flow_run_name  as in `flow`
+    It sends a heartbeat every HEARTBEAT seconds, also without a worker. Prefect's default interval is 180 seconds. The
+    automation of `kgcal up` marks a run as crashed after less silence.
     """
 
-    def __init__(self, fn: Callable[P, R], name: str, flow_run_name: str | Callable[[], str] | None) -> None:
-        self.fn, self.name, self.flow_run_name = fn, name, flow_run_name
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:  # type: ignore[override]
+        """Run the flow with Prefect; if KGCAL_PREFECT is off, call its function.
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
-        """Run the flow: see `HeartbeatFlow`."""
-        return self._flow(*args, **kwargs)
-
-    def __getattr__(self, attribute: str) -> Any:
-        """Return an attribute of the Prefect flow."""
-        if attribute.startswith("__"):  # a question of Python or of a library, such as copy
-            raise AttributeError(attribute)
-        return getattr(self._flow, attribute)
-
-    @cached_property
-    def _flow(self) -> "HeartbeatFlow[P, R]":
-        from flows.prefect_flow import HeartbeatFlow  # loads Prefect
-
-        return HeartbeatFlow(self.fn, name=self.name, flow_run_name=self.flow_run_name)
+        Raises InputError as `recording` and `uses_prefect` do.
+        """
+        if not uses_prefect():
+            return self.fn(*args, **kwargs)
+        beating = {PREFECT_FLOWS_HEARTBEAT_FREQUENCY: HEARTBEAT}
+        if PREFECT_API_URL.value() or current_flow_run() is not None:
+            with temporary_settings(updates=beating):
+                return super().__call__(*args, **kwargs)
+        with recording() as api, temporary_settings(updates=beating | {PREFECT_API_URL: api}), _without_run_logs():
+            return super().__call__(*args, **kwargs)
 
 
 def flow(
     name: str, flow_run_name: str | Callable[[], str] | None = None
-) -> "Callable[[Callable[P, R]], HeartbeatFlow[P, R]]":
-    """Return a decorator that makes a function a flow. `flow_run_name` may contain parameters in braces.
-
-    Where Prefect is loaded, as in a worker, the flow is a Prefect flow at once; elsewhere it is a LaterFlow.
-    """
-
-    def make(function: Callable[P, R]) -> "HeartbeatFlow[P, R]":
-        later = LaterFlow(function, name, flow_run_name)
-        made = later._flow if "prefect.flows" in sys.modules else later
-        return cast("HeartbeatFlow[P, R]", made)
-
-    return make
+) -> Callable[[Callable[P, R]], HeartbeatFlow[P, R]]:
+    """Return a decorator that makes a function a flow. `flow_run_name` may contain parameters in braces."""
+    return lambda function: HeartbeatFlow(function, name=name, flow_run_name=flow_run_name)
 
 
-def described(function: Callable[..., Any]) -> dict[str, str]:
-    """Return parameter -> its description in the section `Args:` of a flow's docstring, as Prefect reads it.
+@contextmanager
+def _without_run_logs() -> Iterator[None]:
+    """Hide Prefect's log lines of runs from the terminal: the history has them, and kgcal says the same."""
+    consoles = [own for own in logging.getLogger().handlers if isinstance(own, PrefectConsoleHandler)]
+    for console in consoles:
+        console.addFilter(_is_of_no_run)
+    try:
+        yield
+    finally:
+        for console in consoles:
+            console.removeFilter(_is_of_no_run)
 
-    A line of the section with the least indentation begins a description: `parameter: text`. Deeper lines continue it.
-    """
-    _, _, section = (inspect.getdoc(function) or "").partition("\n\nArgs:\n")
-    found = re.findall(r"^    (\w+): (.*(?:\n     .*)*)", section, re.MULTILINE)
-    return {name: inspect.cleandoc(text) for name, text in found}
+
+def _is_of_no_run(record: logging.LogRecord) -> bool:
+    return not record.name.startswith(("prefect.flow_runs", "prefect.task_runs"))

@@ -7,6 +7,7 @@ them.
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from prefect import Flow
 
-F = TypeVar("F", bound="Flow[..., Any]")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -73,35 +74,59 @@ class Deployment:
 
 @dataclass(frozen=True)
 class Job:
-    """A flow with its command and its deployments.
+    """A flow or a question, with its command and its deployments.
 
+    Work is a Prefect flow. A question answers in seconds: a command calls its function, without Prefect, and makes it a
+    flow only where a Prefect server runs.
+
+    name         its name in Prefect
+    work         the flow; the function of a question
     command      words of its command, such as ("import", "pykeen")
     shown        parameter of the flow -> how the command shows it. Others are options that have their names
     instead      an argument that stands for an option; None: there is none
-    question     whether it answers in seconds. Then it is a flow run only where a Prefect server runs
+    run_name     of a question: template for the names of its flow runs, with parameters in braces
+    question     whether it is a question
     """
 
-    flow: "Flow[..., Any]"
+    name: str
+    work: Callable[..., Any]
     command: tuple[str, ...]
     deployments: tuple[Deployment, ...]
     shown: Mapping[str, Argument | Option] = field(default_factory=dict)
     instead: Instead | None = None
+    run_name: str | None = None
     question: bool = False
+
+    @cached_property
+    def flow(self) -> "Flow[..., Any]":
+        """The Prefect flow, which its entry point names."""
+        made: Flow[..., Any] = getattr(import_module(self._flow_module), self.fn.__name__)
+        return made
+
+    @property
+    def fn(self) -> Callable[..., Any]:
+        """The function of the flow."""
+        function: Callable[..., Any] = getattr(self.work, "fn", self.work)
+        return function
 
     @property
     def module(self) -> str:
         """The module that declares it."""
-        return self.flow.fn.__module__
+        return self.fn.__module__
 
     @property
     def entrypoint(self) -> str:
         """FILE:FLOW, as Prefect finds it."""
-        return f"{self.module.replace('.', '/')}.py:{self.flow.fn.__name__}"
+        return f"{self._flow_module.replace('.', '/')}.py:{self.fn.__name__}"
+
+    @property
+    def _flow_module(self) -> str:
+        return "flows.questions" if self.question else self.module
 
     @property
     def summary(self) -> str:
         """The first line of the flow's docstring."""
-        return (inspect.getdoc(self.flow.fn) or "").splitlines()[0]
+        return (inspect.getdoc(self.fn) or "").splitlines()[0]
 
 
 _JOBS: dict[str, Job] = {}  # entry point -> job
@@ -112,7 +137,6 @@ def job(
     deployments: tuple[Deployment, ...] = (),
     shown: Mapping[str, Argument | Option] | None = None,
     instead: Instead | None = None,
-    question: bool = False,
 ) -> Callable[[F], F]:
     """Return a decorator that makes a flow a job. Command and deployment have the name of the flow if none is given.
 
@@ -120,10 +144,22 @@ def job(
     """
 
     def declare(flow: F) -> F:
-        declared = deployments or (Deployment(flow.name),)
-        made = Job(flow, command or (flow.name,), declared, shown or {}, instead, question)
+        name = getattr(flow, "name", flow.__name__)
+        made = Job(name, flow, command or (name,), deployments or (Deployment(name),), shown or {}, instead)
         _JOBS[made.entrypoint] = made
         return flow
+
+    return declare
+
+
+def question(shown: Mapping[str, Argument | Option] | None = None, run_name: str | None = None) -> Callable[[F], F]:
+    """Return a decorator that makes a function a question, whose name is that of the function and of its file."""
+
+    def declare(function: F) -> F:
+        name = function.__name__
+        made = Job(name, function, (name,), (Deployment(name),), shown or {}, run_name=run_name, question=True)
+        _JOBS[made.entrypoint] = made
+        return function
 
     return declare
 

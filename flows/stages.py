@@ -6,16 +6,16 @@ run id. The settings are the parameter `config`. A stage that computes on a devi
 
 import inspect
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flows.deployment.parameters import Device, RunId
 from flows.deployment.publish import publish
-from flows.flow import flow
+from flows.flow import HeartbeatFlow, flow
 from flows.job import Deployment, Instead, Option, job
 from kgcore.config import MatchConfig
 from kgcore.report.result import Result, ResultTable
 from tasks.jobs.command import log_choice, log_train_command
-from tasks.jobs.manifest import LATEST, is_run, resolve
+from tasks.jobs.manifest import is_run, resolve
 from tasks.stages.base import Stage
 from tasks.stages.calibrate import CALIBRATE
 from tasks.stages.choose import CHOOSE
@@ -25,18 +25,16 @@ from tasks.stages.prepare import PREPARE
 from tasks.stages.reference import Context, StageRef
 from tasks.stages.table import STAGES, in_order
 from tasks.stages.train import TRAIN
+from tasks.tracking.labels import LATEST
 from tasks.tracking.store import open_store
 from tasks.workspace.flow_run import current_flow_run
-
-if TYPE_CHECKING:
-    from flows.prefect_flow import HeartbeatFlow
 
 PATHS = Instead("paths", "[PATH]...", "dataset", "folder or files, instead of --dataset", "the data set", several=True)
 FORCE = "run even if a finished run could be re-used"
 DEVICE = "auto, cpu, cuda or cuda:N"
 
 
-def stage_flow(stage: Stage[Any]) -> "HeartbeatFlow[..., str]":
+def stage_flow(stage: Stage[Any]) -> HeartbeatFlow[..., str]:
     """Return the flow of a stage. The flow returns the MLflow run id of the stage."""
     signature = inspect.Signature(_parameters(stage), return_annotation=str)
 

@@ -18,7 +18,7 @@ from kgcore.errors import InputError
 from kgcore.prediction.answers import ANSWERS, Answers, check_free
 from kgcore.prediction.explainer import Explainer
 from kgcore.prediction.explanation import Explanation, UnseenExplanation
-from kgcore.storage import missing_parts, read_calibrated
+from kgcore.storage.calibrated import missing_parts, read_calibrated
 
 if TYPE_CHECKING:
     from kgcore.population.calibration import Calibration

@@ -1,6 +1,8 @@
-"""The registries: one for each kind of component that a user selects by name. Each one names its package of files.
+"""The registries: one for each kind of component that a user selects by name, with its package and the names there.
 
-This module imports no component, so that settings can list and check the names before any component is imported.
+This module imports no component, so that settings can list and check the names before any component is imported. A test
+compares the lists with what the packages register. A new component works by its file alone, as kgcore/registry.py says;
+its name stands here so that help and forms show it.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -20,21 +22,81 @@ if TYPE_CHECKING:
     from kgcore.models.base import Model
     from kgcore.optimisers.base import RowOptimiser
 
-DATASETS: "Registry[DatasetSpec]" = Registry("data set", "kgcore.datasets", "DATASETS")
-FORMATS: "Registry[Format]" = Registry("file format", "kgcore.datasets.formats", "FORMATS")
-LAYOUTS: "Registry[Layout]" = Registry("layout of files", "kgcore.datasets.formats", "LAYOUTS")
-MODELS: "Registry[type[Model]]" = Registry("model", "kgcore.models", "MODELS")
-OPTIMISERS: "Registry[type[RowOptimiser]]" = Registry("optimiser", "kgcore.optimisers", "OPTIMISERS")
-LOSSES: "Registry[type[Loss]]" = Registry("loss", "kgcore.losses", "LOSSES")
-STRATEGIES: "Registry[type[Strategy]]" = Registry("corruption strategy", "kgcore.corruptions", "STRATEGIES")
-CALIBRATORS: "Registry[type[Calibrator]]" = Registry("calibrator", "kgcore.calibration", "CALIBRATORS")
-BASELINES: "Registry[type[Calibrator]]" = Registry("baseline", "kgcore.calibration.baselines", "BASELINES")
-EVIDENCE: "Registry[type[Feature]]" = Registry("group of evidence", "kgcore.evidence", "EVIDENCE")
-COMBINERS: "Registry[type[Combiner]]" = Registry("combiner", "kgcore.combiners", "COMBINERS")
+DATASETS: "Registry[DatasetSpec]" = Registry(
+    "data set", "kgcore.datasets", "family fb13 fb15k-237 wn11 wn18rr yago39k", {"codex": "codex-m codex-s"}
+)
+FORMATS: "Registry[Format]" = Registry(
+    "file format",
+    "kgcore.datasets.formats",
+    "parquet",
+    {"text": "csv tsv", "rdf": "n_quads n_triples trig turtle"},
+)
+LAYOUTS: "Registry[Layout]" = Registry(
+    "layout of files", "kgcore.datasets.formats", "triples_factory", {"numbered": "openke transc"}
+)
+MODELS: "Registry[type[Model]]" = Registry(
+    "model",
+    "kgcore.models",
+    "analogy capse complex conve convkb distmult hole hole_complex kbgat kg2e quate rescal rotate simple toruse transe"
+    " tucker",
+    options={
+        "capse": "filters=32 capsule=10 routings=1 log_odds=True",
+        "conve": "filters=32 kernel=CHOSEN_FROM_K height=CHOSEN_FROM_K",
+        "convkb": "filters=32",
+        "kbgat": "filters=32 heads=2",
+        "kg2e": "likelihood=False",
+        "rotate": "norm=1",
+        "toruse": "norm=1",
+        "transe": "norm=1",
+        "tucker": "predicate_size=CHOSEN_FROM_K",
+    },
+)
+OPTIMISERS: "Registry[type[RowOptimiser]]" = Registry("optimiser", "kgcore.optimisers", "adagrad adam")
+LOSSES: "Registry[type[Loss]]" = Registry(
+    "loss",
+    "kgcore.losses",
+    "confidence multiclass_nll nll pairwise self_adversarial",
+    options={"confidence": "corruptions=0.1", "pairwise": "margin=3.0", "self_adversarial": "margin=3.0 alpha=0.5"},
+)
+STRATEGIES: "Registry[type[Strategy]]" = Registry(
+    "corruption strategy", "kgcore.corruptions", "batch kbgan near_miss nearest relational similar typed uniform"
+)
+CALIBRATORS: "Registry[type[Calibrator]]" = Registry(
+    "calibrator",
+    "kgcore.calibration",
+    "bbq beta isotonic per_relation platt smoothed_isotonic temperature venn_abers",
+)
+BASELINES: "Registry[type[Calibrator]]" = Registry(
+    "baseline",
+    "kgcore.calibration.baselines",
+    "constant uncalibrated",
+    {"constant": "base_rate constant_by_relation"},
+)
+EVIDENCE: "Registry[type[Feature]]" = Registry(
+    "group of evidence",
+    "kgcore.evidence",
+    "cohorts constants degrees fold name_embeddings name_likeness name_pairs name_roles neighbours other_scores paths"
+    " rules score types",
+)
+COMBINERS: "Registry[type[Combiner]]" = Registry("combiner", "kgcore.combiners", "boosted_trees folded stack")
 MADE_OF_FITTED = ("stack", "folded")  # combiners that are made of fitted ones, and fit nothing
 ALL_CALIBRATORS: "Registry[Any]" = Joined("calibrator", CALIBRATORS, COMBINERS.without(MADE_OF_FITTED))
-POOLS: "Registry[type[Pool]]" = Registry("pool", "kgcore.ensembles", "POOLS")
-METRICS: "Registry[Metric]" = Registry("metric", "kgcore.metrics", "METRICS")
+POOLS: "Registry[type[Pool]]" = Registry("pool", "kgcore.ensembles", "linear log_odds")
+METRICS: "Registry[Metric]" = Registry(
+    "metric",
+    "kgcore.metrics",
+    files={
+        "classification": "accuracy",
+        "corp": (
+            "brier_discrimination brier_miscalibration brier_uncertainty log_loss_discrimination"
+            " log_loss_miscalibration log_loss_uncertainty"
+        ),
+        "discrimination": "auroc average_precision sharpness",
+        "proper": "brier log_loss mean_absolute_error mean_squared_error",
+        "reliability": "debiased_rmsce ece ece_equal_mass",
+        "smooth": "smooth_ece",
+    },
+)
 """The metrics of calibrated probabilities. A new metric is one new file in kgcore/metrics:
 
     # kgcore/metrics/spread.py

@@ -17,7 +17,7 @@ from kgcore.calibration.sample import CalibrationSample
 from kgcore.metrics.proper import brier, log_loss
 from kgcore.registries import CALIBRATORS
 from kgcore.score_table import ScoreTable
-from kgcore.storage.scores import read_scores
+from kgcore.storage.tables import read_scores
 
 ALPHA = 0.5
 HEADER = (

@@ -26,7 +26,7 @@ from kgcore.metrics.proper import brier
 from kgcore.metrics.reliability import debiased_rmsce
 from kgcore.registries import CALIBRATORS
 from kgcore.score_table import LABELLED, ScoreTable
-from kgcore.storage.scores import read_scores
+from kgcore.storage.tables import read_scores
 
 BASE_RATES = (0.5, 0.1, 0.01)
 FITTED = ("per_relation", "smoothed_isotonic", "beta")

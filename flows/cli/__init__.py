@@ -1,7 +1,7 @@
 """The `kgcal` command. Nothing is computed here: a command calls a flow or a job of tasks/jobs/, and shows the result.
 
 main.py       the entry point
-index.py      the index of the commands, which loads a command when it is called; makes index.json
+index.py      the list of commands, which loads a command when it is called
 flow_command.py  makes the command of a job
 printer.py    prints the result of a job
 commands/     the other commands

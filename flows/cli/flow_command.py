@@ -10,9 +10,8 @@ import typer
 
 from flows.cli.options import Settings, command, component_options
 from flows.cli.printer import show
-from flows.cli.terminal import App, CommandGroup, check_target, console, fail, guarded
+from flows.cli.terminal import CommandGroup, check_target, console, fail, guarded
 from flows.deployment.publish import result_of
-from flows.flow import described
 from flows.job import Argument, Instead, Job, Option, jobs_of
 from flows.local.status import local_api
 from kgcore.config import Config
@@ -38,25 +37,21 @@ def start(job: Job, arguments: Mapping[str, Any]) -> Any:
     """
     named = named_api() if uses_prefect() else None
     if not uses_prefect() or (job.question and not named and not local_api()):
-        return job.flow.fn(**arguments)
+        return job.fn(**arguments)
     if named and not answers(f"{named.removesuffix('/')}/health"):
         raise InputError(f"the Prefect server {named} does not answer: start it, or unset PREFECT_API_URL")
     return job.flow(**arguments)
 
 
-def add_jobs(app: App, module: str) -> None:
-    """Add the commands of the jobs that a module declares.
-
-    If the application needs only one command, the others are left out.
-    """
+def add_jobs(app: typer.Typer, module: str) -> None:
+    """Add the commands of the jobs that a module declares."""
     for job in jobs_of(module):
-        if app.only in ("", job.command[0]):
-            _add_job(app, job)
+        _add_job(app, job)
 
 
-def _add_job(app: App, job: Job) -> None:
-    hints, descriptions = get_type_hints(job.flow.fn), described(job.flow.fn)
-    parameters = inspect.signature(job.flow.fn).parameters
+def _add_job(app: typer.Typer, job: Job) -> None:
+    hints, descriptions = get_type_hints(job.fn), _described(job.fn)
+    parameters = inspect.signature(job.fn).parameters
     prints_id = hints["return"] is str
     settings: dict[str, Settings] = {}
     others = [] if prints_id else [_parameter("json_path", JSON, None)]
@@ -65,19 +60,19 @@ def _add_job(app: App, job: Job) -> None:
             settings[name] = hints[name]
         else:
             others.append(_plain(job, parameter, hints[name], descriptions[name]))
-    help_text = (inspect.getdoc(job.flow.fn) or "").split("\n\nArgs:")[0]
+    help_text = (inspect.getdoc(job.fn) or "").split("\n\nArgs:")[0]
     if "preset" in hints and settings:
         help_text += f"\n\n{PRESET_NOTE}"
     *groups, name = job.command
     group = _group(app, groups[0]) if groups else app
-    epilog = "" if app.only else component_options(settings.values())
+    epilog = component_options(settings.values())
     call = command(_runner(job), settings, others)
     if job.instead:
         call = _replaced(call, job.instead, parameters)
     group.command(name, help=help_text, epilog=epilog)(guarded(call))
 
 
-def _group(app: App, name: str) -> typer.Typer:
+def _group(app: typer.Typer, name: str) -> typer.Typer:
     """Return the group of commands with this name. Add it if the application lacks it."""
     for known in app.registered_groups:
         if known.name == name and known.typer_instance:
@@ -122,6 +117,14 @@ def _write(target: Path, facts: Mapping[str, Any]) -> None:
 
 def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _described(function: Callable[..., Any]) -> dict[str, str]:
+    """Return parameter -> its description in the section `Args:` of a docstring, read as Prefect reads it."""
+    from griffe import Docstring
+
+    sections = Docstring(inspect.getdoc(function) or "").parse("google", warnings=False)
+    return {item.name: item.description for part in sections if part.kind.value == "parameters" for item in part.value}
 
 
 def _plain(job: Job, parameter: inspect.Parameter, kind: Any, text: str) -> inspect.Parameter:

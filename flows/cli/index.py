@@ -1,16 +1,11 @@
-"""The index of the commands: names and help texts, kept in index.json, so that help needs no command's modules.
+"""The commands of `kgcal`: their names and summaries, so that help and completion load no command's module.
 
-A command's options come from its flow and its settings. Importing these loads Prefect, MLflow and scikit-learn, which
-takes seconds. The index has what `--help` prints. Any other arguments are read by the real command, whose modules are
-imported then. `make generated` writes the index, and a test compares it with the commands.
+A command's options come from its flow and its settings. Importing these loads Prefect, which takes more than a second:
+a command's module is imported when the command runs or prints its help. The module of a new job is imported for the
+list of commands, too, until SUMMARIES has it. A test compares SUMMARIES with the commands.
 """
 
-import gc
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import typer
@@ -19,177 +14,133 @@ from typer.main import get_command
 
 from flows.cli.terminal import CommandGroup, new_app
 from flows.job import job_modules
-from tasks.workspace.catalogue import components
 
-INDEX = Path(__file__).with_name("index.json")
-HELP_OPTIONS = ("-h", "--help")
-Rows = list[tuple[str, str]]
-# the modules with the commands, in the order in which the help lists them
-COMMANDS = ("overviews", "services", "entry_point")
-TOPICS = (*job_modules(), *(f"flows.cli.commands.{name}" for name in COMMANDS))
+# module -> command -> the first paragraph of its help; empty for a hidden command. The help lists them in this order.
+SUMMARIES: dict[str, dict[str, str]] = {
+    "flows.pipeline": {"run": "Turn a data set into calibrated probabilities and a report."},
+    "flows.jobs.recalibrate": {
+        "recalibrate": "Calibrate a trained model again, with new labels, to candidates, or for a new base rate.",
+    },
+    "flows.jobs.predict": {
+        "predict": "Give candidate triples a score, a probability with an interval, and a decision.",
+    },
+    "flows.jobs.discover": {"discover": "List the most probable missing facts. Known facts are left out."},
+    "flows.jobs.explain": {
+        "explain": (
+            "Explain the probability of a triple by calibration data, other base rates, alternatives and near "
+            "known facts."
+        ),
+    },
+    "flows.jobs.base_rate": {
+        "base-rate": "Estimate which share of candidates is true, overall and by relation, with 95 % intervals.",
+    },
+    "flows.jobs.audit": {"audit": "List the training facts that are probably wrong, or draw facts to label."},
+    "flows.jobs.calibrate_scores": {
+        "calibrate-scores": (
+            "Turn the scores of any scorer, such as a rule miner or a language model, into probabilities."
+        ),
+    },
+    "flows.stages": {
+        "prepare": "Fetch a data set, check its files and triples, and number its entities and predicates.",
+        "choose": "Choose the model and its training settings for the graph of a prepare run, by a race on validation.",
+        "train": "Train the embeddings on the graph of a prepare run.",
+        "match": "Estimate the kinds of mistakes among candidates, and their base rate.",
+        "corrupt": (
+            "Corrupt the validation positives, and also the test positives if the data set has no labelled negatives."
+        ),
+        "score": "Score the held-out triples and the corruptions with a trained model.",
+        "evidence": "Compute the evidence of the labelled validation triples and of the test triples.",
+        "calibrate": "Fit calibrators on the scores of a score run.",
+        "classify": "Classify the test triples with every calibrator, and with per-relation thresholds.",
+        "rank": "Rank each test positive among all its corruptions with a trained model.",
+        "evaluate": "Evaluate the predictions of a classify run, and add the ranks of a rank run.",
+        "report": "Write the report of an evaluate run.",
+    },
+    "flows.jobs.promote": {
+        "promote": (
+            "Compare the best calibrated models of a data set on its exam, and make the best the champion if it passes."
+        ),
+    },
+    "flows.jobs.watch": {"watch": "Check a champion on newly labelled triples; warn of drift, or recalibrate."},
+    "flows.jobs.tune": {"tune": "Search for the best training settings on the validation split."},
+    "flows.jobs.ensemble": {
+        "ensemble": "Pool calibrated models of one data set, and compare the ensembles with their members.",
+    },
+    "flows.jobs.reproduce": {
+        "reproduce": "Compare our results with the paper's tables; run the pipelines that are missing.",
+    },
+    "flows.cli.commands.overviews": {
+        "compare": "Compare the evaluated calibrators of all finished runs, best first.",
+        "datasets": "List the data sets: sizes, source, and what is already on this machine.",
+    },
+    "flows.cli.commands.services": {
+        "ui": "Serve the MLflow UI with all runs until Ctrl-C.",
+        "up": "Start MLflow, Prefect and a worker on this machine, and create the deployments; keep running services.",
+        "down": "Cancel the flow runs of the worker, and stop the services that `kgcal up` has started.",
+        "status": "Show the services of `kgcal up`, and the active flow runs of the worker.",
+        "serve": "Serve a calibrated model: a JSON API, its OpenAPI page at /docs, and a page for people at /.",
+    },
+    "flows.cli.commands.entry_point": {"project": ""},
+    "flows.jobs.import_model": {"import": "Import a model of another library."},
+}
 
 
-def app_of(*topics: str, only: str = "") -> typer.Typer:
-    """Return the application with the commands of these topics. `only` is explained in App."""
-    app = new_app(only=only)
-    for topic in topics:
-        if topic in job_modules():
+def app_of(*modules: str) -> typer.Typer:
+    """Return the application with the commands of these modules, loaded."""
+    app = new_app()
+    for module in modules:
+        if module in job_modules():
             from flows.cli.flow_command import add_jobs  # loads the settings
 
-            add_jobs(app, topic)
+            add_jobs(app, module)
         else:
-            import_module(topic).add(app)
+            import_module(module).add(app)
     return app
 
 
 def whole_app() -> typer.Typer:
     """Return the application with all commands, loaded."""
-    return app_of(*TOPICS)
-
-
-@dataclass(frozen=True)
-class Entry:
-    """What `--help` prints of a command, before it is wrapped to the width of the terminal.
-
-    topic     module that declares the command
-    help      its description
-    epilog    the text after its options
-    hidden    whether `kgcal --help` leaves it out
-    usage     the words after its name in the line "Usage:"
-    sections  title -> rows of names and descriptions: Arguments, Options
-    commands  the commands of a group; empty for a command
-    """
-
-    topic: str
-    help: str
-    epilog: str
-    hidden: bool
-    usage: list[str]
-    sections: dict[str, Rows]
-    commands: dict[str, "Entry"] = field(default_factory=dict)
-
-
-def group_entries(group: TyperGroup, topics: Mapping[str, str], context: typer.Context) -> dict[str, Entry]:
-    """Return name -> entry of the commands of a group.
-
-    topics   name of a command -> its topic
-    context  context of the group, from which its commands inherit the names of the help option
-    """
-    return {name: _entry(command, topics[name], name, context) for name, command in group.commands.items()}
-
-
-def _entry(command: Any, topic: str, name: str, parent: typer.Context) -> Entry:
-    context = typer.Context(command, info_name=name, parent=parent, **command.context_settings)
-    sections: dict[str, Rows] = {"Arguments": [], "Options": []}
-    for item in command.get_params(context):
-        if (row := item.get_help_record(context)) is not None:
-            sections[f"{item.param_type_name.title()}s"].append(row)
-    found: dict[str, Entry] = {}
-    if isinstance(command, TyperGroup):
-        found = group_entries(command, dict.fromkeys(command.commands, topic), context)
-    usage = command.collect_usage_pieces(context)
-    return Entry(topic, command.help or "", command.epilog or "", command.hidden, usage, sections, found)
-
-
-def index_text() -> str:
-    """Return the text of index.json. Imports all commands."""
-    topics: dict[str, str] = {}
-    for topic in TOPICS:
-        topics |= dict.fromkeys(_topic_group(topic).commands, topic)
-    whole = whole_group()
-    entries = group_entries(whole, topics, typer.Context(whole, info_name="kgcal", **whole.context_settings))
-    found = {"components": components(), "commands": {name: asdict(entry) for name, entry in entries.items()}}
-    return json.dumps(found, indent=1, ensure_ascii=False) + "\n"
-
-
-def whole_group() -> TyperGroup:
-    """Return the command line with all commands, loaded."""
-    group = get_command(whole_app())
-    assert isinstance(group, TyperGroup)
-    return group
-
-
-def _topic_group(topic: str, only: str = "") -> TyperGroup:
-    """Return the command line with only the commands of a topic. `only` is explained in App."""
-    gc.disable()  # imports leave no garbage; without the collector they take two thirds of the time
-    group = get_command(app_of(topic, only=only))
-    gc.freeze()  # what is loaded now stays until the end: the collector need not look at it
-    gc.enable()
-    assert isinstance(group, TyperGroup)
-    return group
-
-
-class IndexedCommand(TyperCommand):
-    """A command that prints its help from the index. For any other arguments it gives way to the real command."""
-
-    def __init__(self, path: Sequence[str], entry: Entry, current: bool) -> None:
-        """Make the command at `path`, such as ("import", "pykeen").
-
-        current  whether the index lists the components that exist; if not, the real command prints its help
-        """
-        super().__init__(path[-1], help=entry.help, epilog=entry.epilog, hidden=entry.hidden, rich_markup_mode=None)
-        self.path, self.entry, self.current = path, entry, current
-
-    def real(self, helps: bool) -> Any:
-        """Import the command's modules, and return the real command. `helps`: it will print its help, and not run."""
-        command: Any = _topic_group(self.entry.topic, only="" if helps else self.path[0])
-        for name in self.path:
-            command = command.commands[name]
-        return command
-
-    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """Return the context in which the command runs: the index's if `args` is a help option, else the real one's."""
-        if self.current and len(args) == 1 and args[0] in HELP_OPTIONS:
-            return super().make_context(info_name, args, parent, **extra)
-        helps = any(argument in HELP_OPTIONS for argument in args)
-        return self.real(helps).make_context(info_name, args, parent, **extra)
-
-    def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """Return the words after the command's name in the line "Usage:"."""
-        return list(self.entry.usage)
-
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the sections of the help: arguments and options."""
-        for title, rows in [(title, rows) for title, rows in self.entry.sections.items() if rows]:
-            with formatter.section(title):
-                formatter.write_dl([(left, right) for left, right in rows])
-
-
-def read_index() -> tuple[dict[str, Entry], bool]:
-    """Return name -> entry of the commands, and whether the index lists the components that exist."""
-    found = json.loads(INDEX.read_text(encoding="utf-8"))
-    return _entries(found["commands"]), found["components"] == components()
-
-
-def _entries(found: Mapping[str, Mapping[str, Any]]) -> dict[str, Entry]:
-    return {name: Entry(**{**item, "commands": _entries(item["commands"])}) for name, item in found.items()}
-
-
-class LazyGroup(CommandGroup):
-    """The group of all commands, made from the index. A command's modules are imported when it runs."""
-
-    def __init__(self, **attributes: Any) -> None:
-        super().__init__(**attributes)
-        entries, current = read_index()
-        for name, entry in entries.items():
-            self.add_command(_indexed((name,), entry, current), name)
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return the command; one that the index lacks, such as that of a new stage, is loaded with all others."""
-        return super().get_command(ctx, cmd_name) or whole_group().get_command(ctx, cmd_name)
+    return app_of(*dict.fromkeys([*SUMMARIES, *job_modules()]))
 
 
 def lazy_app() -> typer.Typer:
-    """Return the whole command line, with the help texts of the index in place of the commands."""
+    """Return the application whose commands are loaded when they are called."""
     return new_app(LazyGroup)
 
 
-def _indexed(path: tuple[str, ...], entry: Entry, current: bool) -> Any:
-    if not entry.commands:
-        return IndexedCommand(path, entry, current)
-    found = {name: _indexed((*path, name), inner, current) for name, inner in entry.commands.items()}
-    return CommandGroup(name=path[-1], commands=found, help=entry.help, no_args_is_help=True, rich_markup_mode=None)
+class LazyGroup(CommandGroup):
+    """The group of all commands."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        for module, summaries in SUMMARIES.items():
+            for name, summary in summaries.items():
+                self.add_command(LaterCommand(name, summary, module), name)
+        for module in job_modules():
+            if module not in SUMMARIES:
+                for name, command in _group(app_of(module)).commands.items():
+                    self.add_command(command, name)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return the command. A name that SUMMARIES lacks, such as that of a new stage, is looked up among all."""
+        return super().get_command(ctx, cmd_name) or _group(whole_app()).get_command(ctx, cmd_name)
 
 
-if __name__ == "__main__":
-    print(index_text(), end="")
+class LaterCommand(TyperCommand):
+    """A command or a group of commands whose module is imported when it is called."""
+
+    def __init__(self, name: str, summary: str, module: str) -> None:
+        super().__init__(name, help=summary, hidden=not summary, rich_markup_mode=None)
+        self.module = module
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """Return the context of the command itself, which is loaded now."""
+        app = app_of(self.module)
+        app.registered_commands = [known for known in app.registered_commands if known.name == self.name]
+        return _group(app).commands[str(self.name)].make_context(info_name, args, parent, **extra)
+
+
+def _group(app: typer.Typer) -> TyperGroup:
+    group = get_command(app)
+    assert isinstance(group, TyperGroup)
+    return group

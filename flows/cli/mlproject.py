@@ -20,11 +20,11 @@ from kgcore.config.choices import BY_PRESET
 from kgcore.errors import InputError
 
 # entry point -> its job: `main`, the stages, then the others
-JOBS = {"main" if job.command == ("run",) else job.flow.name: job for job in all_jobs()}
+JOBS = {"main" if job.command == ("run",) else job.name: job for job in all_jobs()}
 JOBS = dict(sorted(JOBS.items(), key=lambda item: (item[0] != "main", item[1].module != "flows.stages")))
 # entry point -> words of the command of kgcal: `import-pykeen` is `kgcal import pykeen`
 COMMANDS = {name: job.command for name, job in JOBS.items()}
-WITH_PRESET = [name for name, job in JOBS.items() if "preset" in inspect.signature(job.flow.fn).parameters]
+WITH_PRESET = [name for name, job in JOBS.items() if "preset" in inspect.signature(job.fn).parameters]
 UNDECLARED = BY_PRESET | {"preset"}
 HEAD = """\
 # Written by `make generated` from the options of the commands. `kgcal ENTRY --help` explains them; for main, see

@@ -37,26 +37,9 @@ class CommandGroup(TyperGroup):
         super().add_command(cmd, name)
 
 
-class App(typer.Typer):
-    """The application `kgcal`.
-
-    only  the command that is about to run: the commands of other flows, and the end of its own help text, need not be
-          made. Empty: everything is made
-    """
-
-    def __init__(self, only: str = "", **attributes: Any) -> None:
-        super().__init__(**attributes)
-        self.only = only
-
-
-def new_app(group: type[CommandGroup] = CommandGroup, only: str = "") -> App:
-    """Return the application `kgcal` without commands.
-
-    group  class of the group that the commands are added to
-    only   as in App
-    """
-    app = App(
-        only,
+def new_app(group: type[CommandGroup] = CommandGroup) -> typer.Typer:
+    """Return the application `kgcal` without commands. `group` is the class of the group that they are added to."""
+    app = typer.Typer(
         cls=group,
         rich_markup_mode=None,  # boxes leave too little width for the option names
         no_args_is_help=True,

@@ -1,18 +1,14 @@
-"""The Prefect flow that discovers missing facts with a calibrated model."""
+"""The question that discovers missing facts with a calibrated model."""
+
+from typing import Any
 
 from flows.deployment.parameters import THREADS, Device, Runner
 from flows.deployment.publish import publish
-from flows.flow import flow
-from flows.job import job
+from flows.job import question
 from kgcore.config import DiscoverConfig
-from tasks.jobs.calibrated_model import Ask
-from tasks.jobs.discover import Discovered, Wanted, discover_facts
-from tasks.jobs.population import Stated
-from tasks.jobs.request import Request
 
 
-@job(question=True)
-@flow(name="discover", flow_run_name="discover {subject} {predicate} {object}")
+@question(run_name="discover {subject} {predicate} {object}")
 def discover(
     subject: str = "",
     predicate: str = "",
@@ -25,7 +21,7 @@ def discover(
     runner: Runner = THREADS,
     device: Device = "auto",
     config: DiscoverConfig = DiscoverConfig(),
-) -> Discovered:
+) -> Any:
     """List the most probable missing facts. Known facts are left out.
 
     Give a subject and a predicate, a predicate and an object, one of them, or nothing for the whole graph. With --fdr,
@@ -47,6 +43,11 @@ def discover(
         device: auto, cpu, cuda or cuda:N
         config: the list
     """
+    from tasks.jobs.calibrated_model import Ask
+    from tasks.jobs.discover import Wanted, discover_facts
+    from tasks.jobs.population import Stated
+    from tasks.jobs.request import Request
+
     ask, wanted = Ask(model, dataset, calibrator), Wanted(subject, predicate, object)
     stated = Stated(config.completeness, base_rate)
     found = discover_facts(wanted, stated, Request(ask, output, device=device), config, runner)

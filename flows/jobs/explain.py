@@ -1,17 +1,14 @@
-"""The Prefect flow that explains the probability of a triple."""
+"""The question that explains the probability of a triple."""
+
+from typing import Any
 
 from flows.deployment.parameters import Device
 from flows.deployment.publish import publish
-from flows.flow import flow
-from flows.job import Argument, job
+from flows.job import Argument, question
 from kgcore.config import ExplainConfig
-from tasks.jobs.calibrated_model import Ask
-from tasks.jobs.explain import Explained, explain_triple
-from tasks.jobs.request import Request
 
 
-@job(shown={"triple": Argument("SUBJECT PREDICATE OBJECT")}, question=True)
-@flow(name="explain", flow_run_name="explain {triple}")
+@question(shown={"triple": Argument("SUBJECT PREDICATE OBJECT")}, run_name="explain {triple}")
 def explain(
     triple: list[str],
     output: str = "",
@@ -21,7 +18,7 @@ def explain(
     base_rate: float | None = None,
     device: Device = "auto",
     config: ExplainConfig = ExplainConfig(),
-) -> Explained:
+) -> Any:
     """Explain the probability of a triple by calibration data, other base rates, alternatives and near known facts.
 
     For an entity that training has not seen, the explanation says what its name adds, if the model has answers for it.
@@ -38,5 +35,9 @@ def explain(
         device: auto, cpu, cuda or cuda:N
         config: how much the explanation shows
     """
+    from tasks.jobs.calibrated_model import Ask
+    from tasks.jobs.explain import explain_triple
+    from tasks.jobs.request import Request
+
     made = explain_triple(triple, Request(Ask(model, dataset, calibrator), output, base_rate, device), config)
     return publish(made)

@@ -1,19 +1,15 @@
-"""The Prefect flow that predicts candidate triples with a calibrated model."""
+"""The question that predicts candidate triples with a calibrated model."""
+
+from typing import Any
 
 from flows.deployment.parameters import THREADS, Device, Runner
 from flows.deployment.publish import publish
-from flows.flow import flow
-from flows.job import Argument, job
+from flows.job import Argument, question
 from kgcore.config import PairsConfig, PredictConfig
 from kgcore.errors import InputError
-from tasks.jobs.calibrated_model import Ask
-from tasks.jobs.predict import Pairs, predict_candidates, predict_pairs
-from tasks.jobs.prediction import Prediction
-from tasks.jobs.request import Request
 
 
-@job(shown={"candidates": Argument("[FILE | SUBJECT PREDICATE OBJECT]")}, question=True)
-@flow(name="predict")
+@question(shown={"candidates": Argument("[FILE | SUBJECT PREDICATE OBJECT]")})
 def predict(
     candidates: list[str] = [],  # noqa: B006 (never changed; Prefect shows it in the form)
     output: str = "",
@@ -28,7 +24,7 @@ def predict(
     device: Device = "auto",
     config: PredictConfig = PredictConfig(),
     pairs: PairsConfig = PairsConfig(),
-) -> Prediction:
+) -> Any:
     """Give candidate triples a score, a probability with an interval, and a decision.
 
     The candidates are those of a file, one triple, or with --predicate all pairs of subjects and objects. Without
@@ -52,6 +48,10 @@ def predict(
         config: the decisions
         pairs: the selection among pairs
     """
+    from tasks.jobs.calibrated_model import Ask
+    from tasks.jobs.predict import Pairs, predict_candidates, predict_pairs
+    from tasks.jobs.request import Request
+
     request = Request(Ask(model, dataset, calibrator), output, base_rate, device)
     if predicate:
         if candidates:

@@ -11,7 +11,7 @@ from kgcore.base_rate import BaseRate
 from kgcore.config import EXAM_SHARE
 from kgcore.report.summary import PipelineSummary
 from tasks.jobs.exam import add_field_labels
-from tasks.jobs.manifest import LATEST, resolve
+from tasks.jobs.manifest import resolve
 from tasks.jobs.pipeline import finish_pipeline
 from tasks.jobs.recalibrate import (
     calibrators_of,
@@ -24,6 +24,7 @@ from tasks.stages.match import check_candidates
 from tasks.stages.prepare import add_labels
 from tasks.stages.reference import Context
 from tasks.stages.train import adopt_model
+from tasks.tracking.labels import LATEST
 from tasks.workspace.flow_run import current_flow_run
 
 RUN = Instead("run", "RUN", "model", "run to recalibrate, instead of --model", "the run to recalibrate")

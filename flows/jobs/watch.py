@@ -8,7 +8,6 @@ from flows.job import job
 from flows.jobs.recalibrate import recalibrate
 from kgcore.config import WatchConfig
 from tasks.jobs.watch import WatchResult, enough_to_replace, mark_recalibrated, watch_champion
-from tasks.workspace.flow_run import current_flow_run
 
 
 @job()
@@ -23,13 +22,12 @@ def watch(dataset: str, labels: str, config: WatchConfig = WatchConfig()) -> Wat
     """
     seen = watch_champion(dataset, Path(labels), config)
     if config.on_drift == "recalibrate" and not seen.recalibrated and seen.answer in ("shift", "refit"):
-        again = recalibrate if current_flow_run() else recalibrate.fn
         if seen.answer == "shift":
-            made = again(model=seen.model, base_rate=seen.new_base_rate)
+            made = recalibrate(model=seen.model, base_rate=seen.new_base_rate)
         else:
             share = config.exam_share
             if enough_to_replace(Path(labels), config):  # the exam decides which of the two is better
-                again(model=seen.model, labels=labels, exam_share=share, instead=True)
-            made = again(model=seen.model, labels=labels, exam_share=share)
+                recalibrate(model=seen.model, labels=labels, exam_share=share, instead=True)
+            made = recalibrate(model=seen.model, labels=labels, exam_share=share)
         seen = mark_recalibrated(seen, made.pipeline)
     return publish(seen)

@@ -5,6 +5,7 @@ import logging
 from flows.local.flow_runs import cancel_runs, end_runs
 from flows.local.prefect_server import client_of
 from flows.local.processes import stop
+from flows.local.recorder import stop_unused_recorder
 from flows.local.status import local_api
 from flows.local.up import services_lock
 from kgcore.errors import InputError
@@ -18,7 +19,7 @@ log = logging.getLogger("kgcal")
 def down(seconds: float = 30.0) -> list[str]:
     """Cancel the worker's flow runs, stop the services, and mark the MLflow runs of dead processes as KILLED.
 
-    Return the names of the stopped services.
+    Return the names of the stopped services. A recorder that a command uses is not stopped.
 
     seconds  time that cancelled flow runs have to end; after it they are killed and marked as crashed
     """
@@ -30,9 +31,10 @@ def down(seconds: float = 30.0) -> list[str]:
             except InputError as error:  # stop the services even if the server fails
                 log.warning("flow runs could not be cancelled: %s", error)
         stopped = [name for name in (WORKER, PREFECT, MLFLOW) if name in known]
-        stopped += [RECORDER] if RECORDER in known and known[RECORDER].alive() else []
         for name in stopped:
             stop(known[name])
+        if stop_unused_recorder():
+            stopped.append(RECORDER)
     _mark_dead_runs()
     return stopped
 

@@ -5,14 +5,19 @@ schedules. Its database is that of `kgcal up`, whose page lists these flow runs.
 """
 
 import logging
+import os
 import socket
 import sys
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
-from flows.local.processes import keep, start, wait
+from flows.local.processes import keep, start, stop, wait
 from flows.local.status import local_api
 from kgcore.errors import InputError, first_line
 from tasks.workspace.services import PREFECT, RECORDER, recorded_services
@@ -20,6 +25,50 @@ from tasks.workspace.settings import ensure_home, prefect_database
 
 log = logging.getLogger("kgcal")
 IDLE_SECONDS = 600.0
+
+
+@contextmanager
+def recording() -> Iterator[str]:
+    """Yield the API URL that records flow runs, as `recording_api` does. `kgcal down` then leaves the recorder running.
+
+    Raises InputError as `recording_api` does.
+    """
+    file = _users() / f"{os.getpid()}-{threading.get_ident()}.lock"
+    try:
+        with FileLock(file):
+            yield recording_api()
+    finally:
+        file.unlink(missing_ok=True)
+
+
+def stop_unused_recorder() -> bool:
+    """Stop the recorder, unless it does not run or a command uses it or starts it. Return whether it was stopped."""
+    try:
+        with FileLock(ensure_home() / "recorder.lock", timeout=0):
+            recorder = recorded_services().get(RECORDER)
+            if recorder is None or not recorder.alive() or any(map(_is_held, _users().glob("*.lock"))):
+                return False
+            stop(recorder)
+            return True
+    except Timeout:
+        return False
+
+
+def _users() -> Path:
+    """Return the folder with a file for each command that uses the recorder. The command holds a lock on its file."""
+    folder = ensure_home() / "locks" / "recorder"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _is_held(file: Path) -> bool:
+    """Return whether a process holds the lock. Remove the file of a process that has ended."""
+    try:
+        with FileLock(file, timeout=0):
+            file.unlink(missing_ok=True)
+            return False
+    except Timeout:
+        return True
 
 
 def recording_api() -> str:

@@ -19,6 +19,8 @@ from kgcore.errors import InputError
 from tasks.workspace.services import MLFLOW, PREFECT, recorded_services
 from tasks.workspace.settings import ensure_home, masked
 
+START_SECONDS = 10.0  # longest time in which a process starts, without the wait for its answer
+
 
 def up(mlflow_port: int | None = None, prefect_port: int | None = None) -> None:
     """Start the services that do not run yet, and wait until each service answers.
@@ -54,11 +56,12 @@ def up(mlflow_port: int | None = None, prefect_port: int | None = None) -> None:
 def services_lock() -> Iterator[None]:
     """Hold the lock of this KGCAL_HOME, so that only one `kgcal up` or `kgcal down` runs at a time.
 
-    Raises InputError if another one runs.
+    A command that starts the recorder holds the lock, too, for less than START_SECONDS. Raises InputError if another
+    `kgcal up` or `kgcal down` runs.
     """
     lock = FileLock(ensure_home() / "services.lock")
     try:
-        lock.acquire(timeout=0)
+        lock.acquire(timeout=START_SECONDS)
     except Timeout:
         raise InputError(
             "another `kgcal up` or `kgcal down` of this KGCAL_HOME is running: wait until it ends"

@@ -21,7 +21,7 @@ from kgcore.prediction.candidates import check_readable
 from kgcore.prediction.judged import JudgedCandidates, check_enough, mixture_triples, read_judged
 from kgcore.prediction.sink import ENDINGS, sink
 from kgcore.report.result import Result, ResultTable, table_of
-from kgcore.storage import write_json
+from kgcore.storage.json_file import write_json
 from tasks.jobs.request import Request, answering
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store

@@ -9,9 +9,9 @@ from kgcore.errors import InputError
 from kgcore.external.calibrator import ScoreCalibrator
 from kgcore.loaded import LoadedModel
 from tasks.jobs.compare import dataset_name
-from tasks.jobs.manifest import LATEST, named_run, newest_pipeline, resolve
+from tasks.jobs.manifest import named_run, newest_pipeline, resolve
 from tasks.tracking.artifacts import CALIBRATION_AUDIT, MANIFEST, SCORE_CALIBRATOR
-from tasks.tracking.labels import CALIBRATE_SCORES, ENSEMBLE_NAME, model_name
+from tasks.tracking.labels import CALIBRATE_SCORES, ENSEMBLE_NAME, LATEST, model_name
 from tasks.tracking.record import RunTags
 from tasks.tracking.registry import CHAMPION, aliased, load_calibrated, model_of_uri
 from tasks.tracking.store import Store, open_store

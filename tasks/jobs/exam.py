@@ -13,8 +13,7 @@ from filelock import FileLock
 from kgcore.config import PrepareConfig
 from tasks.stages.prepare import original_data
 from tasks.stages.running import config_of
-from tasks.tracking.artifacts import EXAM, GRAPH
-from tasks.tracking.handles import save
+from tasks.tracking.artifacts import EXAM, GRAPH, save
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import Store, open_store
 

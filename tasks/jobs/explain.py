@@ -12,7 +12,7 @@ from kgcore.prediction.explanation import Explanation, UnseenExplanation
 from kgcore.prediction.question import positions_of
 from kgcore.report.explanation import explanation_figure, explanation_page
 from kgcore.report.result import Result, ResultTable, table_of
-from kgcore.storage import write_json
+from kgcore.storage.json_file import write_json
 from tasks.jobs.calibration_sample import counted_sample
 from tasks.jobs.population import Stated, asked_of, calibrate_to_missing
 from tasks.jobs.request import Answered, Answering, Request, answering

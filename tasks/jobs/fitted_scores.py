@@ -24,12 +24,11 @@ from kgcore.report.result import Result, runs_text
 from kgcore.report.results import Results
 from kgcore.report.scores import RowCounts, ScoresSummary, scores_page
 from kgcore.score_table import ScoreTable
-from kgcore.storage import write_json, write_measured
+from kgcore.storage.json_file import write_json, write_measured
 from tasks.jobs.calibrated_model import FoundScores, Located, chosen
 from tasks.jobs.promote import promote_scores
 from tasks.jobs.request import MOST_EXAMPLES, AnsweredTable
-from tasks.tracking.artifacts import REPORT, SCORE_ROWS
-from tasks.tracking.handles import save
+from tasks.tracking.artifacts import REPORT, SCORE_ROWS, save
 from tasks.tracking.labels import CALIBRATE_SCORES, labelled_metrics
 from tasks.tracking.mlmodel import log_score_calibrator
 from tasks.tracking.record import DatasetId, RunTags

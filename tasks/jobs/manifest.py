@@ -6,13 +6,12 @@ import re
 from kgcore.errors import InputError
 from tasks.stages.reference import StageRef
 from tasks.tracking.artifacts import MANIFEST
-from tasks.tracking.labels import ENSEMBLE_NAME
+from tasks.tracking.labels import ENSEMBLE_NAME, LATEST
 from tasks.tracking.places import hint
 from tasks.tracking.record import RunRecord, RunTags
 from tasks.tracking.registry import run_of_model
 from tasks.tracking.store import Store, open_store
 
-LATEST = "latest"  # the newest finished pipeline
 log = logging.getLogger("kgcal")
 
 

@@ -7,7 +7,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from kgcore import storage
 from kgcore.base_rate import ESTIMATED
 from kgcore.config import CalibrateConfig, Config, PipelineConfigs, TrainConfig
 from kgcore.config.presets import AUTO
@@ -17,16 +16,15 @@ from kgcore.errors import InputError
 from kgcore.report.columns import overview
 from kgcore.report.result import runs_text
 from kgcore.report.summary import PipelineSummary
+from kgcore.storage.json_file import FORMAT
 from tasks.stages.calibrate import CALIBRATE
 from tasks.stages.match import check_file, identity
 from tasks.stages.reference import Context, StageRef
 from tasks.stages.running import config_of, loss_of
 from tasks.stages.task import as_task
 from tasks.stages.train import check_training
-from tasks.tracking.artifacts import MANIFEST, PIPELINE_SUMMARY, RACE, REPORT, SUMMARY
-from tasks.tracking.fingerprint import whole_code_fingerprint
-from tasks.tracking.handles import save
-from tasks.tracking.keys import digest
+from tasks.tracking.artifacts import MANIFEST, PIPELINE_SUMMARY, RACE, REPORT, SUMMARY, save
+from tasks.tracking.keys import digest, whole_code_fingerprint
 from tasks.tracking.labels import short_label
 from tasks.tracking.record import RunRecord, RunTags
 from tasks.tracking.store import Store, open_store
@@ -195,4 +193,4 @@ def _key(configs: PipelineConfigs, others: str = "") -> str:
     settings["calibrate"] = configs.calibrate.recorded.as_dict()
     stated = CALIBRATE.identity(configs.calibrate)
     settings |= {"other_models": {"names": others}} if others else {}
-    return digest([settings, spec.identity(), candidates, stated, storage.FORMAT, whole_code_fingerprint()])
+    return digest([settings, spec.identity(), candidates, stated, FORMAT, whole_code_fingerprint()])

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from kgcore import storage
 from kgcore.evaluation.evaluate import Measured
 from kgcore.evaluation.predictions import UNCALIBRATED_RAW
 from kgcore.report.plots import reliability_figure
@@ -22,6 +21,7 @@ from kgcore.reproduction.compare import side_by_side
 from kgcore.reproduction.findings import findings
 from kgcore.reproduction.grid import Cell
 from kgcore.reproduction.page import comparison_page, sweep_figures
+from kgcore.storage.json_file import write_json
 from tasks.jobs.compare import write_csv
 from tasks.stages.train import check_training
 from tasks.tracking.artifacts import MEASURED
@@ -133,9 +133,9 @@ def finish_reproduction(
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / PAGE).write_text(page, encoding="utf-8")
         frame.to_csv(Path(folder) / TABLE, index=False)
-        storage.write_json(Path(folder) / "failures.json", named)
+        write_json(Path(folder) / "failures.json", named)
         pipelines = {str(cell): summary.pipeline for cell, summary in results.items()}
-        storage.write_json(Path(folder) / "pipelines.json", pipelines)
+        write_json(Path(folder) / "pipelines.json", pipelines)
         (Path(folder) / "figures").mkdir()
         for title, figure in figures.items():
             figure.savefig(Path(folder) / "figures" / f"{_file_name(title)}.png", dpi=120)

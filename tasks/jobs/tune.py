@@ -25,10 +25,8 @@ from tasks.stages.corrupt import by_model
 from tasks.stages.reference import Context, StageRef
 from tasks.stages.task import as_task
 from tasks.stages.train import check_training
-from tasks.tracking.artifacts import BEST_SETTINGS, GRAPH_WITHOUT_TEST, TRIALS
-from tasks.tracking.fingerprint import code_fingerprint
-from tasks.tracking.handles import save
-from tasks.tracking.keys import digest
+from tasks.tracking.artifacts import BEST_SETTINGS, GRAPH_WITHOUT_TEST, TRIALS, save
+from tasks.tracking.keys import code_fingerprint, digest
 from tasks.tracking.record import RUNNING, DatasetId, RunTags
 from tasks.tracking.series import SeriesLog
 from tasks.tracking.store import Store, open_store

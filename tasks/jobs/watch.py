@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 from filelock import FileLock
 
-from kgcore import storage
 from kgcore.config import WatchConfig
 from kgcore.datasets.base import md5_of
 from kgcore.datasets.labels import for_exam, read_labels
@@ -22,11 +21,11 @@ from kgcore.monitoring.drift import Check, DriftReference, check, find_evidence
 from kgcore.monitoring.two_samples import NewTriples
 from kgcore.report.columns import headline
 from kgcore.report.result import Result
+from kgcore.storage.json_file import read_json
 from tasks.jobs.calibration_sample import calibration_sample
 from tasks.jobs.compare import dataset_name
 from tasks.jobs.exam import add_field_labels
-from tasks.tracking.artifacts import ENSEMBLE_PREDICTIONS, PREDICTIONS
-from tasks.tracking.handles import Artifact
+from tasks.tracking.artifacts import ENSEMBLE_PREDICTIONS, PREDICTIONS, Artifact
 from tasks.tracking.keys import digest
 from tasks.tracking.record import RunTags
 from tasks.tracking.registry import CHAMPION, Sources, Version, aliased, load_calibrated, sources_of
@@ -251,7 +250,7 @@ def _to_json(found: WatchResult) -> dict[str, object]:
 
 
 def _read_check(path: Path) -> WatchResult:
-    data = storage.read_json(path)
+    data = read_json(path)
     said = (tuple(data["findings"]), tuple(data["notes"]), data["answer"], data["command"])
     return WatchResult(data["dataset"], data["model"], data["metrics"], *said, 0, "")
 

@@ -37,8 +37,8 @@ from tasks.tracking.artifacts import (
     PREDICATES,
     SCORES,
     UNSEEN_ANSWERS,
+    Artifact,
 )
-from tasks.tracking.handles import Artifact
 from tasks.tracking.labels import short_label
 from tasks.tracking.mlmodel import EXAMPLES
 from tasks.tracking.record import RunRecord, RunTags

@@ -12,11 +12,10 @@ from filelock import FileLock
 
 from kgcore.config import Config
 from kgcore.errors import InputError, MismatchError
-from kgcore.storage import FORMAT
+from kgcore.storage.json_file import FORMAT
 from tasks.stages.reference import Context, StageRef
-from tasks.tracking.fingerprint import code_fingerprint
-from tasks.tracking.handles import Artifact, ModelFiles, save
-from tasks.tracking.keys import digest
+from tasks.tracking.artifacts import Artifact, ModelFiles, save
+from tasks.tracking.keys import code_fingerprint, digest
 from tasks.tracking.record import DatasetId, RunRecord, RunTags
 from tasks.tracking.store import Store, open_store
 

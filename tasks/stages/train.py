@@ -21,8 +21,7 @@ from tasks.stages.reference import Context, StageRef
 from tasks.stages.running import IMPORTED, StageRun, config_of, loss_of, run_stage
 from tasks.stages.task import as_task
 from tasks.tracking.artifacts import EMBEDDINGS, GRAPH
-from tasks.tracking.fingerprint import code_fingerprint
-from tasks.tracking.keys import digest
+from tasks.tracking.keys import code_fingerprint, digest
 from tasks.tracking.record import RunTags
 from tasks.tracking.series import SeriesLog
 from tasks.tracking.store import Store, open_store

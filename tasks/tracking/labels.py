@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 
+LATEST = "latest"  # names the newest finished pipeline where a user names a run
 ENSEMBLE_NAME = "ensemble"  # stage of an ensemble's run; value of the parameter `model` in its measurements
 CALIBRATE_SCORES = "calibrate-scores"  # stage of a run that calibrates scores of any scorer
 APPLY_SCORES = "apply-scores"  # stage of a run in which a stored calibrator of scores answers

@@ -17,7 +17,7 @@ import pandas as pd
 from kgcore.config import PredictConfig
 from kgcore.datasets.formats.base import COLUMNS
 from kgcore.graph import KnowledgeGraph
-from kgcore.storage import GRAPH_PART, parts_of
+from kgcore.storage.calibrated import GRAPH_PART, parts_of
 from tasks.tracking.artifacts import GRAPH, SCORE_CALIBRATOR
 from tasks.tracking.record import RunRecord
 from tasks.tracking.registry import Sources, sources_of

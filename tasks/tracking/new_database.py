@@ -14,12 +14,6 @@ from importlib.util import cache_from_source
 from pathlib import Path
 from threading import Lock
 
-from mlflow.version import VERSION
-from sqlalchemy import create_engine
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError
-from sqlalchemy.pool import StaticPool
-
 from tasks.workspace.sqlite_file import new_sqlite_file, remove_partial_files
 
 _MIGRATING = Lock()  # Alembic keeps the connection of the current migration in globals, which all threads share
@@ -45,6 +39,9 @@ def create_database(uri: str) -> None:
 
 def _database_file(uri: str) -> Path | None:
     """Return the file that a SQLite URI names; None for other URIs, databases in memory and URIs with options."""
+    from sqlalchemy.engine import make_url
+    from sqlalchemy.exc import ArgumentError
+
     try:
         url = make_url(uri)
     except (ArgumentError, ValueError):  # a server or a folder; or a mistake, which MLflow reports later
@@ -66,12 +63,16 @@ def _write_database(file: Path) -> None:
 
 def _first_database() -> Path:
     """Return the file of which databases are copies. Each version of MLflow has a schema of its own."""
+    from mlflow.version import VERSION
+
     return Path(cache_from_source(__file__)).with_name(f"mlflow-{VERSION}.db")
 
 
 def _migrate(file: Path) -> None:
     """Create a SQLite file by MLflow's migrations. The file must not exist yet."""
-    from mlflow.store.db.utils import _initialize_tables  # slow to load, and needed only once per store
+    from mlflow.store.db.utils import _initialize_tables
+    from sqlalchemy import create_engine
+    from sqlalchemy.pool import StaticPool
 
     # StaticPool keeps one connection open: a database in memory exists only as long as its connection
     engine = create_engine("sqlite://", poolclass=StaticPool)

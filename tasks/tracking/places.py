@@ -4,13 +4,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
-from mlflow.store.db.db_types import DATABASE_ENGINES
-from sqlalchemy import create_engine
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.pool import NullPool
-
 from kgcore.errors import InputError, first_line
 from tasks.workspace.settings import experiment_name, masked, named_artifacts, own_uri, project_run_id
 
@@ -19,6 +12,8 @@ CONNECT_SECONDS = 10
 
 def is_database(uri: str) -> bool:
     """Return whether `uri` names a database. Other MLflow stores are servers and folders of files."""
+    from mlflow.store.db.db_types import DATABASE_ENGINES
+
     return uri.partition(":")[0].partition("+")[0] in DATABASE_ENGINES
 
 
@@ -31,6 +26,11 @@ def check_database(uri: str, what: str) -> None:
 
     Raises InputError if the database cannot be opened. The message does not contain the password.
     """
+    from sqlalchemy import create_engine
+    from sqlalchemy.engine import make_url
+    from sqlalchemy.exc import SQLAlchemyError
+    from sqlalchemy.pool import NullPool
+
     try:
         url = make_url(uri)
         if url.get_backend_name() == "sqlite":
@@ -97,6 +97,8 @@ def check_artifacts(place: str) -> None:
 
     Raises InputError if the folder cannot be listed, for example because a bucket, library or permission is missing.
     """
+    from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
+
     if not place.startswith("file:"):
         with input_error(f"artifacts cannot be kept in {masked(place)}"):
             get_artifact_repository(place).list_artifacts("kgcal")

@@ -18,7 +18,7 @@ from mlflow.exceptions import MlflowException
 from kgcore.errors import InputError, KgcalError, first_line
 from kgcore.external.calibrator import ScoreCalibrator
 from kgcore.loaded import LoadedModel
-from kgcore.storage import SCORE_CALIBRATOR_FILE, missing_parts, read_calibrated, read_score_calibrator
+from kgcore.storage.calibrated import SCORE_CALIBRATOR_FILE, missing_parts, read_calibrated, read_score_calibrator
 
 
 class PyfuncModel:

@@ -7,11 +7,12 @@ is a run as read from the store.
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Self
-
-from mlflow.entities import Run
+from typing import TYPE_CHECKING, Any, Self
 
 from kgcore.errors import InputError
+
+if TYPE_CHECKING:
+    from mlflow.entities import Run
 
 FINISHED, RUNNING, FAILED, KILLED = "FINISHED", "RUNNING", "FAILED", "KILLED"
 _PREFIX = "kgcal."
@@ -57,7 +58,7 @@ class RunTags:
         key        hash of everything that the result depends on: runs with the same key have the same result
         config     its settings, by name
         inputs     upstream stage -> run id; for the members of an ensemble STAGE.NUMBER -> run id
-        artifacts  path -> size in bytes of the files that it logged (see `Reader.sizes`)
+        artifacts  path -> size in bytes of the files that it logged (see `Store.sizes`)
         owner      hash of the host name and the folder KGCAL_HOME of the process that opened it
         flow_run   id of the Prefect flow run
         parent     id of the run that it is nested under
@@ -164,7 +165,7 @@ class RunRecord:
     model_ids: tuple[str, ...]
 
     @classmethod
-    def of(cls, run: Run) -> Self:
+    def of(cls, run: "Run") -> Self:
         """Return the record of an MLflow run."""
         made = sorted(run.outputs.model_outputs if run.outputs else [], key=lambda output: output.step)
         return cls(
@@ -188,3 +189,23 @@ class RunRecord:
     def lineage(self) -> dict[str, str]:
         """Stage -> run id of all upstream runs, and of this run."""
         return {**self.tags.inputs, self.tags.stage or "": self.run_id}
+
+
+@dataclass(frozen=True)
+class LoggedModel:
+    """A LoggedModel, as read from the store.
+
+    run_id       the run that logged it
+    params       parameters by which users compare models
+    label        label of a calibrator or ensemble, for example `synthetic.isotonic`; '' for an embedding model
+    base_model   id of a calibrator's embedding model; '' for other models
+    fingerprint  hash of an embedding model's parameters; '' for other models
+    """
+
+    model_id: str
+    name: str
+    run_id: str | None
+    params: dict[str, str]
+    label: str
+    base_model: str
+    fingerprint: str

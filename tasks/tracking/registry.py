@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from mlflow.entities.model_registry import ModelVersion
-from mlflow.exceptions import MlflowException
 
 from kgcore.arrays import Triples
 from kgcore.errors import InputError, first_line
@@ -20,6 +18,8 @@ from tasks.tracking.record import RunRecord, quoted
 from tasks.tracking.store import Store
 
 if TYPE_CHECKING:
+    from mlflow.entities.model_registry import ModelVersion
+
     from kgcore.calibrated import CalibratedModel
 
 CHALLENGER, CHAMPION = "challenger", "champion"
@@ -50,6 +50,8 @@ def register(store: Store, dataset: str, model_id: str, description: str, conten
 
     Raises InputError if the store does not answer or the LoggedModel does not exist.
     """
+    from mlflow.exceptions import MlflowException
+
     name, made = registered_name(dataset), store.model(model_id)
     try:
         store.client.get_registered_model(name)
@@ -91,6 +93,8 @@ def aliased(store: Store, dataset: str, alias: str) -> Version | None:
 
     Raises InputError if the store does not answer, or if `register` did not make the version.
     """
+    from mlflow.exceptions import MlflowException
+
     name = registered_name(dataset)
     try:
         found = store.client.get_model_version_by_alias(name, alias)
@@ -106,7 +110,7 @@ def aliased(store: Store, dataset: str, alias: str) -> Version | None:
     return _version(found)
 
 
-def _version(found: ModelVersion) -> Version:
+def _version(found: "ModelVersion") -> Version:
     # MLflow 3.17 returns the id of the LoggedModel only when the version is created: a tag keeps it
     return Version(str(found.version), found.tags[_MODEL], f"models:/{found.name}/{found.version}")
 
@@ -188,6 +192,8 @@ def run_of_model(store: Store, uri: str) -> str:
 
     Raises InputError if the model does not exist, or if no run has logged it.
     """
+    from mlflow.exceptions import MlflowException
+
     name, _, version = uri.removeprefix("models:/").partition("/")
     try:
         if version:

@@ -1,39 +1,59 @@
-"""The methods that write to an MLflow store: open runs, log metrics, artifacts and models.
+"""An MLflow store: it opens and finds runs, and reads and writes their tags, metrics, artifacts and models."""
 
-reading.py has the methods that read.
-"""
-
+import hashlib
 import json
+import socket
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
-import mlflow
 from filelock import FileLock, Timeout
-from mlflow.entities import Dataset, DatasetInput, InputTag, LoggedModelOutput, Metric, Param, RunTag
 
+from kgcore.errors import InputError, first_line
+from tasks.tracking.artifacts import Artifact, ModelFiles
+from tasks.tracking.connection import connect, run_of, unreachable
+from tasks.tracking.entries import dataset_entry, metric_entries, param_entries, tag_entries
+from tasks.tracking.files import BESIDE_MLMODEL, StoredFiles
 from tasks.tracking.labels import model_name
-from tasks.tracking.places import input_error
-from tasks.tracking.reading import Reader
-from tasks.tracking.record import FAILED, FINISHED, KILLED, RUNNING, DatasetId, RunTags
-from tasks.workspace.settings import ensure_home, experiment_name, project_run_id, tracking_uri
+from tasks.tracking.record import FAILED, FINISHED, KILLED, RUNNING, DatasetId, LoggedModel, RunRecord, RunTags, quoted
+from tasks.workspace.settings import ensure_home, experiment_name, masked, project_run_id, tracking_uri
 
+if TYPE_CHECKING:
+    from mlflow.entities import LoggedModel as MlflowModel
+    from mlflow.entities import Metric, Run, RunInfo
+    from mlflow.store.entities import PagedList
+
+T = TypeVar("T")
+PAGE = 1000  # runs that one request returns
 METRICS_PER_CALL = 1000  # the most that MLflow accepts
 PER_CALL_WITH_PARAMS = 900  # metrics beside at most 100 parameters
 
 
-class Store(Reader):
-    """A tracking store. It reads and writes runs, artifacts and models."""
+class Store:
+    """A tracking store, which a process opens once.
 
-    _outermost_is_open = False  # whether this process has opened a run without a parent
+    uri            its address
+    place          the address with *** in place of the password, for messages
+    home           the folder KGCAL_HOME
+    owner          hash of the host name and `home`. It marks the runs that processes with this home have opened
+    client         MLflow's client
+    experiment_id  the experiment of new runs
+    """
 
     def __init__(self, uri: str) -> None:
-        super().__init__(uri)
+        """Open the store; create it if it does not exist. Raises InputError if that fails."""
+        self.uri, self.place, self.home = uri, masked(uri), ensure_home()
+        self.owner = hashlib.sha256(f"{socket.gethostname()}:{self.home}".encode()).hexdigest()[:16]
+        self.client, self.experiment_id = connect(uri)
+        self._outermost_is_open = False  # whether this process has opened a run without a parent
         self._without_params: set[str] = set()  # runs that this process has created, and that have no parameters yet
+        self._infos: dict[str, RunInfo] = {}  # run id -> what never changes: its experiment, the URI of its artifacts
+        self._finished: dict[str, RunRecord] = {}  # the finished runs that were read, as they were then
+        self._models: dict[str, MlflowModel] = {}  # id -> LoggedModel, as it was created
 
     @contextmanager
     def open_run(self, name: str, tags: RunTags, resume: str | None = None) -> Iterator[str]:
@@ -107,8 +127,7 @@ class Store(Reader):
 
     def log_files(self, run_id: str, folder: Path) -> None:
         """Log the folder's files as artifacts of the run. Raises InputError if they cannot be written."""
-        with input_error(f"the artifacts of run {run_id} cannot be written"):
-            self._files_of(run_id).log_artifacts(str(folder))
+        self._files_of(run_id, f"the artifacts of run {run_id}").add(folder)
 
     def log_json(self, run_id: str, value: object, path: str) -> None:
         """Log a JSON file as an artifact of the run, at that path."""
@@ -119,7 +138,7 @@ class Store(Reader):
         there = {} if run_id in self._without_params else self.get(run_id).params
         self._without_params.discard(run_id)
         new = {name: value for name, value in params.items() if name not in there}
-        self.client.log_batch(run_id, params=_params(new))
+        self.client.log_batch(run_id, params=param_entries(new))
 
     def log_metrics(
         self,
@@ -130,10 +149,8 @@ class Store(Reader):
         dataset: DatasetId | None = None,
     ) -> None:
         """Log metrics of a run at a step. Link them to a LoggedModel and to a data set if these are given."""
-        now = int(time.time() * 1000)
-        name, digest = (dataset.name, dataset.digest) if dataset else (None, None)
-        entries = [Metric(key, value, now, step, model_id, name, digest, run_id) for key, value in metrics.items()]
-        self.client.log_batch(run_id, metrics=entries)
+        rows = [(model_id, name, value, step) for name, value in metrics.items()]
+        self.client.log_batch(run_id, metrics=metric_entries(run_id, rows, dataset))
 
     def log_model_metrics(
         self,
@@ -147,27 +164,26 @@ class Store(Reader):
         metrics  id of the LoggedModel, or None for none -> its metrics
         params   parameters of the run, for a run that has none yet
         """
-        now, (name, digest) = int(time.time() * 1000), (dataset.name, dataset.digest)
-        rows = [(model_id, *row) for model_id, own in metrics.items() for row in own.items()]
-        entries = [Metric(key, value, now, 0, model_id, name, digest, run_id) for model_id, key, value in rows]
+        rows = [(model_id, name, value, 0) for model_id, own in metrics.items() for name, value in own.items()]
+        entries = metric_entries(run_id, rows, dataset)
         if params:
             self._without_params.discard(run_id)
-            self.client.log_batch(run_id, entries[:PER_CALL_WITH_PARAMS], _params(params))
+            self.client.log_batch(run_id, entries[:PER_CALL_WITH_PARAMS], param_entries(params))
             entries = entries[PER_CALL_WITH_PARAMS:]
-        for start in range(0, len(entries), METRICS_PER_CALL):
-            self.client.log_batch(run_id, metrics=entries[start : start + METRICS_PER_CALL])
+        self._log_in_parts(run_id, entries)
 
     def log_series(self, run_id: str, name: str, values: Sequence[float], dataset: DatasetId, first: int = 1) -> None:
         """Log the values of a metric on a data set, at the steps first, first + 1, ..."""
-        now = int(time.time() * 1000)
-        steps = enumerate(values, start=first)
-        entries = [Metric(name, value, now, step, None, dataset.name, dataset.digest, run_id) for step, value in steps]
+        rows = [(None, name, value, step) for step, value in enumerate(values, start=first)]
+        self._log_in_parts(run_id, metric_entries(run_id, rows, dataset))
+
+    def _log_in_parts(self, run_id: str, entries: "list[Metric]") -> None:
         for start in range(0, len(entries), METRICS_PER_CALL):
             self.client.log_batch(run_id, metrics=entries[start : start + METRICS_PER_CALL])
 
     def log_tags(self, run_id: str, tags: RunTags) -> None:
         """Set the tags that are not None."""
-        self.client.log_batch(run_id, tags=[RunTag(name, value) for name, value in tags.to_mlflow().items()])
+        self.client.log_batch(run_id, tags=tag_entries(tags))
 
     def log_reuse(self, run_id: str) -> None:
         """If `mlflow run` has opened a run for this process, note there that `run_id` is re-used, and end that run."""
@@ -181,14 +197,7 @@ class Store(Reader):
         source  address, title or name of its files
         counts  name -> number, for example of triples in a split
         """
-        entity = Dataset(
-            name=dataset.name,
-            digest=dataset.digest,
-            source_type="http" if source.startswith("http") else "code",
-            source=json.dumps({"url": source}),
-            profile=json.dumps(dict(counts)),
-        )
-        self.client.log_inputs(run_id, [DatasetInput(entity, [InputTag("mlflow.data.context", "training")])])
+        self.client.log_inputs(run_id, [dataset_entry(dataset, source, counts)])
 
     def log_model(
         self,
@@ -207,6 +216,8 @@ class Store(Reader):
 
         Raises InputError if the files cannot be written to the store.
         """
+        from mlflow.entities import LoggedModelOutput
+
         model = self.client.create_logged_model(
             self._info(run_id).experiment_id,
             name=model_name(name),
@@ -229,13 +240,149 @@ class Store(Reader):
         """
         with tempfile.TemporaryDirectory() as folder:
             write(Path(folder))
-            with input_error(f"the files of the model {model_id} cannot be written"):
-                self._files_of_model(model_id).log_artifacts(folder)
+            self._files_of_model(model_id).add(Path(folder))
 
+    def get(self, run_id: str) -> RunRecord:
+        """Return a run. Raises InputError if it does not exist or is deleted."""
+        return self._record(run_of(self.client, self.uri, run_id))
 
-def _params(params: Mapping[str, object]) -> list[Param]:
-    texts = {name: ", ".join(value) if isinstance(value, tuple) else str(value) for name, value in params.items()}
-    return [Param(name, text) for name, text in texts.items()]
+    def known(self, run_id: str) -> RunRecord:
+        """Return the run as this process has read it last, if it had finished then; otherwise read it, as `get` does.
+
+        A finished run of a stage does not change, and the inputs of a run, of a calibrator and of a champion are such
+        runs. They are read many times. That one of them was deleted since is not noticed.
+        """
+        return self._finished.get(run_id) or self.get(run_id)
+
+    def get_all(self, run_ids: Sequence[str]) -> list[RunRecord]:
+        """Return the runs of these ids, at most PAGE, in their order. One search finds them. Raises as `get` does."""
+        names = ", ".join(quoted(run_id) for run_id in run_ids)
+        page = self._page(len(run_ids), None, f"attributes.run_id IN ({names})")
+        found = {run.run_id: run for run in map(self._record, page)}
+        return [found.get(run_id) or self.get(run_id) for run_id in run_ids]
+
+    def find(self, tags: RunTags, newest: int = 1, status: str | None = FINISHED) -> list[RunRecord]:
+        """Return at most `newest` runs that have these tags, newest first. status: that of the runs; None: any.
+
+        Raises InputError if the store does not answer.
+        """
+        return [self._record(run) for run in self._page(newest, None, tags.where(status))]
+
+    def find_all(self, tags: RunTags) -> list[RunRecord]:
+        """Return every finished run that has these tags, newest first. Raises InputError as `find` does."""
+        found = self._page(PAGE, None, tags.where(FINISHED))
+        runs = list(found)
+        while found.token:
+            found = self._page(PAGE, found.token, tags.where(FINISHED))
+            runs += found
+        return [self._record(run) for run in runs]
+
+    def _record(self, run: "Run") -> RunRecord:
+        """Return the record of a run, and note where it is and, if it has finished, what it is."""
+        self._infos[run.info.run_id], record = run.info, RunRecord.of(run)
+        self._finished.pop(record.run_id, None)
+        if record.status == FINISHED:
+            self._finished[record.run_id] = record
+        return record
+
+    def _page(self, size: int, token: str | None, condition: str) -> "PagedList[Run]":
+        from mlflow.entities import ViewType
+        from mlflow.exceptions import MlflowException
+        from sqlalchemy.exc import SQLAlchemyError
+
+        order = ["attributes.start_time DESC"]
+        try:
+            experiments = [e.experiment_id for e in self.client.search_experiments()]
+            return self.client.search_runs(experiments, condition, ViewType.ACTIVE_ONLY, size, order, token)
+        except (MlflowException, SQLAlchemyError) as error:
+            raise unreachable(self.uri, error) from error
+
+    def finished(self, stage: str, run_id: str) -> RunRecord:
+        """Return a run. Raises InputError if it does not exist, is a run of another stage, or is not finished."""
+        run = self.get(run_id)
+        if run.tags.stage != stage:
+            raise InputError(f"run {run_id} is of stage {run.tags.stage or 'none'}: a run of stage {stage} is needed")
+        if run.status != FINISHED:
+            raise InputError(f"run {run_id} of stage {stage} is {run.status}: a FINISHED run is needed")
+        return run
+
+    def load(self, run_id: str, artifact: Artifact[T]) -> T:
+        """Return an artifact of a run. Raises InputError if it is missing or damaged."""
+        files = self._files_of(run_id, f"the artifact {artifact.path} of run {run_id}")
+        return files.read(artifact.path, lambda folder: artifact.read(folder / artifact.path))
+
+    def load_model(self, model_id: str, files: ModelFiles[T]) -> T:
+        """Read the files of a LoggedModel, and return the object. Raises InputError if they are missing or damaged."""
+        return self._files_of_model(model_id).read(files.file, files.read)
+
+    def copy(self, target: Path, run_id: str, path: str) -> None:
+        """Copy a file or folder of a run's artifacts into a folder. Raises InputError if it is missing."""
+        self._files_of(run_id, f"the artifact {path} of run {run_id}").copy(path, target)
+
+    def _files_of(self, run_id: str, what: str = "") -> StoredFiles:
+        return StoredFiles(lambda: self._info(run_id).artifact_uri, self.uri, what)
+
+    def _files_of_model(self, model_id: str) -> StoredFiles:
+        what = f"the files of the model {model_id}"
+        return StoredFiles(lambda: self._model(model_id).artifact_location, self.uri, what)
+
+    def _model(self, model_id: str) -> "MlflowModel":
+        """Return a LoggedModel. The store is asked once: that it was deleted since is not noticed."""
+        if model_id not in self._models:
+            self._models[model_id] = self.client.get_logged_model(model_id)
+        return self._models[model_id]
+
+    def _info(self, run_id: str) -> "RunInfo":
+        """Return where a run is. The store is asked once. Only the experiment and the artifacts' URI are up to date."""
+        if run_id not in self._infos:
+            self._infos[run_id] = self.client.get_run(run_id).info
+        return self._infos[run_id]
+
+    def copy_model(self, target: Path, model_id: str) -> None:
+        """Copy the files of a LoggedModel into a folder. Raises InputError if they are missing."""
+        self._files_of_model(model_id).copy("", target)
+
+    def model(self, model_id: str) -> LoggedModel:
+        """Return the record of a LoggedModel. Raises InputError if it does not exist."""
+        from mlflow.exceptions import MlflowException
+
+        try:
+            found = self._model(model_id)
+        except MlflowException as error:
+            raise InputError(f"the model {model_id} does not exist in {self.place}: {first_line(error)}") from error
+        tags = found.tags
+        labels = (tags.get("label", ""), tags.get("base_model", ""), tags.get("fingerprint", ""))
+        return LoggedModel(str(found.model_id), str(found.name), found.source_run_id, dict(found.params), *labels)
+
+    def series(self, run_id: str, metric: str) -> list[float]:
+        """Return the values of a run's metric, in the order of its steps."""
+        points = self.client.get_metric_history(run_id, metric)
+        return [point.value for point in sorted(points, key=lambda point: point.step)]
+
+    def sizes(self, run_id: str) -> dict[str, int]:
+        """Return path -> size in bytes of the files of a run, and of its models under models/ID/: no BESIDE_MLMODEL."""
+        return self._sizes(self.get(run_id))
+
+    def _sizes(self, run: RunRecord) -> dict[str, int]:
+        sizes = self._files_of(run.run_id).sizes()
+        for model_id in run.model_ids:
+            files = self.model_sizes(model_id).items()
+            sizes |= {f"models/{model_id}/{path}": size for path, size in files if path not in BESIDE_MLMODEL}
+        return sizes
+
+    def model_sizes(self, model_id: str) -> dict[str, int]:
+        """Return path -> size in bytes of every file of a LoggedModel."""
+        return self._files_of_model(model_id).sizes()
+
+    def complete(self, run: RunRecord) -> bool:
+        """Return whether every file that the run logged still exists, with the same size."""
+        from mlflow.exceptions import MlflowException
+
+        expected = run.tags.artifacts
+        try:
+            return expected is not None and expected.items() <= self._sizes(run).items()
+        except MlflowException:
+            return False
 
 
 @cache
@@ -245,5 +392,7 @@ def _store(uri: str, home: Path, experiment: str) -> Store:
 
 def open_store() -> Store:
     """Return the store that the environment names; open it once per process. Raises InputError if that fails."""
+    import mlflow
+
     mlflow.set_tracking_uri(tracking_uri())  # MLflow looks up `models:/...` there
     return _store(tracking_uri(), ensure_home(), experiment_name())

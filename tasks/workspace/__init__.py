@@ -1,7 +1,7 @@
 """The user's folder, environment and machine. No file here reads or writes the runs of kgcal.
 
 settings.py      the settings that the user makes with environment variables
-catalogue.py     the registered data sets, and which of them are on this machine; the names of all components
+catalogue.py     the registered data sets, and which of them are on this machine
 resources.py     cores and devices
 progress.py      progress bars
 flow_run.py      the Prefect flow run of the calling code

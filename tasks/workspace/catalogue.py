@@ -1,10 +1,8 @@
-"""The names of all components, and the registered data sets: which of them are in the folder KGCAL_HOME."""
+"""The registered data sets, and which of them are in the folder KGCAL_HOME."""
 
 from typing import TYPE_CHECKING
 
-from kgcore import registries
 from kgcore.registries import DATASETS
-from kgcore.registry import Registry
 from tasks.workspace.settings import home
 
 if TYPE_CHECKING:  # pandas takes half a second to load
@@ -23,9 +21,3 @@ def catalogue() -> "list[tuple[DatasetSpec, tuple[str, ...]]]":
         here = (folder for folder in folders if folder == name or (spec.generate and folder.startswith(f"{name}-")))
         entries.append((spec, tuple(here)))
     return entries
-
-
-def components() -> dict[str, list[str]]:
-    """Return the kind of component -> its names, sorted. No component is imported."""
-    every = [registry for registry in vars(registries).values() if isinstance(registry, Registry)]
-    return {registry.kind: registry.names() for registry in every}

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from kgcore import storage
 from kgcore.base_rate import ASSUMED, BaseRate
 from kgcore.calibrated import CalibratedModel
 from kgcore.calibration.calibrated import Terms
@@ -11,6 +10,8 @@ from kgcore.calibration.sample import CalibrationSample, ground_truth_sample
 from kgcore.config import TrainConfig
 from kgcore.graph import KnowledgeGraph
 from kgcore.models.trained import TrainedModel
+from kgcore.storage.calibrated import GRAPH_PART, parts_of, write_calibrator, write_model
+from kgcore.storage.graph import write_graph
 from kgcore.training.loop import train
 from tests.core.trainings import CPU
 
@@ -52,8 +53,8 @@ def calibrated(graph: KnowledgeGraph, calibrator: str = "isotonic", **settings: 
 
 def write_calibrated(folder: Path, model: CalibratedModel) -> None:
     """Write calibrator.json, each embedding model to its folder, and the graph to graph/."""
-    storage.write_calibrator(folder, model.calibrator)
+    write_calibrator(folder, model.calibrator)
     models = model.trained.embedding_models
-    for part, embedding in zip(storage.parts_of(len(models)), models, strict=True):
-        storage.write_model(folder / part, embedding)
-    storage.write_graph(folder / storage.GRAPH_PART, model.graph)
+    for part, embedding in zip(parts_of(len(models)), models, strict=True):
+        write_model(folder / part, embedding)
+    write_graph(folder / GRAPH_PART, model.graph)

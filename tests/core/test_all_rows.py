@@ -9,7 +9,7 @@ from kgcore.calibration.unseen_answers import UnseenProbabilities
 from kgcore.datasets.unseen import UnseenRows
 from kgcore.evaluation.groups import AllRows
 from kgcore.graph import Split
-from kgcore.storage import read_answers, read_unseen, write_answers, write_unseen
+from kgcore.storage.tables import read_answers, read_unseen, write_answers, write_unseen
 
 
 def test_figures_by_hand() -> None:

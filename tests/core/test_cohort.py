@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit
 
-from kgcore import storage
 from kgcore.config import ClassifyConfig, TrainConfig
 from kgcore.evaluation.predictions import UNCALIBRATED_RAW, classify
 from kgcore.graph import KnowledgeGraph, Split
@@ -19,6 +18,8 @@ from kgcore.models.cohort import Cohort, draw_cohort
 from kgcore.models.trained import TrainedModel
 from kgcore.ranking import filtered_ranks
 from kgcore.score_table import score_table
+from kgcore.storage.calibrated import read_model, write_model
+from kgcore.storage.tables import read_scores, write_scores
 from kgcore.training.loop import train
 
 CPU = torch.device("cpu")
@@ -80,8 +81,8 @@ def test_a_cohort_changes_neither_training_nor_ranks(
     difference = plain.score(triples) - normalised.score(triples)
     assert len(np.unique(difference.round(5))) == len(np.unique(triples[:, :2], axis=0))
     assert normalised.fingerprint() != plain.fingerprint()
-    storage.write_model(tmp_path, normalised)
-    read = storage.read_model(tmp_path)
+    write_model(tmp_path, normalised)
+    read = read_model(tmp_path)
     assert read.fingerprint() == normalised.fingerprint()
     np.testing.assert_array_equal(read.score(triples), normalised.score(triples))
 
@@ -98,8 +99,8 @@ def test_blocks_do_not_change_scores(small_graph: KnowledgeGraph, monkeypatch: p
 def test_a_score_table_keeps_the_raw_scores(small_graph: KnowledgeGraph, tmp_path: Path) -> None:
     trained = train(small_graph, CONFIG, CPU).model
     plain = replace(trained, cohort=None)
-    storage.write_scores(tmp_path / "scores.parquet", score_table(small_graph, {}, trained))
-    table = storage.read_scores(tmp_path / "scores.parquet")
+    write_scores(tmp_path / "scores.parquet", score_table(small_graph, {}, trained))
+    table = read_scores(tmp_path / "scores.parquet")
     np.testing.assert_array_equal(table.raw, plain.score(table.triples))
     np.testing.assert_array_equal(table.scores, trained.score(table.triples))
     assert score_table(small_graph, {}, plain).raw is None

@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kgcore import storage
 from kgcore.config import EvaluateConfig
 from kgcore.errors import MismatchError
 from kgcore.evaluation import evaluate as module
@@ -17,6 +16,7 @@ from kgcore.metrics.bootstrap import estimate, resampled
 from kgcore.metrics.corp import brier_parts, log_loss_parts
 from kgcore.metrics.proper import brier, log_loss
 from kgcore.metrics.reliability import ece
+from kgcore.storage.json_file import read_measured, write_measured
 from tests.core.judged import FAST, measure, predictions
 from tests.core.samples import DISTORTIONS, calibrated, figure, pair_weights, tally_of
 
@@ -116,7 +116,7 @@ def test_a_metric_that_is_not_defined_is_left_out(tmp_path: Path) -> None:
     assert "auroc" not in found.intervals
     assert "average_precision" in found.metrics
     assert all(math.isfinite(value) for value in found.metrics.values())
-    storage.write_measured(tmp_path / "measured.json", {"a": found})
+    write_measured(tmp_path / "measured.json", {"a": found})
     assert "NaN" not in (tmp_path / "measured.json").read_text()
     few = measure(q, np.array([0.0, 1, 1, 1]))
     assert few.metrics["auroc"] == 1
@@ -142,8 +142,8 @@ def test_a_resampling_draws_as_many_rows_or_clusters_as_there_are(rng: np.random
 def test_measured_results_survive_json(tmp_path: Path, rng: np.random.Generator) -> None:
     q, y = calibrated(rng, 100)
     found = measure(q, y)
-    storage.write_measured(tmp_path / "new.json", {"a": found})
-    back = storage.read_measured(tmp_path / "new.json")["a"]
+    write_measured(tmp_path / "new.json", {"a": found})
+    back = read_measured(tmp_path / "new.json")["a"]
     assert back.metrics == found.metrics
     assert back.intervals == found.intervals
 

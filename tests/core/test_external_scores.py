@@ -7,7 +7,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kgcore import storage
 from kgcore.calibration import folds
 from kgcore.calibration.fit import labelled_sample
 from kgcore.calibration.sample import ground_truth_sample
@@ -22,6 +21,7 @@ from kgcore.external.tables import TableBlock, log_odds
 from kgcore.registries import CALIBRATORS
 from kgcore.report.results import Results
 from kgcore.report.scores import RowCounts, ScoresSummary
+from kgcore.storage import tables
 from tests.core.scored_rows import config_of, read, rows_of, table_of_scores, written
 
 EVERY = tuple(CALIBRATORS.names())
@@ -178,8 +178,8 @@ def test_answers_keep_the_columns_and_do_not_depend_on_blocks(
 
 def test_stored_rows_represent_all_rows(tmp_path: Path, rng: np.random.Generator) -> None:
     rows = read(tmp_path, table_of_scores(rng), weight="w", relation="r").table
-    storage.write_scores(tmp_path / "rows.parquet", stored_rows(rows))
-    again = storage.read_scores(tmp_path / "rows.parquet")
+    tables.write_scores(tmp_path / "rows.parquet", stored_rows(rows))
+    again = tables.read_scores(tmp_path / "rows.parquet")
     assert joined([again], None).dataset == again.dataset == rows.dataset
     assert again.relations == rows.relations
     few = stored_rows(rows, 100)

@@ -20,8 +20,7 @@ from kgcore.graph import KnowledgeGraph, Split
 from kgcore.metrics.proper import brier
 from kgcore.registries import CALIBRATORS, STRATEGIES
 from kgcore.score_table import ScoreTable
-from kgcore.storage.corruptions import read_corruptions, write_corruptions
-from kgcore.storage.scores import read_scores, write_scores
+from kgcore.storage.tables import read_corruptions, read_scores, write_corruptions, write_scores
 from tests.core.calibrator_samples import fitted_to
 from tests.core.dense_graphs import Dense, dense_graph
 from tests.core.drawn import drawing

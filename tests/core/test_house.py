@@ -26,7 +26,7 @@ JSON_FILES = {
     "kgcore/config/choices.py",
     "kgcore/config/race.py",
     "kgcore/storage/graph.py",
-    "kgcore/storage/measured.py",
+    "kgcore/storage/json_file.py",
     "kgcore/storage/tables.py",
     "kgcore/training/checkpoint.py",
     "tasks/serving/api.py",

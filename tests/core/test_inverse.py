@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from kgcore import storage
 from kgcore.config import TrainConfig
 from kgcore.corruptions.base import subject_shares
 from kgcore.graph import KnowledgeGraph
@@ -17,6 +16,7 @@ from kgcore.models.trained import TrainedModel
 from kgcore.ranking import filtered_ranks
 from kgcore.registries import MODELS
 from kgcore.registry import build
+from kgcore.storage.calibrated import read_model, write_model
 from kgcore.training import loop
 from kgcore.training.corruptions import StepCorruptions
 from kgcore.training.setup import built, with_inverses
@@ -89,8 +89,8 @@ def test_the_trained_model_scores_the_mean_of_both_directions(small_graph: Knowl
     kept, apart, triples = state.trained(), state.trained(folds=False), small_graph.test.triples
     turned = triples[:, ::-1] + [0, len(small_graph.predicates), 0]
     np.testing.assert_allclose(kept.score(triples), (apart.score(triples) + apart.score(turned)) / 2, atol=1e-5)
-    storage.write_model(tmp_path, kept)
-    read = storage.read_model(tmp_path)
+    write_model(tmp_path, kept)
+    read = read_model(tmp_path)
     assert (read.inverse, read.fingerprint()) == (True, kept.fingerprint())
     np.testing.assert_array_equal(read.score(triples), kept.score(triples))
     tables = Embeddings(kept.embeddings.entities, kept.embeddings.predicates)

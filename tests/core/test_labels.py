@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 from scipy.special import expit
 
-from kgcore import storage
 from kgcore.calibration.fit import calibration_bases
 from kgcore.calibration.platt import Platt
 from kgcore.calibration.sample import CalibrationSample
@@ -17,6 +16,7 @@ from kgcore.datasets.labels import read_labels, with_labels
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph, Split
 from kgcore.score_table import ScoreTable
+from kgcore.storage.graph import read_graph, write_graph
 from tests.core.unused import unused_triples
 
 
@@ -102,8 +102,8 @@ def test_new_labels_join_validation_positives_and_their_share_is_the_base_rate(s
 def test_a_graph_keeps_the_base_rate_of_its_labels(small_graph: KnowledgeGraph, tmp_path: Path) -> None:
     unlabelled = without_negatives(small_graph)
     made = with_labels(unlabelled, labelled(unlabelled, unused_triples(unlabelled, 3), [1, 0, 0])).graph
-    storage.write_graph(tmp_path, made)
-    assert storage.read_graph(tmp_path).fingerprint() == made.fingerprint()
+    write_graph(tmp_path, made)
+    assert read_graph(tmp_path).fingerprint() == made.fingerprint()
 
 
 def table_of(positives: np.ndarray, labels: np.ndarray, scores: np.ndarray, base_rate: float) -> ScoreTable:

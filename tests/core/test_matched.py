@@ -16,7 +16,8 @@ from kgcore.errors import InputError, MismatchError
 from kgcore.mixture.fit import MixtureOptions
 from kgcore.mixture.samples import LabelledCandidates, MixtureData, ScoreSample
 from kgcore.report.plots import candidates_figure
-from kgcore.storage import read_matched, read_mixture, write_matched, write_mixture
+from kgcore.storage.json_file import read_matched, write_matched
+from kgcore.storage.tables import read_mixture, write_mixture
 from tests.core.calibrator_samples import bound_to
 from tests.core.mixtures import normal_mixture
 

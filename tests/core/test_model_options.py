@@ -6,8 +6,8 @@ import pytest
 
 from kgcore.errors import InputError
 from kgcore.models.options import CHOSEN_FROM_K, Chosen
-from kgcore.registries import LOSSES, MODELS
-from kgcore.registry import Registry, build
+from kgcore.registries import MODELS
+from kgcore.registry import build
 from tests.core.model_cases import Options
 from tests.core.second_formulas import K
 
@@ -45,15 +45,6 @@ def test_an_invalid_option_is_refused(name: str, options: Options, message: str)
 def test_a_switch_is_true_or_false(value: float) -> None:
     with pytest.raises(InputError, match=r"the option log_odds of CapsE is .*: it must be true or false"):
         build(MODELS.get("capse"), {"log_odds": value}, K)
-
-
-@pytest.mark.parametrize(("registry", "package"), [(MODELS, "kgcore.models"), (LOSSES, "kgcore.losses")])
-def test_the_options_read_from_the_source_are_those_of_the_signature(registry: Registry, package: str) -> None:
-    unloaded: Registry = Registry(registry.kind, package, {MODELS: "MODELS", LOSSES: "LOSSES"}[registry])
-    for name in registry.names():
-        parameters = inspect.signature(registry.get(name)).parameters.values()
-        expected = {p.name: repr(p.default) for p in parameters if p.default is not p.empty}
-        assert unloaded.options(name) == registry.options(name) == expected
 
 
 def test_help_says_which_options_follow_from_k() -> None:

@@ -26,7 +26,7 @@ from kgcore.models.trained import TrainedModel
 from kgcore.prediction.explainer import Explainer
 from kgcore.prediction.explanation import Explanation
 from kgcore.registries import CALIBRATORS
-from kgcore.storage import missing_parts, read_calibrated
+from kgcore.storage.calibrated import missing_parts, read_calibrated
 from tests.core.calibrated_models import trained_on, write_calibrated
 from tests.core.calibrator_samples import bound_to
 

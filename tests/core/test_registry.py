@@ -1,6 +1,7 @@
-"""The registry: names from source files, look-ups, options, plug-ins outside the package, and registration errors."""
+"""The registry: listed names, look-ups, options, files that are not listed, plug-ins, and registration errors."""
 
 import importlib
+import pkgutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,39 +9,34 @@ from types import ModuleType
 
 import pytest
 
+from kgcore import registries
 from kgcore.errors import InputError
-from kgcore.registries import BASELINES, CALIBRATORS, DATASETS, LOSSES, MODELS, POOLS, STRATEGIES
-from kgcore.registry import Registry, build
+from kgcore.registry import Joined, Registry, build
 
 FILES = {
     "__init__.py": "",
-    "shapes.py": '''
+    "circle.py": """
 from shelf import SHELF
 
 @SHELF.register("circle")
 class Circle:
     def __init__(self, centre, radius=1.5, *, filled=False):
         self.radius = radius
-
-class Helper:
-    """Not registered: the call in this text is indented.
-
-        @SHELF.register("ghost")
-    """
-
-@SHELF.register("square")
-class Square:
-    pass
-''',
-    "tables.py": """
+""",
+    "shapes.py": """
 from shelf import SHELF
 
-TABLE = SHELF.add(
-    "table", ("oak", 4)
-)
+@SHELF.register("square")
+class Square: ...
+
+TABLE = SHELF.add("table", ("oak", 4))
 """,
-    "_private.py": '@SHELF.register("hidden")\nclass Hidden: ...\n',
     "helpers.py": "def half(x): return x / 2\n",
+}
+ALL = {
+    name: registry
+    for name, registry in vars(registries).items()
+    if isinstance(registry, Registry) and not isinstance(registry, Joined)
 }
 
 
@@ -53,7 +49,8 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry]
         (package / name).write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
     module: ModuleType = importlib.import_module("shelf")
-    module.SHELF = Registry("thing", "shelf", "SHELF")  # type: ignore[attr-defined]
+    options = {"circle": "radius=1.5 filled=False"}
+    module.SHELF = Registry("thing", "shelf", "circle", {"shapes": "square table"}, options)  # type: ignore[attr-defined]
     yield module.SHELF
     for name in [name for name in sys.modules if name.split(".")[0] == "shelf"]:
         del sys.modules[name]
@@ -63,10 +60,10 @@ def loaded() -> set[str]:
     return {name for name in sys.modules if name.startswith("shelf.")}
 
 
-def test_names_options_and_modules_are_read_without_an_import(shelf: Registry) -> None:
+def test_names_options_and_modules_are_known_without_an_import(shelf: Registry) -> None:
     assert shelf.names() == ["circle", "square", "table"]
     assert shelf.module("square") == "shelf.shapes"
-    assert shelf.module("table") == "shelf.tables"
+    assert shelf.module("table") == "shelf.shapes"
     assert shelf.options("circle") == {"radius": "1.5", "filled": "False"}
     assert shelf.options("square") == shelf.options("table") == {}
     assert shelf.check("circle") == "circle"
@@ -75,22 +72,21 @@ def test_names_options_and_modules_are_read_without_an_import(shelf: Registry) -
 
 def test_a_look_up_imports_only_the_file_of_the_name(shelf: Registry) -> None:
     assert shelf.get("table") == ("oak", 4)
-    assert loaded() == {"shelf.tables"}
+    assert loaded() == {"shelf.shapes"}
     assert shelf.get("circle").__name__ == "Circle"
     assert shelf.get("square") is sys.modules["shelf.shapes"].Square  # two names in one file
-
-
-def test_a_loaded_component_has_the_same_options_and_module(shelf: Registry) -> None:
-    before = {name: (shelf.options(name), shelf.module(name)) for name in shelf.names()}
-    for name in before:
-        shelf.get(name)
-    assert {name: (shelf.options(name), shelf.module(name)) for name in before} == before
 
 
 @pytest.mark.parametrize("ask", ["check", "get", "module", "options"])
 def test_an_unknown_name_is_refused_with_the_known_ones(shelf: Registry, ask: str) -> None:
     with pytest.raises(InputError, match=r"^unknown thing 'cube': the known ones are circle, square, table$"):
         getattr(shelf, ask)("cube")
+
+
+@pytest.mark.parametrize("name", ["helpers", "a.b", "", "../x", "two words"])
+def test_a_file_that_registers_nothing_is_no_component(shelf: Registry, name: str) -> None:
+    with pytest.raises(InputError, match="unknown thing"):
+        shelf.check(name)
 
 
 @pytest.mark.parametrize("ask", ["check", "get", "module", "options"])
@@ -132,23 +128,16 @@ def test_a_registered_class_keeps_its_type_and_its_module(shelf: Registry) -> No
     assert shelf.options("local") == {"height": "2.0"}
 
 
-def test_a_new_file_and_an_edited_one_are_seen_at_once(shelf: Registry, tmp_path: Path) -> None:
-    assert "cone" not in shelf.names()
-    (tmp_path / "shelf/cones.py").write_text('SHELF.add("cone", 1)\n')
-    assert "cone" in shelf.names()
-    (tmp_path / "shelf/cones.py").write_text('SHELF.add("cone", 1)\nSHELF.add("torus", 2)\n')
-    assert "torus" in shelf.names()
-    (tmp_path / "shelf/cones.py").unlink()
-    assert shelf.names() == ["circle", "square", "table"]
+@pytest.mark.parametrize("ask", ["check", "get", "module", "options"])
+def test_a_new_file_is_enough_for_a_new_component(shelf: Registry, tmp_path: Path, ask: str) -> None:
+    (tmp_path / "shelf/cone.py").write_text('from shelf import SHELF\nSHELF.add("cone", 1)\n')
+    importlib.invalidate_caches()
+    answers = {"check": "cone", "get": 1, "module": "shelf.cone", "options": {}}
+    assert getattr(shelf, ask)("cone") == answers[ask]
+    assert shelf.names() == ["circle", "cone", "square", "table"]
 
 
-def test_names_read_an_unchanged_file_once(shelf: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
-    shelf.names()
-    monkeypatch.setattr(Path, "read_text", lambda *_, **__: pytest.fail("a file was read again"))
-    assert shelf.names() == ["circle", "square", "table"]
-
-
-def test_a_plug_in_beside_the_package_is_found_and_loaded(shelf: Registry, tmp_path: Path) -> None:
+def test_a_plug_in_beside_the_package_is_listed_and_loaded(shelf: Registry, tmp_path: Path) -> None:
     beside = tmp_path / "beside"
     beside.mkdir()
     (beside / "globes.py").write_text('from shelf import SHELF\n\n@SHELF.register("globe")\nclass Globe: ...\n')
@@ -159,20 +148,20 @@ def test_a_plug_in_beside_the_package_is_found_and_loaded(shelf: Registry, tmp_p
     assert shelf.get("globe").__name__ == "Globe"
 
 
-def test_two_files_that_register_one_name_are_refused(shelf: Registry, tmp_path: Path) -> None:
-    (tmp_path / "shelf/more.py").write_text('SHELF.add("table", 2)\n')
-    with pytest.raises(InputError, match=r"the thing 'table' is registered twice: rename it in \S+more\.py or in \S+"):
-        shelf.names()
-
-
-@pytest.mark.parametrize("registry", [MODELS, LOSSES, STRATEGIES, CALIBRATORS, BASELINES, DATASETS, POOLS])
-def test_the_options_of_a_component_are_the_same_before_and_after_its_import(registry: Registry) -> None:
-    unloaded = Registry(registry.kind, registry._package, registry._variable)
-    read = {name: (unloaded.options(name), unloaded.module(name)) for name in registry.names()}
-    assert read
-    for name in read:
-        registry.get(name)
-    assert {name: (registry.options(name), registry.module(name)) for name in read} == read
+@pytest.mark.parametrize("name", ALL)
+def test_the_listed_names_modules_and_options_are_those_that_the_package_registers(name: str) -> None:
+    registry = ALL[name]
+    listed = set(registry._modules)
+    for file in pkgutil.iter_modules(importlib.import_module(registry._package).__path__):
+        importlib.import_module(f"{registry._package}.{file.name}")
+    assert set(registry._components) == listed, f"list the names of {name} in kgcore/registries.py"
+    for component in listed:
+        value = registry.get(component)
+        assert registry.module(component) == registry._modules[component]
+        assert not isinstance(value, type) or value.__module__ == registry._modules[component]
+        unlisted = Registry(registry.kind, registry._package)
+        unlisted.add(component, value)
+        assert registry.options(component) == unlisted.options(component)
 
 
 class Lamp:

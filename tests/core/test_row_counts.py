@@ -24,8 +24,7 @@ from kgcore.monitoring.two_samples import NewTriples, NormalScores, TwoSamples
 from kgcore.prediction.calibration_evidence import evidence_of
 from kgcore.registries import CALIBRATORS, POOLS
 from kgcore.score_table import CORRUPTION, LABELLED, ScoreTable
-from kgcore.storage.corruptions import read_corruptions, write_corruptions
-from kgcore.storage.scores import read_scores, write_scores
+from kgcore.storage.tables import read_corruptions, read_scores, write_corruptions, write_scores
 from tests.core.calibrator_samples import bound_to
 
 ALPHA = 0.03

@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from kgcore import storage
 from kgcore.base_rate import ASSUMED, BaseRate
 from kgcore.calibration.calibrated import Calibrated, CorruptionSettings
 from kgcore.config import CalibrateConfig, ClassifyConfig, CorruptConfig, EvaluateConfig
@@ -22,6 +21,17 @@ from kgcore.models.base import Embeddings
 from kgcore.models.trained import TrainedModel
 from kgcore.registries import STRATEGIES
 from kgcore.score_table import ScoreTable, score_table
+from kgcore.storage.calibrated import read_model, write_model
+from kgcore.storage.graph import read_graph, write_graph
+from kgcore.storage.json_file import read_measured, write_measured
+from kgcore.storage.tables import (
+    read_corruptions,
+    read_predictions,
+    read_scores,
+    write_corruptions,
+    write_predictions,
+    write_scores,
+)
 from tests.core.calibrator_samples import fitted_to
 
 DEFAULTS = CalibrateConfig().score_calibrators
@@ -57,17 +67,17 @@ def predictions(table: ScoreTable, calibrators: list[Calibrated]) -> Predictions
 def test_a_graph_and_a_model_are_read_as_they_were_written(
     small_graph: KnowledgeGraph, trained: TrainedModel, tmp_path: Path
 ) -> None:
-    storage.write_graph(tmp_path / "graph", small_graph)
-    assert storage.read_graph(tmp_path / "graph").fingerprint() == small_graph.fingerprint()
-    storage.write_model(tmp_path / "model", trained)
-    assert storage.read_model(tmp_path / "model").fingerprint() == trained.fingerprint()
+    write_graph(tmp_path / "graph", small_graph)
+    assert read_graph(tmp_path / "graph").fingerprint() == small_graph.fingerprint()
+    write_model(tmp_path / "model", trained)
+    assert read_model(tmp_path / "model").fingerprint() == trained.fingerprint()
     kinds = {path.suffix for path in tmp_path.rglob("*") if path.is_file()}
     assert kinds == {".parquet", ".json", ".safetensors"}  # no file has a format that can hold code
 
 
 def test_corruptions_are_read_as_they_were_written(corruptions: dict[str, Corruptions], tmp_path: Path) -> None:
-    storage.write_corruptions(tmp_path / "corruptions.parquet", corruptions)
-    again = storage.read_corruptions(tmp_path / "corruptions.parquet")
+    write_corruptions(tmp_path / "corruptions.parquet", corruptions)
+    again = read_corruptions(tmp_path / "corruptions.parquet")
     for split, made in corruptions.items():
         np.testing.assert_array_equal(again[split].triples, made.triples)
         np.testing.assert_array_equal(again[split].source, made.source)
@@ -78,8 +88,8 @@ def test_corruptions_are_read_as_they_were_written(corruptions: dict[str, Corrup
 def test_a_score_table_is_read_as_it_was_written(
     table: ScoreTable, small_graph: KnowledgeGraph, trained: TrainedModel, tmp_path: Path
 ) -> None:
-    storage.write_scores(tmp_path / "scores.parquet", table)
-    read = storage.read_scores(tmp_path / "scores.parquet")
+    write_scores(tmp_path / "scores.parquet", table)
+    read = read_scores(tmp_path / "scores.parquet")
     for name in ("triples", "labels", "scores", "split", "origin"):
         np.testing.assert_array_equal(getattr(read, name), getattr(table, name))
     assert (read.model, read.dataset) == (trained.fingerprint(), small_graph.fingerprint())
@@ -94,8 +104,8 @@ def test_a_calibrators_json_has_the_corruptions_it_was_fitted_on(calibrators: li
 
 
 def test_predictions_are_read_as_they_were_written(predictions: Predictions, tmp_path: Path) -> None:
-    storage.write_predictions(tmp_path / "predictions.parquet", predictions)
-    back = storage.read_predictions(tmp_path / "predictions.parquet")
+    write_predictions(tmp_path / "predictions.parquet", predictions)
+    back = read_predictions(tmp_path / "predictions.parquet")
     fitted = [f"{negatives}.{name}" for negatives in ("ground_truth", "synthetic") for name in DEFAULTS]
     assert list(back.probabilities) == ["uncalibrated", "base_rate", *fitted]
     for label, q in predictions.probabilities.items():
@@ -106,7 +116,7 @@ def test_predictions_are_read_as_they_were_written(predictions: Predictions, tmp
 
 
 def test_the_metadata_of_predictions_is_json_with_these_keys(predictions: Predictions, tmp_path: Path) -> None:
-    storage.write_predictions(tmp_path / "predictions.parquet", predictions)
+    write_predictions(tmp_path / "predictions.parquet", predictions)
     metadata = json.loads(pq.read_schema(tmp_path / "predictions.parquet").metadata[b"kgcal"])
     assert list(metadata) == ["accuracies", "accuracy_per_relation", "relations", "synthetic_negatives", "left_out"]
     relation = metadata["relations"][0]
@@ -116,8 +126,8 @@ def test_the_metadata_of_predictions_is_json_with_these_keys(predictions: Predic
 
 def test_measured_metrics_are_read_as_they_were_written(predictions: Predictions, tmp_path: Path) -> None:
     measured = evaluate(predictions, EvaluateConfig())
-    storage.write_measured(tmp_path / "measured.json", measured)
-    again = storage.read_measured(tmp_path / "measured.json")
+    write_measured(tmp_path / "measured.json", measured)
+    again = read_measured(tmp_path / "measured.json")
     assert list(again) == list(measured)
     for label, result in again.items():
         assert (result.metrics, result.intervals) == (measured[label].metrics, measured[label].intervals)

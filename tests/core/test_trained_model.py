@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from kgcore import storage
 from kgcore.models.base import Embeddings
 from kgcore.models.trained import TrainedModel
 from kgcore.registries import MODELS
+from kgcore.storage.calibrated import read_model, write_model
 from tests.core.model_cases import bound, rows
 from tests.core.second_formulas import K
 
@@ -20,8 +20,8 @@ def test_a_stored_model_scores_the_same(name: str, tmp_path: Path, rng: np.rando
     entities, predicates, _ = (table.float() for table in rows(model, 12))
     shared = {key: tensor.float() for key, tensor in model.shared.items()}
     trained = TrainedModel(name, K, Embeddings(entities, predicates, shared))
-    storage.write_model(tmp_path, trained)
-    read = storage.read_model(tmp_path)
+    write_model(tmp_path, trained)
+    read = read_model(tmp_path)
     triples = rng.integers(12, size=(20, 3))
     np.testing.assert_array_equal(read.score(triples), trained.score(triples))
     assert read.fingerprint() == trained.fingerprint()

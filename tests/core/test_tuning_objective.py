@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgcore import storage
 from kgcore.config import CorruptConfig
 from kgcore.config.choices import OBJECTIVES
 from kgcore.errors import FitError, InputError
 from kgcore.graph import KnowledgeGraph, Split
 from kgcore.metrics.ranks import rank_metrics
 from kgcore.ranking import filtered_ranks
+from kgcore.storage.graph import read_graph, write_graph
 from kgcore.training.loop import train
 from kgcore.tuning.objective import SearchObjective, ValidationHalves, halves, held_out
 from kgcore.tuning.study import trials_table
@@ -128,10 +128,10 @@ def test_the_test_split_changes_nothing(small_graph: KnowledgeGraph, tmp_path: P
     given = small_graph if labelled else without_negatives(small_graph)
     found = []
     for name, test in (("one", given.test), ("other", Split(given.valid.triples[:9], np.ones(9)))):
-        storage.write_graph(tmp_path / name, replace(given, test=test))
+        write_graph(tmp_path / name, replace(given, test=test))
         if name == "one":
             (tmp_path / name / "test.parquet").unlink()
-        graph = storage.read_graph(tmp_path / name, test=False)
+        graph = read_graph(tmp_path / name, test=False)
         assert len(graph.test) == 0
         study = run(graph, tmp_path / f"{name}.db", total=3)
         found.append((graph.fingerprint(), trials_table(study).drop(columns="seconds").to_json()))

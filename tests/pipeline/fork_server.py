@@ -26,11 +26,11 @@ import numba
 
 import kgcore
 import tasks
-from flows.cli.index import TOPICS
+from flows.cli.index import SUMMARIES
 from tests.pipeline.migrations import read_migrations_once
 
 LOADED = (
-    *TOPICS,
+    *SUMMARIES,
     "flows.cli.flow_command",
     *(module.name for package in (kgcore, tasks) for module in walk_packages(package.__path__, f"{package.__name__}.")),
     "matplotlib.backends.backend_agg",
@@ -51,11 +51,11 @@ LOADED = (
 
 def read_code() -> None:
     """Read the import statements of kgcore, on which the keys of stages depend."""
-    from tasks.tracking import fingerprint
+    from tasks.tracking import keys
 
-    for path in fingerprint._FILES:
+    for path in keys._FILES:
         if path.suffix == ".py":
-            fingerprint._imports(path)
+            keys._imports(path)
 
 
 def serve(listener: socket.socket) -> list[Any]:

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from kgcore.config import CalibrateConfig
-from kgcore.storage import read_graph
+from kgcore.storage.graph import read_graph
 from tasks.stages.calibrate import move_calibrators
 from tasks.stages.reference import StageRef
 from tests.conftest import use_home

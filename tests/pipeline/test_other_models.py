@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import kgcore
-from kgcore.storage import read_predictions
+from kgcore.storage.tables import read_predictions
 from tasks.tracking.artifacts import CALIBRATOR
 from tests.pipeline.command import Kgcal, client_of, model_folder, models_of, runs_of, tags_of, tags_of_run
 

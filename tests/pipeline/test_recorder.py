@@ -1,13 +1,20 @@
 """The recorder ends when nobody asks it, and not while somebody is connected."""
 
 import asyncio
+import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import FileLock
 
-from flows.local.recorder import Idle, recording_api
+from flows.local.processes import start
+from flows.local.recorder import Idle, recording, recording_api, stop_unused_recorder
+from flows.local.up import services_lock
 from kgcore.errors import InputError
+from tasks.workspace.services import RECORDER
 from tasks.workspace.settings import uses_prefect
 
 
@@ -54,3 +61,29 @@ def test_a_home_in_which_prefect_cannot_start_is_reported(home: Path, monkeypatc
     (home / "prefect").write_text("no folder")
     with pytest.raises(InputError, match=r"^Prefect cannot record this work: .*KGCAL_PREFECT=off"):
         recording_api()
+
+
+@pytest.mark.usefixtures("home")
+def test_a_recorder_that_a_command_uses_is_not_stopped() -> None:
+    assert not stop_unused_recorder()  # none runs
+    service = start(RECORDER, [sys.executable, "-c", "import time; time.sleep(60)"], {})
+    with recording():
+        assert not stop_unused_recorder()
+        assert service.alive()
+    assert stop_unused_recorder()
+    assert not service.alive()
+
+
+def test_a_command_that_starts_the_recorder_is_not_taken_for_another_up(home: Path) -> None:
+    held = threading.Event()
+
+    def start_recorder() -> None:
+        with FileLock(home / "services.lock"):
+            held.set()
+            time.sleep(0.5)
+
+    thread = threading.Thread(target=start_recorder)
+    thread.start()
+    assert held.wait(5)
+    with services_lock():
+        thread.join()

@@ -62,7 +62,7 @@ def test_answers_equal_those_of_predict_to_the_bit(client: TestClient, served: S
     file = tmp_path / "rows.csv"
     pd.DataFrame(rows).to_csv(file, index=False)
     target = tmp_path / "answers.parquet"
-    predict.fn(candidates=[str(file)], output=str(target), dataset="family", base_rate=0.1)
+    predict(candidates=[str(file)], output=str(target), dataset="family", base_rate=0.1)
     done = client.post("/predict", json={"triples": rows, "base_rate": 0.1})
     assert done.status_code == 200
     body = done.json()
@@ -103,16 +103,16 @@ def test_answers_of_a_query_are_about_the_missing_facts_if_their_number_is_state
     assert found["model"]["because"].startswith("The champion answers: ")
     target = tmp_path / "facts.parquet"
     config = DiscoverConfig(top=3, completeness="0.9")
-    discover.fn(subject="person_1", predicate="cousin_of", dataset="family", output=str(target), config=config)
+    discover(subject="person_1", predicate="cousin_of", dataset="family", output=str(target), config=config)
     columns = ["subject", "object", "score", "probability", "low", "high"]
     pd.testing.assert_frame_equal(pd.DataFrame(missing[:3])[columns], pd.read_parquet(target)[columns])
     triple = {name: missing[0][name] for name in ("subject", "predicate", "object")}
     made = client.get("/explain", params=triple | {"completeness": "0.9"}).json()
-    answer = predict.fn(candidates=list(triple.values()), dataset="family", pairs=PairsConfig(completeness="0.9"))
+    answer = predict(candidates=list(triple.values()), dataset="family", pairs=PairsConfig(completeness="0.9"))
     asked = ("score", "probability", "low", "high")
     assert [made[name] for name in asked] == [missing[0][name] for name in asked]
     assert [answer.examples[0][name] for name in asked] == [missing[0][name] for name in asked]
-    own = explain.fn(triple=list(triple.values()), dataset="family", config=ExplainConfig(completeness="0.9"))
+    own = explain(triple=list(triple.values()), dataset="family", config=ExplainConfig(completeness="0.9"))
     assert own.explanation.probability == made["probability"]
     assert made["about"] in made["sentences"]
     for wrong in ({"completeness": "/etc/passwd"}, {"completeness": "1.5"}):

@@ -5,8 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kgcore import storage
 from kgcore.evaluation.groups import METRICS_OF_GROUPS
+from kgcore.storage.graph import read_graph
+from kgcore.storage.tables import read_corruptions
 from tests.core.split_graphs import NAMES, graph_with_twins, lines_of
 from tests.pipeline.command import Kgcal, client_of
 
@@ -28,12 +29,12 @@ def test_a_pipeline_on_cold_entities(kgcal: Kgcal, tmp_path: Path) -> None:
     data = ("--dataset", str(kgcal.home.parent / "mine.tsv"))
     found = kgcal.results(*data, "--split", "cold:object:in", *SHARES, *OPTIONS)
     client, runs = client_of(kgcal), found["runs"]
-    graph = storage.read_graph(Path(client.download_artifacts(runs["prepare"], "graph", str(tmp_path))))
+    graph = read_graph(Path(client.download_artifacts(runs["prepare"], "graph", str(tmp_path))))
     cold = {split: set(getattr(graph, split).triples[:, 2].tolist()) for split in ("valid", "test")}
     of_in = graph.train.triples[:, 1] == list(graph.predicates).index("in")
     assert not set(graph.train.triples[of_in, 2].tolist()) & (cold["valid"] | cold["test"])
     path = client.download_artifacts(runs["corrupt"], "corruptions.parquet", str(tmp_path))
-    for split, made in storage.read_corruptions(Path(path)).items():
+    for split, made in read_corruptions(Path(path)).items():
         assert set(made.triples[:, 2].tolist()) <= cold[split]  # corruptions keep the cold entity
     assert client.get_run(runs["calibrate"]).data.metrics["syn.hidden_share"] == 0  # test is about other entities
     [note] = [note for note in found["notes"] if note.startswith("The data set has no splits")]

@@ -1,4 +1,4 @@
-"""Commands load only what they need, and the index answers as the commands do."""
+"""Commands load only what they need."""
 
 import json
 import os
@@ -8,10 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from typer.core import TyperGroup
-from typer.main import get_command
 
-from flows.cli import index
 from tests.pipeline.command import CHECKOUT, Kgcal
 
 SMALL = ["run", "--size", "300", "--preset", "none", "--k", "8", "--epochs", "2", "--calibrators", "platt"]
@@ -50,13 +47,24 @@ def loaded(folder: Path, *arguments: str, script: str = SCRIPT, **variables: str
     return done.stdout, set(json.loads(done.stderr.splitlines()[-1]))
 
 
-@pytest.mark.parametrize(
-    "arguments", [["--help"], ["run", "--help"], ["import", "-h"], ["import", "pykeen", "--help"], ["status"]]
-)
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["status"]])
 def test_light_commands_import_nothing_heavy(arguments: list[str], tmp_path: Path) -> None:
     output, modules = loaded(tmp_path, *arguments)
     assert output
     assert not HEAVY & modules
+
+
+@pytest.mark.parametrize("name", ["predict", "discover", "explain"])
+def test_the_help_of_a_question_imports_nothing_heavy(name: str, tmp_path: Path) -> None:
+    output, modules = loaded(tmp_path, name, "--help")
+    assert "--model" in output
+    assert not HEAVY & modules
+
+
+def test_the_help_of_work_imports_nothing_that_computes(tmp_path: Path) -> None:
+    output, modules = loaded(tmp_path, "run", "--help")
+    assert "--calibrators" in output
+    assert not modules & (COMPUTING | {"mlflow"})
 
 
 @pytest.mark.parametrize("name", sorted(HEAVY | COMPUTING))
@@ -79,65 +87,7 @@ def calculated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_pipeline_whose_stages_are_re_used_loads_nothing_that_computes_and_no_prefect(calculated: Path) -> None:
+def test_a_pipeline_whose_stages_are_re_used_loads_nothing_that_computes(calculated: Path) -> None:
     output, modules = loaded(calculated, *SMALL)
     assert "stages run: none" in output
-    assert not modules & (COMPUTING | {"prefect"})
-
-
-def test_a_re_used_pipeline_loads_prefect_if_a_server_may_be_named(calculated: Path) -> None:
-    _, named = loaded(calculated, *SMALL, PREFECT_API_URL="http://127.0.0.1:9/api")
-    assert "prefect" in named
-    profiles = calculated / "profiles.toml"
-    profiles.write_text('active = "own"\n[profiles.own]\nPREFECT_API_URL = "http://127.0.0.1:9/api"\n')
-    _, saved = loaded(calculated, *SMALL, PREFECT_PROFILES_PATH=str(profiles))
-    assert "prefect" in saved
-
-
-def output(group: TyperGroup, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[str, str, object]:
-    """Run a command line; return its standard output, its standard error and the exit code."""
-    with pytest.raises(SystemExit) as ended:
-        group(arguments, prog_name="kgcal")
-    return *capsys.readouterr(), ended.value.code
-
-
-@pytest.mark.parametrize("width", ["80", "200"])
-def test_help_from_the_index_equals_the_help_of_the_commands(
-    width: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("COLUMNS", width)
-    indexed, whole = get_command(index.lazy_app()), get_command(index.whole_app())
-    assert isinstance(indexed, TyperGroup)
-    assert isinstance(whole, TyperGroup)
-    for words in [[], *([name] for name in indexed.commands), ["import", "pykeen"]]:
-        assert output(indexed, [*words, "--help"], capsys) == output(whole, [*words, "--help"], capsys)
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        [],
-        ["statu"],
-        ["import", "pykee"],
-        ["train", "--epoks", "3"],
-        ["run", "--nosuch", "--help"],
-        ["run", "--size", "300", "-h"],
-        ["import"],
-    ],
-)
-def test_mistakes_and_late_questions_get_the_same_answer(
-    arguments: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    indexed, whole = get_command(index.lazy_app()), get_command(index.whole_app())
-    assert isinstance(indexed, TyperGroup)
-    assert isinstance(whole, TyperGroup)
-    assert output(indexed, arguments, capsys) == output(whole, arguments, capsys)
-
-
-def test_a_new_component_stands_in_the_help_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index, "components", lambda: {"model": ["new"]})
-    group = get_command(index.lazy_app())
-    assert isinstance(group, TyperGroup)
-    command = group.commands["datasets"]
-    context = command.make_context("datasets", ["--help"], resilient_parsing=True)
-    assert not isinstance(context.command, index.IndexedCommand)
+    assert not modules & COMPUTING

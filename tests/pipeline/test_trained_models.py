@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from kgcore import storage
+from kgcore.storage.calibrated import read_model
 from tests.conftest import tiny_options
 from tests.pipeline.command import Kgcal, all_runs, client_of
 
@@ -23,7 +23,7 @@ def test_the_stored_model_has_the_scores_that_were_evaluated(tmp_path: Path, str
     experiment = all_runs(kgcal)[0].info.experiment_id
     [model] = [m for m in client_of(kgcal).search_logged_models([experiment]) if "label" not in m.tags]
     [stored] = (kgcal.home / "artifacts").rglob(f"{model.model_id}/**/model.json")
-    trained = storage.read_model(stored.parent)
+    trained = read_model(stored.parent)
     assert trained.inverse
     assert trained.cohort is not None
     assert trained.fingerprint() == model.tags["fingerprint"]

@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 from fastapi.testclient import TestClient
 
-from kgcore.storage import read_answers, read_graph, read_unseen
+from kgcore.storage.graph import read_graph
+from kgcore.storage.tables import read_answers, read_unseen
 from tasks.jobs.calibrated_model import Ask
 from tasks.serving.api import create_app
 from tasks.serving.model import Served

@@ -153,7 +153,7 @@ def test_a_cell_wraps_at_spaces_only() -> None:
 
 
 def test_a_search_reads_every_page(runs: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tasks.tracking.reading.PAGE", 2)
+    monkeypatch.setattr("tasks.tracking.store.PAGE", 2)
     store = open_store()
     found = store.find_all(RunTags(stage="pipeline"))
     assert {run.run_id for run in found} == set(runs.values()) - {runs["broken"]}

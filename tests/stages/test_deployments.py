@@ -1,6 +1,5 @@
 """The flows and deployments that are made from the table of stages: one for each stage."""
 
-import copy
 import inspect
 from pathlib import Path
 from typing import get_type_hints
@@ -9,9 +8,9 @@ import pytest
 import yaml
 from prefect.flows import load_flow_from_entrypoint
 
+from flows.cli.flow_command import _described
 from flows.deployment.deployments import prefect_yaml
 from flows.deployment.parameters import Device, RunId
-from flows.flow import LaterFlow, described
 from flows.job import Job, all_jobs
 from flows.stages import STAGE_FLOWS
 from tasks.stages.base import Stage
@@ -62,27 +61,10 @@ def test_the_form_of_a_stage_describes_every_parameter(stage: Stage) -> None:
     assert all(described.values())
 
 
-@pytest.mark.parametrize("job", all_jobs(), ids=lambda job: job.flow.name)
+@pytest.mark.parametrize("job", all_jobs(), ids=lambda job: job.name)
 def test_commands_and_forms_describe_the_parameters_of_a_flow_with_the_same_words(job: Job) -> None:
     flow = load_flow_from_entrypoint(str(CHECKOUT / job.entrypoint))
-    assert described(flow.fn) == {name: shown["description"] for name, shown in flow.parameters.properties.items()}
-
-
-def double(number: int) -> int:
-    """Return twice the number.
-
-    Args:
-        number: the number
-    """
-    return 2 * number
-
-
-def test_a_flow_that_is_declared_before_prefect_is_loaded_becomes_a_prefect_flow() -> None:
-    later = LaterFlow(double, "double", "double {number}")
-    assert (later.fn(2), later.name, later.flow_run_name) == (4, "double", "double {number}")
-    assert later.with_options(retries=1).retries == 1
-    assert later.parameters.properties["number"]["description"] == described(double)["number"] == "the number"
-    assert copy.copy(later).fn is double
+    assert _described(job.fn) == {name: shown["description"] for name, shown in flow.parameters.properties.items()}
 
 
 def test_the_repository_has_the_deployments_as_they_are_made() -> None:

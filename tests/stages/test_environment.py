@@ -17,11 +17,12 @@ class Watch:
 
 sys.meta_path.insert(0, Watch())
 import {module}
+import mlflow
 """
 
 
 def at_import(module: str, **variables: str) -> list[str]:
-    """Return MLFLOW_DISABLE_TELEMETRY at the moment when a new process imports the module, which imports MLflow."""
+    """Return MLFLOW_DISABLE_TELEMETRY at the moment when a new process that has imported the module imports MLflow."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")} | variables
     command = [sys.executable, "-c", SCRIPT.format(module=module)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)

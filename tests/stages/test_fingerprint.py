@@ -9,8 +9,8 @@ import pytest
 
 import kgcore.models
 from tasks.stages.table import STAGES
-from tasks.tracking import fingerprint
-from tasks.tracking.fingerprint import closure, code_fingerprint
+from tasks.tracking import keys
+from tasks.tracking.keys import closure, code_fingerprint
 
 
 def test_a_closure_has_every_import_and_its_packages() -> None:
@@ -51,10 +51,10 @@ def test_a_fingerprint_depends_on_the_modules_that_are_named() -> None:
 
 
 def test_a_template_is_part_of_the_stage_that_fills_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    [template] = [path for path in fingerprint._FILES if path.name == "page.html.j2"]
+    [template] = [path for path in keys._FILES if path.name == "page.html.j2"]
     codes = {stage.name: stage.code(stage.config()) for stage in STAGES}
     before = {name: code_fingerprint(code) for name, code in codes.items()}
-    monkeypatch.setitem(fingerprint._FILES, template, b"touched")
+    monkeypatch.setitem(keys._FILES, template, b"touched")
     assert [name for name, code in codes.items() if code_fingerprint(code) != before[name]] == ["report"]
 
 
@@ -77,7 +77,7 @@ def test_a_module_beside_the_package_is_part_of_the_fingerprint(
 
 def test_a_fingerprint_loads_no_torch() -> None:
     script = (
-        "import sys; from tasks.tracking.fingerprint import code_fingerprint; "
+        "import sys; from tasks.tracking.keys import code_fingerprint; "
         "code_fingerprint(['kgcore.training.loop', 'kgcore.models.transe']); print('torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
@@ -93,7 +93,7 @@ def names_in(tree: ast.Module) -> set[str]:
 def test_the_imports_of_every_file_are_found() -> None:
     for path in Path(kgcore.models.__path__[0]).parent.rglob("*.py"):
         source = path.read_bytes()
-        assert names_in(fingerprint._parsed_imports(source)) == names_in(ast.parse(source)), path
+        assert names_in(keys._parsed_imports(source)) == names_in(ast.parse(source)), path
 
 
 @pytest.mark.parametrize(
@@ -111,4 +111,4 @@ def test_the_imports_of_every_file_are_found() -> None:
 def test_imports_in_unusual_places_are_found(source: str) -> None:
     expected = names_in(ast.parse(source))
     assert expected
-    assert names_in(fingerprint._parsed_imports(source.encode())) == expected
+    assert names_in(keys._parsed_imports(source.encode())) == expected

@@ -40,7 +40,7 @@ from tasks.stages.score import SCORE
 from tasks.stages.table import STAGES
 from tasks.stages.train import TRAIN
 from tasks.tracking import artifacts
-from tasks.tracking.handles import Artifact, ModelFiles, save
+from tasks.tracking.artifacts import Artifact, ModelFiles, save
 from tasks.tracking.labels import CALIBRATE_SCORES
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import Store, open_store
@@ -165,8 +165,8 @@ def saved(module_home: Path) -> Saved:
         scores = calibrate_scores.fn(
             str(table), config=ScoresConfig(score="f", label="y", calibrators=("beta",), folds=2)
         )
-        discover.fn(config=DiscoverConfig(top=5, completeness="0.9"))
-        predict.fn(candidates=[pairs(module_home)], calibrator="synthetic.per_relation", model=made.runs["calibrate"])
+        discover(config=DiscoverConfig(top=5, completeness="0.9"))
+        predict(candidates=[pairs(module_home)], calibrator="synthetic.per_relation", model=made.runs["calibrate"])
     [exam] = open_store().find(RunTags(stage="exam"))
     [survey] = open_store().find(RunTags(stage="survey"))
     [comparison] = open_store().find(RunTags(stage="comparison"))

@@ -4,14 +4,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from kgcore import storage
 from kgcore.config import Config
 from kgcore.config.base import setting
+from kgcore.storage.json_file import read_json, write_json
 from tasks.stages.base import Stage
 from tasks.stages.classify import CLASSIFY
 from tasks.stages.running import StageRun
-from tasks.tracking.artifacts import PREDICTIONS
-from tasks.tracking.handles import Artifact
+from tasks.tracking.artifacts import PREDICTIONS, Artifact
 
 
 class HistogramConfig(Config):
@@ -22,7 +21,7 @@ class HistogramConfig(Config):
     buckets: int = setting(10, "intervals of equal width that probabilities are counted in", ge=1)
 
 
-COUNTS: Artifact[dict[str, list[int]]] = Artifact("histogram", "counts.json", storage.read_json, storage.write_json)
+COUNTS: Artifact[dict[str, list[int]]] = Artifact("histogram", "counts.json", read_json, write_json)
 
 
 def _body(run: StageRun, config: HistogramConfig) -> None:
