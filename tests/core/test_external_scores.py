@@ -18,6 +18,7 @@ from kgcore.external.calibrator import ScoreCalibrator
 from kgcore.external.fit import fit_scores, folds_of, of_other_folds, of_test_rows, usable
 from kgcore.external.rows import joined, read_scores, stored_rows
 from kgcore.external.tables import TableBlock, log_odds
+from kgcore.folds import draw_folds
 from kgcore.registries import CALIBRATORS
 from kgcore.report.results import Results
 from kgcore.report.scores import RowCounts, ScoresSummary
@@ -57,7 +58,7 @@ def test_calibrators_equal_those_that_are_fitted_by_hand(
 def test_cross_fitting_is_that_of_ensembles(tmp_path: Path, rng: np.random.Generator) -> None:
     rows, config = read(tmp_path, table_of_scores(rng)).table, config_of(folds=4)
     found = of_other_folds(rows, config)
-    fold = folds.draw_folds(np.arange(len(rows)), rows.labels, 4, np.random.default_rng(0))
+    fold = draw_folds(np.arange(len(rows)), rows.labels, 4, np.random.default_rng(0))
     order = np.argsort(fold, kind="stable")
     assert (found.labels == rows.labels[order]).all()
     for name in usable(config):

@@ -10,6 +10,7 @@ import pytest
 from scipy.special import logit
 
 import kgcore
+from kgcore.base_rate import BaseRate
 from kgcore.calibrated import CalibratedModel
 from kgcore.calibration.calibrated import Calibrated
 from kgcore.calibration.unseen_answers import UnseenAnswers
@@ -125,7 +126,7 @@ def test_an_interval_of_the_base_rate_widens_the_intervals(
     made: tuple[CalibratedModel, Found], asked: pd.DataFrame
 ) -> None:
     model, _ = made
-    one, wide = (model.under(model.calibrator.at(0.3, limits)) for limits in (None, (0.2, 0.4)))
+    one, wide = (model.under(model.calibrator.at(rate)) for rate in (BaseRate(0.3), BaseRate(0.3, 0.2, 0.4)))
     narrow, found = table(one, asked), table(wide, asked)
     np.testing.assert_array_equal(found["probability"], narrow["probability"])
     assert (found["low"] <= narrow["low"]).all()
