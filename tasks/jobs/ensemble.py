@@ -261,8 +261,9 @@ def _difference(first: Member, other: Member) -> str:
             return "have different training triples"
         same_test = graph.test_fingerprint() == graph_of_other.test_fingerprint()
         return "have different validation triples" if same_test else "have different test triples"
-    for name, title in (("alpha", "base_rate"), ("weighted", "weighted")):
-        values = [getattr(member.calibrate, name) for member in (first, other)]
+    rates = [member.calibrate.rate.value for member in (first, other)]
+    weighted = [member.calibrate.weighted for member in (first, other)]
+    for title, values in (("base_rate", rates), ("weighted", weighted)):
         if values[0] != values[1]:
             return f"were calibrated with {title} {values[0]} and {values[1]}"
     if first.calibrate.completeness != other.calibrate.completeness:
