@@ -18,7 +18,8 @@ File formats are in kgcore/storage. The stages and jobs themselves choose the ar
 
 import os
 
-# These lines must run before MLflow is imported, because MLflow reads the first variable on import.
+# These lines must run before MLflow is imported, because MLflow reads some of the variables on import.
+os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 os.environ.setdefault("MLFLOW_LOG_UV_FILES", "false")  # a logged model has no files of the current folder

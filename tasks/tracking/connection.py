@@ -1,6 +1,5 @@
 """The connection to an MLflow store, which is created if it does not exist."""
 
-import logging
 from typing import TYPE_CHECKING
 
 from filelock import FileLock
@@ -14,7 +13,6 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
-logging.getLogger("mlflow").setLevel(logging.WARNING)
 _MISSING_RUN = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
 
 

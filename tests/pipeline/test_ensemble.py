@@ -62,7 +62,8 @@ def test_the_run_of_an_ensemble_names_its_members(models: Models, run: Run) -> N
         models.distmult["runs"]["calibrate"],
     }
     assert tags.inputs["prepare"] == models.transe["runs"]["prepare"]
-    assert "| ground truth | ensemble, linear |" in (tags.note or "")
+    assert "2 models, ground truth negatives" in (tags.note or "")
+    assert "| ensemble, linear |" in (tags.note or "")
 
 
 @pytest.mark.parametrize("negatives", SHORT)
