@@ -6,13 +6,13 @@ champion: see kgcore/monitoring/gate.py.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from filelock import FileLock
 
 from kgcore.arrays import Probabilities
 from kgcore.base_rate import STATED
-from kgcore.calibrated import CalibratedModel
 from kgcore.calibration.balance import check_base_rate
 from kgcore.calibration.fit import CANDIDATES
 from kgcore.config import CalibrateConfig, GateConfig
@@ -50,6 +50,9 @@ from tasks.tracking.registry import (
     sources_of,
 )
 from tasks.tracking.store import Store, open_store
+
+if TYPE_CHECKING:
+    from kgcore.calibrated import CalibratedModel
 
 
 def datasets_with_results() -> list[str]:
@@ -141,7 +144,7 @@ def _promote(store: Store, dataset: str, base_rate: float | None, config: GateCo
 
 
 def _base_rate(
-    exam: Exam, champion: CalibratedModel | None, newest: CalibrateConfig, given: float | None, config: GateConfig
+    exam: Exam, champion: "CalibratedModel | None", newest: CalibrateConfig, given: float | None, config: GateConfig
 ) -> tuple[float | None, str]:
     """Return the base rate of the exam, None for the share of true triples among its labels, and its origin as words.
 

@@ -7,13 +7,13 @@ import logging
 import math
 import shutil
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kgcore.config import ASSUMED_BASE_RATE, ChooseConfig, TrainConfig
 from kgcore.config.race import RaceConfig, entries
 from kgcore.errors import InputError
-from kgcore.graph import KnowledgeGraph
 from kgcore.registries import LOSSES, MODELS, OPTIMISERS, STRATEGIES
 from kgcore.report.race import contenders_table, race_table
 from kgcore.tuning.race_result import CHOSEN as IS_CHOSEN
@@ -30,6 +30,9 @@ from tasks.tracking.store import Store, open_store
 from tasks.workspace.progress import progress_bar
 from tasks.workspace.resources import find_device, gpu_slot
 from tasks.workspace.settings import checkpoint_seconds
+
+if TYPE_CHECKING:
+    from kgcore.graph import KnowledgeGraph
 
 log = logging.getLogger("kgcal")
 ANY = (1_000, 100, 10)  # sizes of a graph, for the code of the portfolio
@@ -68,7 +71,7 @@ def _body(run: StageRun, config: ChooseConfig) -> None:
         log.info("choose    %s", sentence)
 
 
-def _race(run: StageRun, config: RaceConfig, graph: KnowledgeGraph, found: dict[str, TrainConfig]) -> Race:
+def _race(run: StageRun, config: RaceConfig, graph: "KnowledgeGraph", found: dict[str, TrainConfig]) -> Race:
     """Run the race, and hand the winner's checkpoint over to the stage train."""
     from kgcore.tuning.objective import SearchObjective  # these imports load torch
     from kgcore.tuning.race import Track, race
