@@ -10,5 +10,5 @@ page.html          the page of a graph
 scores.html        the page of a scorer
 docs.html          the OpenAPI page at `/docs`, which needs no other host
 
-The answers come from kgcore/prediction and kgcore/external. The command is in flows/cli/commands/serving.py.
+The answers come from kgcore/prediction and kgcore/external. The command is in flows/cli/commands/services.py.
 """
