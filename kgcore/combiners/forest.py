@@ -22,7 +22,7 @@ _Column = tuple[int, TileColumn]  # a feature
 
 
 @dataclass(frozen=True)
-class Split:
+class TreeSplit:
     """Which rows go left at a node, and the leaves below it, of which those on the left come first.
 
     below         values up to it go left; or the set of the categories that go left
@@ -50,7 +50,7 @@ class Forest:
     num_features    d; the category is the feature d
     """
 
-    splits: tuple[Split, ...]
+    splits: tuple[TreeSplit, ...]
     values: Floats
     counts: Ints
     num_features: int
@@ -59,7 +59,7 @@ class Forest:
     @classmethod
     def of(cls, trees: Sequence[Mapping[str, Any]], num_features: int, num_categories: int) -> Self:
         """Read the trees of LightGBM's `dump_model`."""
-        splits, values = list[Split](), np.zeros((len(trees), MOST_LEAVES))
+        splits, values = list[TreeSplit](), np.zeros((len(trees), MOST_LEAVES))
 
         def read(tree: int, node: Mapping[str, Any], first: int) -> int:
             """Read a node whose first leaf is `first`. Return the end of its leaves."""
@@ -74,7 +74,7 @@ class Forest:
             else:  # without missing values in the fit, LightGBM takes 0 for one
                 below = float(below)
                 missing_left = node["default_left"] if node["missing_type"] == "NaN" else below >= 0
-            splits.append(Split(tree, feature, below, missing_left, (first, middle, end)))
+            splits.append(TreeSplit(tree, feature, below, missing_left, (first, middle, end)))
             return end
 
         counts = [read(number, tree["tree_structure"], 0) for number, tree in enumerate(trees)]

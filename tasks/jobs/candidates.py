@@ -34,7 +34,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredCandidates:
     """The evaluated candidates of a data set.
 
     rows      the rows of the comparison, those that are asked first at the top. Column `among`: the number of
@@ -71,7 +71,7 @@ def why_not(config: GateConfig) -> str:
     )
 
 
-def measured_candidates(store: Store, dataset: str) -> Measured:
+def measured_candidates(store: Store, dataset: str) -> MeasuredCandidates:
     """Return the best candidates of every evaluation on the newest test split, in the order in which they are asked.
 
     An evaluation sends its best calibrator of each kind of negatives (labelled, candidate triples, synthetic), by Brier
@@ -96,7 +96,7 @@ def measured_candidates(store: Store, dataset: str) -> Measured:
     ordered = best.assign(rank=rank).sort_values(["rank", "when"], ascending=[True, False], kind="stable")
     inputs = store.known(newest["evaluate"]).tags.inputs
     calibrated = store.known(inputs.get("calibrate", inputs.get("calibrate.1", "")))
-    return Measured(ordered, original_data(store, newest["data"]), config_of(CalibrateConfig, calibrated))
+    return MeasuredCandidates(ordered, original_data(store, newest["data"]), config_of(CalibrateConfig, calibrated))
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Choice:
     calibrators: int
 
 
-def choose(store: Store, measured: Measured, judged: Collection[str], most: int) -> Choice:
+def choose(store: Store, measured: MeasuredCandidates, judged: Collection[str], most: int) -> Choice:
     """Return the first candidates that were not judged, at most `most`, each calibrator once.
 
     judged  contents of the candidates that are not to be judged again

@@ -77,7 +77,7 @@ def sheet_of(store: Store, exam: Exam, base_rate: float | None, said: str, confi
 
 
 @dataclass
-class Answers:
+class StoredAnswers:
     """Probabilities of models for the questions of a paper. The scores of an embedding model are computed once."""
 
     store: Store
@@ -135,7 +135,7 @@ def sit(
 
     Raises InputError if fewer remain for the champion, or for every candidate, or if the champion has another graph.
     """
-    answers, candidates = Answers(store, sheet.paper), choice.candidates
+    answers, candidates = StoredAnswers(store, sheet.paper), choice.candidates
     level = level_of(sheet.number, sheet.challengers(choice), 1 - config.level)
     theirs, allowed = None, np.ones(len(sheet.paper), dtype=bool)
     if champion is not None:

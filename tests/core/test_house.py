@@ -257,6 +257,21 @@ def single_use(texts: Mapping[str, str], rooms: tuple[str, ...]) -> Iterator[str
             yield path
 
 
+def names_of_several_classes(texts: Mapping[str, str]) -> Iterator[str]:
+    """Yield the names of public classes that more than one file defines."""
+    files: dict[str, list[str]] = {}
+    for path, text in texts.items():
+        for node in ast.parse(text).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                files.setdefault(node.name, []).append(path)
+    yield from (f"{name}: {', '.join(paths)}" for name, paths in files.items() if len(paths) > 1)
+
+
+@rule
+def the_name_of_a_public_class_exists_once() -> Iterator[str]:
+    yield from names_of_several_classes(sources(*CODE))
+
+
 @rule
 def a_module_is_a_component_or_shared_or_a_page() -> Iterator[str]:
     yield from single_use(sources(*CODE), ROOMS_WITHOUT_PIECES)
@@ -282,6 +297,11 @@ def test_a_function_without_a_caller_is_found() -> None:
     }
     found = list(unused(texts, "`kgcore.a.named` is for users"))
     assert found == ["kgcore/a.py: forgotten", "kgcore/a.py: itself", "kgcore/b.py: lost"]
+
+
+def test_a_class_name_of_two_files_is_found() -> None:
+    texts = {"kgcore/a.py": "class Rows: ...\nclass _Own: ...", "tasks/b.py": "class Rows: ...\nclass _Own: ..."}
+    assert list(names_of_several_classes(texts)) == ["Rows: kgcore/a.py, tasks/b.py"]
 
 
 def test_a_piece_of_a_module_is_found() -> None:
