@@ -83,7 +83,7 @@ class Job:
     work         the flow; the function of a question
     command      words of its command, such as ("import", "pykeen")
     shown        parameter of the flow -> how the command shows it. Others are options that have their names
-    instead      an argument that stands for an option; None: there is none
+    instead      an argument that stands for an option; None: every option has its name
     run_name     of a question: template for the names of its flow runs, with parameters in braces
     question     whether it is a question
     """

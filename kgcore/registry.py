@@ -160,7 +160,7 @@ def _module(package: str, name: str) -> str:
 
 
 def _file_of(package: str, name: str) -> str | None:
-    """Return the module of the file that is named as a component, without an import of it; None if there is none."""
+    """Return the module of the file that has the name of a component, or None. The module is not imported."""
     module = _module(package, name)
     return module if name.replace("-", "_").isidentifier() and find_spec(module) else None
 

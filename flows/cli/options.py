@@ -21,7 +21,7 @@ def command(
     """Return a function for Typer that has one option for each field of the settings, and the parameters `others`.
 
     An option that is not on the command line is None. The function calls `run` with keyword arguments: the parameters
-    `others` and, under each name in `settings`, settings of which only those on the command line are given.
+    `others`, and an instance of each class in `settings`, to which it gives the options on the command line.
     """
 
     def call(**values: Any) -> None:

@@ -77,7 +77,7 @@ def check_approval() -> None:
 
 
 def ask(question: str, seconds: int = DAY) -> bool | None:
-    """Pause the flow run until a person resumes it in the Prefect UI. Return the answer; None if there is none.
+    """Pause the flow run until a person resumes it in the Prefect UI. Return the answer, or None.
 
     question  Markdown that the form shows
     seconds   longest pause

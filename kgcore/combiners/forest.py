@@ -23,7 +23,7 @@ _Column = tuple[int, TileColumn]  # a feature
 
 @dataclass(frozen=True)
 class TreeSplit:
-    """Which rows go left at a node, and the leaves below it, of which those on the left come first.
+    """Which rows go left at a node, and the leaves below the node. The leaves on the left come first.
 
     below         values up to it go left; or the set of the categories that go left
     missing_left  whether a value that is not known goes left

@@ -261,7 +261,7 @@ class ScoresConfig(Config):
     )
     scorer: str = setting("", "name of the scorer, to which the calibrators belong; empty: the name of its column")
     scale: Annotated[str, Choices(SCALES)] = setting(
-        "any", "what the scores are: any numbers, or probabilities, of which the log-odds are calibrated"
+        "any", "what the scores are: any numbers, or probabilities, whose log-odds are calibrated"
     )
     calibrators: Annotated[tuple[str, ...], Choices(CALIBRATORS)] = setting(SCORE_CALIBRATORS, "calibrators to fit")
     base_rate: float | None = setting(

@@ -2,9 +2,9 @@
 
 python -I export.py pykeen|libkge CHECKPOINT OUTPUT.safetensors
 
-A pickle may run any code while it is loaded. Therefore a process of its own loads it, and hands back only numbers.
-PyKEEN's tables are the embeddings as the scoring function sees them: after its normalisers. The metadata `model` of the
-output says what the model is, as JSON. `libkge` loads nothing: kgcore/imports/libraries.py uses it, too.
+A pickle may run any code while it is loaded. Therefore a separate process loads it, and writes only numbers. PyKEEN's
+tables are the embeddings as the scoring function sees them: after its normalisers. The metadata `model` of the output
+describes the model as JSON. kgcore/imports/libraries.py uses the function `libkge`, too, which loads no file.
 """
 
 import json

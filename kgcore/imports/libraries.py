@@ -71,7 +71,7 @@ def read_pykeen(folder: Path, python: str, trust: bool) -> Foreign:
 
 
 def _pykeen_model(checkpoint: Path, found: Mapping[str, Any]) -> tuple[str, dict[str, float | bool]]:
-    """Return the name and the options of kgcal's scoring function. Raises InputError if there is none."""
+    """Return the name and the options of kgcal's scoring function. Raises InputError if kgcal lacks it."""
     model = MODELS_OF.get(found["interaction"])
     if model is None or found["entities_tables"] != 1 or found["relations_tables"] != 1:
         raise InputError(
@@ -143,7 +143,7 @@ def _loaded(checkpoint: Path, python: str, trust: bool) -> tuple[Mapping[str, An
 
 
 def _libkge_model(checkpoint: Path, found: Mapping[str, Any]) -> tuple[str, dict[str, float | bool]]:
-    """Return the name and the options of kgcal's scoring function. Raises InputError if there is none."""
+    """Return the name and the options of kgcal's scoring function. Raises InputError if kgcal lacks it."""
     model = found["model"]
     if model == "reciprocal_relations_model":
         raise InputError(

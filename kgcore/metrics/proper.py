@@ -58,7 +58,7 @@ def _logarithms(sample: Sample) -> tuple[Floats, Floats]:
 
 
 def mean_squared_error_of(t: Tally) -> float:
-    """Return sum_i w_i (q_i - c_i)^2 / sum_i w_i, in [0, 1], for confidences c_i; NaN if there are none.
+    """Return sum_i w_i (q_i - c_i)^2 / sum_i w_i, in [0, 1], for confidences c_i; NaN without confidences.
 
     It is the Brier score of confidences. It is lowest for the expected confidence.
     """
@@ -66,7 +66,7 @@ def mean_squared_error_of(t: Tally) -> float:
 
 
 def mean_absolute_error_of(t: Tally) -> float:
-    """Return sum_i w_i |q_i - c_i| / sum_i w_i, in [0, 1], for confidences c_i; NaN if there are none.
+    """Return sum_i w_i |q_i - c_i| / sum_i w_i, in [0, 1], for confidences c_i; NaN without confidences.
 
     It is lowest for the median confidence, not for the mean. So it does not decide which calibrator is best.
     """

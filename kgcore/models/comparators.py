@@ -14,7 +14,7 @@ LARGEST_ON_CPU, LARGEST_ON_GPU = 2**20, 2**25  # numbers of a query and an entit
 class Comparator(ABC):
     """A symmetric function that scores a query and an entity, higher = more plausible.
 
-    name  the comparison's name in backends such as kgcore/wings/fast_cpu; "" = none of them has it
+    name  the comparison's name in backends such as kgcore/wings/fast_cpu; "" = no backend has it
     """
 
     name = ""

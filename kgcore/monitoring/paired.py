@@ -17,8 +17,8 @@ BINS = 5
 class ExpectedTriples:
     """The triples that are expected if the challenger is not better.
 
-    At a low base rate, the few negatives with a high probability decide which model is better, and often none of them
-    is in the sample. Then a variance that is computed from the sample is far too small. In a sample at a low natural
+    At a low base rate, the few negatives with a high probability decide which model is better. Often the sample holds
+    no such negative. Then a variance that is computed from the sample is far too small. In a sample at a low natural
     base rate, the same is true for the positives.
 
     The variance of a sum of w_i f(x_i, y_i) over the triples is that of the two labels together,
