@@ -20,8 +20,10 @@ from kgcore.config.choices import BY_PRESET
 from kgcore.errors import InputError
 
 # entry point -> its job: `main`, the stages, then the others
-JOBS = {"main" if job.command == ("run",) else job.name: job for job in all_jobs()}
-JOBS = dict(sorted(JOBS.items(), key=lambda item: (item[0] != "main", item[1].module != "flows.stages")))
+JOBS = {
+    "main" if job.command == ("run",) else job.name: job
+    for job in sorted(all_jobs(), key=lambda job: (job.command != ("run",), job.module != "flows.stages"))
+}
 # entry point -> words of the command of kgcal: `import-pykeen` is `kgcal import pykeen`
 COMMANDS = {name: job.command for name, job in JOBS.items()}
 WITH_PRESET = [name for name, job in JOBS.items() if "preset" in inspect.signature(job.fn).parameters]

@@ -1,23 +1,27 @@
 """The table of a race, with a row for each contender, and what the terminal, MLflow and the model card show of it."""
 
 import math
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from kgcore.config import TrainConfig
 from kgcore.config.base import value_text
 from kgcore.report.result import ResultTable, table_of
 from kgcore.tuning.race_result import Race, RaceRow
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 # figures that are shown beside the metric of a race -> their headings
 BESIDE = {"negatives": "hard", "answers": "MRR", "missing_facts": "missing"}
 
 
-def race_table(race: Race) -> pd.DataFrame:
+def race_table(race: Race) -> "pd.DataFrame":
     """Return a row for each contender, with the columns contender, state, epochs, of, METRIC, seconds, reason, others.
 
     They are the figures of BESIDE that were measured, and the settings that differ between the contenders.
     """
+    import pandas as pd  # the help of work needs no table
+
     names = [name for name in race.winner.settings if len({str(row.settings[name]) for row in race.rows}) > 1]
     return pd.DataFrame(
         [

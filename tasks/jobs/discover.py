@@ -42,12 +42,6 @@ if TYPE_CHECKING:
 
 MOST_FLYERS = 20  # frequent flyers that it keeps
 
-if TYPE_CHECKING:  # torch takes more than a second to load: only a discovery loads it
-    from kgcore.population.calibration import Calibration
-    from kgcore.prediction.discovery import Discovery
-
-MOST_FLYERS = 20  # frequent flyers that it keeps
-
 
 @dataclass(frozen=True)
 class Listed:

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
 log = logging.getLogger("kgcal")
-log = logging.getLogger("kgcal")
 
 
 @contextmanager

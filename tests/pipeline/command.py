@@ -72,6 +72,19 @@ class Kgcal:
             timeout=300,
         )
 
+    def python(self, *arguments: str) -> str:
+        """Run Python, which must succeed, in the folder of the code. Return its output."""
+        done = subprocess.run(
+            [sys.executable, *arguments],
+            capture_output=True,
+            text=True,
+            env=self.environment,
+            cwd=self.code,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
     def results(self, *arguments: str) -> dict:
         """Run `kgcal run`, which must succeed, and return its JSON results."""
         target = self.home.parent / "out.json"

@@ -5,9 +5,6 @@ docs/contributing.md, in a copy of the code.
 """
 
 import json
-import subprocess
-import sys
-from dataclasses import dataclass
 
 import pytest
 import yaml
@@ -28,45 +25,26 @@ print(json.dumps([flow.name, flow.flow_run_name, flow.parameters.model_dump()["p
 """
 
 
-@dataclass(frozen=True)
-class Extended:
-    """A home with a finished pipeline, and a `kgcal` that has the new job."""
-
-    kgcal: Kgcal
-
-    def python(self, *arguments: str) -> str:
-        """Run Python in the copy of the code, and return its output."""
-        done = subprocess.run(
-            [sys.executable, *arguments],
-            capture_output=True,
-            text=True,
-            env=self.kgcal.environment,
-            cwd=self.kgcal.code,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-
 @pytest.fixture(scope="module")
-def extended(tmp_path_factory: pytest.TempPathFactory) -> Extended:
+def kgcal(tmp_path_factory: pytest.TempPathFactory) -> Kgcal:
+    """Return a `kgcal` that has the new job, whose home has a finished pipeline."""
     folder = tmp_path_factory.mktemp("job")
     finished(folder)
     code = copy_of_the_code(folder)
     for name, text in FILES.items():
         (code / name).write_text(text, encoding="utf-8")
-    return Extended(Kgcal(folder, code))
+    return Kgcal(folder, code)
 
 
 def test_the_job_is_two_files_beside_its_test() -> None:
     assert sorted(FILES) == ["flows/jobs/count_facts.py", "tasks/jobs/count_facts.py"]
 
 
-def test_the_command_prints_the_result_writes_it_as_json_and_logs_a_run(extended: Extended) -> None:
-    target = extended.kgcal.home.parent / "counts.json"
-    done = extended.kgcal("count-facts", "--least", "20", "--json", str(target))
+def test_the_command_prints_the_result_writes_it_as_json_and_logs_a_run(kgcal: Kgcal) -> None:
+    target = kgcal.home.parent / "counts.json"
+    done = kgcal("count-facts", "--least", "20", "--json", str(target))
     assert done.returncode == 0, done.stderr
-    [run] = runs_of(extended.kgcal, "count-facts")
+    [run] = runs_of(kgcal, "count-facts")
     written = json.loads(target.read_text())
     assert written["run"] == run.info.run_id
     assert run.data.params["least"] == "20"
@@ -78,30 +56,30 @@ def test_the_command_prints_the_result_writes_it_as_json_and_logs_a_run(extended
     assert written["sentences"] == [done.stdout.splitlines()[-1]]
 
 
-def test_the_command_describes_itself_and_refuses_an_unknown_run(extended: Extended) -> None:
-    shown = extended.kgcal("count-facts", "--help").stdout
+def test_the_command_describes_itself_and_refuses_an_unknown_run(kgcal: Kgcal) -> None:
+    shown = kgcal("count-facts", "--help").stdout
     assert "Count the training facts of each predicate." in shown
     assert "leave out predicates with fewer facts" in shown
-    done = extended.kgcal("count-facts", "0" * 32)
+    done = kgcal("count-facts", "0" * 32)
     assert done.returncode == 2
     assert done.stderr.startswith("kgcal: ")
 
 
-def test_prefect_finds_the_flow_with_its_form(extended: Extended) -> None:
-    name, title, form = json.loads(extended.python("-c", FLOW).splitlines()[-1])
+def test_prefect_finds_the_flow_with_its_form(kgcal: Kgcal) -> None:
+    name, title, form = json.loads(kgcal.python("-c", FLOW).splitlines()[-1])
     assert (name, title) == ("count-facts", "count facts of {run}")
     assert form["least"]["description"] == "leave out predicates with fewer facts"
 
 
-def test_the_job_has_a_deployment_with_its_schedule(extended: Extended) -> None:
-    made = yaml.safe_load(extended.python("-m", "flows.deployment.deployments"))["deployments"]
+def test_the_job_has_a_deployment_with_its_schedule(kgcal: Kgcal) -> None:
+    made = yaml.safe_load(kgcal.python("-m", "flows.deployment.deployments"))["deployments"]
     [entry] = [entry for entry in made if entry["name"] == "count-facts"]
     assert entry["entrypoint"] == "flows/jobs/count_facts.py:count_facts"
     assert entry["description"] == "Count the training facts of each predicate."
     assert entry["schedules"][0]["cron"] == "0 6 * * *"
 
 
-def test_the_job_has_an_entry_point_of_mlproject(extended: Extended) -> None:
-    entry = yaml.safe_load(extended.python("-m", "flows.cli.mlproject"))["entry_points"]["count-facts"]
+def test_the_job_has_an_entry_point_of_mlproject(kgcal: Kgcal) -> None:
+    entry = yaml.safe_load(kgcal.python("-m", "flows.cli.mlproject"))["entry_points"]["count-facts"]
     assert list(entry["parameters"]) == ["run", "least"]
     assert entry["command"] == "python -m flows.cli project count-facts --run {run} --least {least}"

@@ -6,8 +6,6 @@ tests/pipeline/extensions/stages/histogram.py, in a copy of the code.
 
 import json
 import shutil
-import subprocess
-import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,19 +33,6 @@ class Extended:
 
     kgcal: Kgcal
     results: dict[str, Any]
-
-    def python(self, *arguments: str) -> str:
-        """Run Python in the copy of the code, and return its output."""
-        done = subprocess.run(
-            [sys.executable, *arguments],
-            capture_output=True,
-            text=True,
-            env=self.kgcal.environment,
-            cwd=self.kgcal.code,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
 
 
 @pytest.fixture(scope="module")
@@ -87,13 +72,13 @@ def test_the_command_reports_a_mistake(extended: Extended) -> None:
 
 
 def test_prefect_finds_the_flow_of_the_stage(extended: Extended) -> None:
-    name, title, parameters = json.loads(extended.python("-c", FLOW))
+    name, title, parameters = json.loads(extended.kgcal.python("-c", FLOW))
     assert (name, title) == ("histogram", "histogram of {predictions}")
     assert parameters == ["predictions", "config", "force"]
 
 
 def test_the_stage_has_a_deployment(extended: Extended) -> None:
-    made = yaml.safe_load(extended.python("-m", "flows.deployment.deployments"))["deployments"]
+    made = yaml.safe_load(extended.kgcal.python("-m", "flows.deployment.deployments"))["deployments"]
     [entry] = [entry for entry in made if entry["name"] == "stage-histogram"]
     assert entry["entrypoint"] == "flows/stages.py:histogram"
     assert entry["description"] == "Count the test probabilities by intervals."
@@ -104,7 +89,7 @@ def test_the_stage_has_a_deployment(extended: Extended) -> None:
 
 
 def test_the_stage_has_an_entry_point_of_mlproject(extended: Extended) -> None:
-    entry = yaml.safe_load(extended.python("-m", "flows.cli.mlproject"))["entry_points"]["histogram"]
+    entry = yaml.safe_load(extended.kgcal.python("-m", "flows.cli.mlproject"))["entry_points"]["histogram"]
     assert {"predictions", "buckets", "force"} <= set(entry["parameters"])
     assert entry["command"].startswith("python -m flows.cli project histogram ")
     assert "--buckets {buckets}" in entry["command"]
