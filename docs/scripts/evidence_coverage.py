@@ -32,7 +32,7 @@ from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.config import CalibrateConfig
 from kgcore.evidence.table import Evidence, TableEvidence
 from kgcore.metrics.base import Sample
-from kgcore.metrics.smooth import smooth_ece
+from kgcore.metrics.reliability import smooth_ece
 from kgcore.mixture.fit import MixtureOptions
 from kgcore.mixture.samples import MixtureData, ScoreSample
 from kgcore.score_table import LABELLED, ScoreTable

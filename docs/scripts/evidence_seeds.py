@@ -26,7 +26,7 @@ from kgcore.calibration.answering import FIGURE
 from kgcore.config import EvidenceConfig
 from kgcore.evaluation.predictions import Predictions
 from kgcore.metrics.base import Sample
-from kgcore.metrics.smooth import smooth_ece
+from kgcore.metrics.reliability import smooth_ece
 from tasks.tracking.artifacts import CALIBRATION_AUDIT, PREDICTIONS
 from tasks.tracking.store import open_store
 

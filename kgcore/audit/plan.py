@@ -6,8 +6,7 @@ import numpy as np
 
 from kgcore.arrays import Bools, Ints, Triples
 from kgcore.config import AuditConfig
-from kgcore.corruptions.base import corrupt, subject_shares
-from kgcore.corruptions.mixture import Mixture
+from kgcore.corruptions.base import Mixture, corrupt, subject_shares
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph, Split
 

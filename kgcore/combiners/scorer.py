@@ -13,8 +13,7 @@ from kgcore.evidence.base import Source
 from kgcore.evidence.table import Evidence, Features, Grid
 from kgcore.evidence.tile import Tile
 from kgcore.graph import KnowledgeGraph
-from kgcore.models.pointwise import PointwiseScorer
-from kgcore.models.scorer import Bounds
+from kgcore.models.scorer import Bounds, PointwiseScorer
 from kgcore.workers import in_order
 
 if TYPE_CHECKING:

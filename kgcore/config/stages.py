@@ -12,12 +12,14 @@ from kgcore.config.choices import (
     COLUMNS_SPELLING,
     DRAWN,
     ETA_SPELLING,
+    RANDOM,
     SIDES_SPELLING,
+    SPLIT_SPELLING,
     Choices,
     Options,
+    SplitRule,
     object_share,
 )
-from kgcore.config.split import RANDOM, SPLIT_SPELLING, SplitRule
 from kgcore.errors import InputError
 from kgcore.registries import LOSSES, MODELS, OPTIMISERS, STRATEGIES
 

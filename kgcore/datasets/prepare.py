@@ -9,10 +9,8 @@ import pandas as pd
 
 from kgcore.arrays import Bools, Floats, Ints, sorted_distinct
 from kgcore.datasets.base import DatasetSpec
-from kgcore.datasets.draw import draw_splits
-from kgcore.datasets.draw_rules import SplitDraw, Values
-from kgcore.datasets.read import Read, read_files
-from kgcore.datasets.unseen import UnseenRows, unseen_rows
+from kgcore.datasets.draw import SplitDraw, Values, draw_splits
+from kgcore.datasets.read import Read, UnseenRows, read_files, unseen_rows
 from kgcore.errors import InputError, raise_faults
 from kgcore.graph import SPLITS, KnowledgeGraph, Split, TripleIndex
 

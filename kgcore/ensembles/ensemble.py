@@ -15,8 +15,7 @@ from kgcore.combiners.scorer import CombinedModel
 from kgcore.ensembles.base import Pool
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
-from kgcore.models.pointwise import PointwiseScorer
-from kgcore.models.scorer import Scorer
+from kgcore.models.scorer import PointwiseScorer, Scorer
 from kgcore.registries import POOLS
 from kgcore.score_table import ScoreTable
 

@@ -12,8 +12,7 @@ import numpy as np
 
 from kgcore.arrays import Bools, Floats, Ints, Labels, Probabilities, Triples
 from kgcore.graph import KnowledgeGraph
-from kgcore.metrics.base import Sample
-from kgcore.metrics.catalogue import every_metric
+from kgcore.metrics.base import Sample, every_metric
 from kgcore.metrics.proper import brier, log_loss
 from kgcore.metrics.reliability import wilson
 

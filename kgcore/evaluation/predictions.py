@@ -12,9 +12,14 @@ from kgcore.calibration.baselines.uncalibrated import Uncalibrated
 from kgcore.calibration.calibrated import Calibrated
 from kgcore.calibration.combine import table_probabilities
 from kgcore.config import ClassifyConfig
-from kgcore.evaluation.decisions import RelationDecisions, ThresholdResult
 from kgcore.evidence.table import TableEvidence
-from kgcore.metrics.classification import accuracy, learned_thresholds, median_thresholds
+from kgcore.metrics.classification import (
+    RelationDecisions,
+    ThresholdResult,
+    accuracy,
+    learned_thresholds,
+    median_thresholds,
+)
 from kgcore.score_table import ScoreTable
 
 UNCALIBRATED_RAW = "uncalibrated_raw"

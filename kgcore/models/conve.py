@@ -10,8 +10,7 @@ from torch.nn.functional import conv2d, pad
 
 from kgcore.arrays import Floats
 from kgcore.errors import InputError
-from kgcore.models.base import Model
-from kgcore.models.options import CHOSEN_FROM_K, Chosen, whole
+from kgcore.models.base import CHOSEN_FROM_K, Chosen, Model, whole
 from kgcore.registries import MODELS
 
 

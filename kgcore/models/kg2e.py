@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from kgcore.models.base import QueryModel
-from kgcore.models.comparators import Comparator
+from kgcore.models.base import Comparator, QueryModel
 from kgcore.registries import MODELS
 
 LEAST_VARIANCE = 0.05  # the published lower bound

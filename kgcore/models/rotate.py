@@ -5,9 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from kgcore.models.base import QueryModel
-from kgcore.models.comparators import Distance, NegativeDistance
-from kgcore.models.options import check_norm
+from kgcore.models.base import Distance, NegativeDistance, QueryModel, check_norm
 from kgcore.registries import MODELS
 
 

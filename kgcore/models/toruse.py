@@ -2,9 +2,7 @@
 
 from torch import Tensor
 
-from kgcore.models.base import QueryModel
-from kgcore.models.comparators import Distance
-from kgcore.models.options import check_norm
+from kgcore.models.base import Distance, QueryModel, check_norm
 from kgcore.registries import MODELS
 
 

@@ -17,8 +17,8 @@ from kgcore.corruptions.base import OBJECT, SUBJECT
 from kgcore.graph import KnowledgeGraph
 from kgcore.models.scorer import Scorer
 from kgcore.prediction.domains import Domains
-from kgcore.prediction.parts import EachPart, OnPart, one_by_one
 from kgcore.prediction.queries import Move, PredicateQueries, score_blocks
+from kgcore.workers import EachPart, OnPart, one_by_one
 
 FEWEST_TRIPLES = 100  # validation positives of a predicate, from which it has its own quantile
 ROUNDING = 1e-12  # relative error of the difference of two numbers

@@ -17,9 +17,9 @@ from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.prediction.answer_sets import AnswerSets, Coverage, coverage_of
 from kgcore.prediction.domains import Domains
-from kgcore.prediction.parts import EachPart, OnPart, one_by_one
 from kgcore.prediction.question import Question
 from kgcore.prediction.selection import Asked, FactSearch, QueryCandidates, query_side
+from kgcore.workers import EachPart, OnPart, one_by_one
 
 ERROR = 0.01  # probability to report any frequent flyer, if the answers are spread as the facts are
 FEWEST_ANSWERS = 3

@@ -7,10 +7,10 @@ from kgcore.base_rate import ASSUMED, STATED
 from kgcore.calibration.calibrated import Calibrated
 from kgcore.config import PredictConfig
 from kgcore.config.base import value_text
-from kgcore.report.columns import overview, title
 from kgcore.report.data import shown_settings
 from kgcore.report.ensemble_summary import EnsembleSummary
 from kgcore.report.race import contenders_table
+from kgcore.report.results import overview, title
 from kgcore.report.summary import Summary
 from kgcore.tuning.race_result import Race
 

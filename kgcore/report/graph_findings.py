@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kgcore.config.split import RANDOM
+from kgcore.config.choices import RANDOM
 from kgcore.datasets.twins import MOST_FACTS, SHARE
 from kgcore.graph import KnowledgeGraph
 from kgcore.report.data import split_sentence

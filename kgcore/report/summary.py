@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from kgcore.base_rate import BaseRate
-from kgcore.evaluation.decisions import RelationDecisions
 from kgcore.evaluation.groups import KnowledgeGroup, RelationFit, RelationReliability
+from kgcore.metrics.classification import RelationDecisions
 from kgcore.report.ensemble_summary import EnsembleSummary
 from kgcore.report.race import contenders_table
 from kgcore.report.result import Result

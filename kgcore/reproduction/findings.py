@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from kgcore.reproduction.paper import NOT_HELD_OUT
+from kgcore.reproduction.compare import NOT_HELD_OUT
 
 PROPER = ("brier", "log_loss")
 TOLERANCE = 0.01  # a proper score may exceed the paper's score by at most this value

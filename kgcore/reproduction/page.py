@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from kgcore.metrics.catalogue import highest_best
+from kgcore.metrics.base import highest_best
 from kgcore.report.html import html, svg
 from kgcore.report.plots import COLOURS, new_figure
 from kgcore.reproduction.findings import TOLERANCE, findings, worse_than_paper

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from kgcore.calibration.unseen_answers import UnseenProbabilities
     from kgcore.corruptions.base import Corruptions
-    from kgcore.datasets.unseen import UnseenRows
+    from kgcore.datasets.read import UnseenRows
     from kgcore.evaluation.predictions import Predictions
     from kgcore.evidence.table import TableEvidence
     from kgcore.mixture.samples import MixtureData, ScoreSample
@@ -198,8 +198,8 @@ def write_predictions(path: Path, predictions: "Predictions") -> None:
 
 def read_predictions(path: Path) -> "Predictions":
     """Read the output of `write_predictions`."""
-    from kgcore.evaluation.decisions import RelationDecisions
     from kgcore.evaluation.predictions import Predictions
+    from kgcore.metrics.classification import RelationDecisions
 
     table, metadata = read_table(path)
     labels = table["label"].astype(np.float64)
@@ -303,7 +303,7 @@ def write_unseen(path: Path, unseen: "UnseenRows") -> None:
 
 def read_unseen(path: Path) -> "UnseenRows":
     """Read the output of `write_unseen`."""
-    from kgcore.datasets.unseen import UnseenRows
+    from kgcore.datasets.read import UnseenRows
     from kgcore.graph import Split
 
     columns, metadata = read_table(path)

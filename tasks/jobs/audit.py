@@ -15,11 +15,11 @@ from kgcore.audit.sample import draw_sample, read_labelled, sampled_share, strat
 from kgcore.calibration.balance import check_base_rate
 from kgcore.config import AuditConfig, PipelineConfigs
 from kgcore.datasets.base import find_dataset
+from kgcore.datasets.formats.base import check_readable
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.metrics.bootstrap import Estimate
 from kgcore.metrics.reliability import wilson
-from kgcore.prediction.candidates import check_readable
 from kgcore.prediction.sink import check_ending, sink
 from kgcore.report.result import Result, ResultTable, table_of
 from tasks.jobs.pipeline import all_settings

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from kgcore.arrays import Ints
 from kgcore.config import BaseRateConfig
+from kgcore.datasets.formats.base import check_readable
 from kgcore.ensembles.ensemble import PooledModel
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
@@ -17,7 +18,6 @@ from kgcore.mixture.labels import MOST_ODDS, Rate, labelled_rate, labelled_rates
 from kgcore.mixture.relations import FEWEST, fit_relations
 from kgcore.mixture.samples import MixtureData
 from kgcore.models.scorer import Scorer
-from kgcore.prediction.candidates import check_readable
 from kgcore.prediction.judged import JudgedCandidates, check_enough, mixture_triples, read_judged
 from kgcore.prediction.sink import ENDINGS, sink
 from kgcore.report.result import Result, ResultTable, table_of

@@ -16,10 +16,10 @@ from kgcore.corruptions.base import OBJECT, SUBJECT
 from kgcore.graph import KnowledgeGraph
 from kgcore.prediction.answers import Answers, without_probabilities
 from kgcore.prediction.domains import Domains
-from kgcore.prediction.parts import EachPart, OnPart
 from kgcore.prediction.question import Question
 from kgcore.prediction.sink import sink
 from kgcore.report.result import Result, ResultTable
+from kgcore.workers import EachPart, OnPart
 from tasks.jobs.population import Stated, asked_of, calibrate_to, lost_figures, lost_notes
 from tasks.jobs.request import (
     MOST_EXAMPLES,

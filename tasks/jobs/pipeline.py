@@ -13,8 +13,8 @@ from kgcore.config.presets import AUTO
 from kgcore.config.race import RaceConfig
 from kgcore.datasets.base import find_dataset
 from kgcore.errors import InputError
-from kgcore.report.columns import overview
 from kgcore.report.result import runs_text
+from kgcore.report.results import overview
 from kgcore.report.summary import PipelineSummary
 from kgcore.storage.json_file import FORMAT
 from tasks.stages.calibrate import CALIBRATE

@@ -19,14 +19,12 @@ from kgcore.arrays import Ints, Triples
 from kgcore.calibration.fit import GROUND_TRUTH, SYNTHETIC
 from kgcore.config import Config, EvidenceConfig, PairsConfig, PredictConfig
 from kgcore.config.jobs import SurveyConfig
-from kgcore.datasets.formats.base import COLUMNS
+from kgcore.datasets.formats.base import BLOCK_ROWS, COLUMNS, Block, check_readable, read_candidates, read_names
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.population.population import TOO_FEW, PairBlock, Population
-from kgcore.prediction.answers import Answers, table_of, without_probabilities
-from kgcore.prediction.candidates import BLOCK_ROWS, Block, check_readable, read_candidates, read_names
+from kgcore.prediction.answers import Answers, Negatives, Selection, mark, table_of, without_probabilities
 from kgcore.prediction.domains import Domains
-from kgcore.prediction.few_false import Negatives, Selection, mark
 from kgcore.prediction.pairs import ALL, PairSearch, best_pairs, search_pairs
 from kgcore.prediction.sink import sink
 from kgcore.registries import EVIDENCE, STRATEGIES

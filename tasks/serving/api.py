@@ -12,14 +12,13 @@ from pydantic import BaseModel
 from pydantic_core import to_json
 from starlette.concurrency import run_in_threadpool
 
-from kgcore.datasets.formats.base import COLUMNS
+from kgcore.datasets.formats.base import COLUMNS, read_candidates
 from kgcore.errors import InputError
 from kgcore.external.calibrator import RELATION, SCORE, ScoreCalibrator
 from kgcore.external.tables import TableBlock
 from kgcore.population.answers import answers_to, as_sentence
 from kgcore.population.population import FEWEST_ROWS
 from kgcore.prediction.answers import Answers, table_of
-from kgcore.prediction.candidates import read_candidates
 from kgcore.prediction.question import Question
 from tasks.jobs.calibrated_model import FoundScores
 from tasks.serving.application import answer_file, new_app

@@ -13,9 +13,9 @@ import numpy as np
 from kgcore.config import MatchConfig
 from kgcore.config.choices import HELD_OUT
 from kgcore.datasets.base import md5_of
+from kgcore.datasets.formats.base import check_readable
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
-from kgcore.prediction.candidates import check_readable
 from kgcore.registries import STRATEGIES
 from tasks.stages.base import Stage
 from tasks.stages.prepare import PREPARE

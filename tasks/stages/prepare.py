@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kgcore.config import AuditConfig, PrepareConfig
-from kgcore.config.split import RANDOM
+from kgcore.config.choices import RANDOM
 from kgcore.datasets.base import find_dataset, md5_of
 from kgcore.errors import InputError
 from kgcore.graph import SPLITS
@@ -31,7 +31,7 @@ log = logging.getLogger("kgcal")
 
 
 def _body(run: StageRun, config: PrepareConfig) -> None:
-    from kgcore.datasets.draw_rules import SplitDraw
+    from kgcore.datasets.draw import SplitDraw
     from kgcore.datasets.fetch import fetch
     from kgcore.datasets.prepare import prepare
 

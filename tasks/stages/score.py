@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgcore.config import CorruptConfig, EvidenceConfig, PrepareConfig, ScoreConfig
-from kgcore.corruptions.base import Corruptions, subject_shares
-from kgcore.corruptions.further import Further
-from kgcore.corruptions.mixture import Mixture
+from kgcore.corruptions.base import Corruptions, Mixture, subject_shares
+from kgcore.corruptions.every import Further
 from kgcore.graph import KnowledgeGraph
 from kgcore.score_search import searched_table
 from kgcore.score_table import SEARCHED, ScoreTable, score_table

@@ -41,8 +41,10 @@ def _code(config: TrainConfig) -> tuple[str, ...]:
 def _body(run: StageRun, config: TrainConfig) -> None:
     """Adopt the model of a finished run with the same settings and training triples; if there is none, train."""
     from kgcore.losses.base import Loss
-    from kgcore.training.loop import train  # imported here because it loads torch, which is slow
-    from kgcore.training.setup import check_memory
+    from kgcore.training.loop import (
+        check_memory,
+        train,  # imported here because it loads torch, which is slow
+    )
 
     graph = run.load(GRAPH)
     key = training_key(config, graph)
@@ -184,7 +186,7 @@ def check_training(config: TrainConfig, device: str) -> None:
     """
     if device in ("auto", "cpu") and _was_trained(config):
         return
-    from kgcore.training.setup import built
+    from kgcore.training.loop import built
 
     built(config)
     find_device(device)

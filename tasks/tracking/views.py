@@ -3,7 +3,7 @@
 import json
 from urllib.parse import quote
 
-from kgcore.report.columns import overview
+from kgcore.report.results import overview
 from tasks.tracking.record import RunTags, quoted
 from tasks.tracking.store import open_store
 from tasks.tracking.ui import ui_address

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from kgcore.errors import InputError, first_line
-from kgcore.prediction.parts import one_by_one
+from kgcore.workers import one_by_one
 from tasks.workspace.resources import cores
 
 P = TypeVar("P")

@@ -13,8 +13,7 @@ from kgcore.evaluation.evaluate import evaluate, kept_sources
 from kgcore.evaluation.groups import reliability_by_relation
 from kgcore.evaluation.predictions import Predictions
 from kgcore.metrics.bootstrap import estimate, resampled
-from kgcore.metrics.corp import brier_parts, log_loss_parts
-from kgcore.metrics.proper import brier, log_loss
+from kgcore.metrics.proper import brier, brier_parts, log_loss, log_loss_parts
 from kgcore.metrics.reliability import ece
 from kgcore.storage.json_file import read_measured, write_measured
 from tests.core.judged import FAST, measure, predictions

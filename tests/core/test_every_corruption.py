@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from kgcore.corruptions.base import OBJECT, SUBJECT, Strategy, corrupt, subject_shares
+from kgcore.corruptions.base import OBJECT, SUBJECT, Mixture, Strategy, corrupt, subject_shares
 from kgcore.corruptions.choice import best_of
 from kgcore.corruptions.every import every_corruption
 from kgcore.corruptions.held_out import audit, corrupt_held_out
-from kgcore.corruptions.mixture import Mixture
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.registries import STRATEGIES

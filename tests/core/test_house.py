@@ -28,7 +28,7 @@ JSON_FILES = {
     "kgcore/storage/graph.py",
     "kgcore/storage/json_file.py",
     "kgcore/storage/tables.py",
-    "kgcore/training/checkpoint.py",
+    "kgcore/training/loop.py",
     "tasks/serving/api.py",
     "tasks/tracking/artifacts.py",
 }

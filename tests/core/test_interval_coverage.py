@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from kgcore.metrics.base import Sample
+from kgcore.metrics.base import Sample, every_metric
 from kgcore.metrics.bootstrap import estimate, resampled
-from kgcore.metrics.catalogue import every_metric
 from tests.core.judged import measure
 from tests.core.samples import DISTORTIONS, calibrated
 

@@ -13,8 +13,7 @@ from kgcore.config import (
     TrainConfig,
 )
 from kgcore.config.choices import BY_PRESET
-from kgcore.config.presets import AUTO, MODELS, NONE, PRESETS, Resolved, preset, resolve
-from kgcore.config.recipes import LOSSES
+from kgcore.config.presets import AUTO, LOSSES, MODELS, NONE, PRESETS, Resolved, preset, resolve
 from kgcore.errors import InputError
 
 DATASETS = ("wn11", "fb13", "yago39k", "fb15k-237", "wn18rr", "family")

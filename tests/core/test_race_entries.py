@@ -15,7 +15,7 @@ from kgcore.config import race as module
 from kgcore.config.choices import BY_PRESET, OBJECTIVES
 from kgcore.config.race import RaceConfig, contenders, entries
 from kgcore.errors import InputError
-from kgcore.training.setup import built
+from kgcore.training.loop import built
 
 PORTFOLIO = {
     "a": TrainConfig(epochs=50),

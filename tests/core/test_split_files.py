@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from kgcore.config import CorruptConfig, PipelineConfigs, PrepareConfig
+from kgcore.config.choices import SplitRule
 from kgcore.config.presets import resolve
-from kgcore.config.split import SplitRule
 from kgcore.datasets.twins import repeats_of
 from kgcore.errors import InputError
 from kgcore.report.graph_findings import findings

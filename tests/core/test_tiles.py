@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgcore.graph import TripleIndex
-from kgcore.models import comparators
+from kgcore.models import base as comparators
 from kgcore.models.base import Embeddings
 from kgcore.models.rotate import ModulusDistance
 from kgcore.models.toruse import TorusDistance

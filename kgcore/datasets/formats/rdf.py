@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyoxigraph
 from pyoxigraph import BlankNode, NamedNode, RdfFormat
 
-from kgcore.datasets.formats.base import BLOCK_ROWS, COLUMNS, Block, Format, TriplesFile
-from kgcore.datasets.formats.files import open_packed
+from kgcore.datasets.formats.base import BLOCK_ROWS, COLUMNS, Block, Format, TriplesFile, open_packed
 from kgcore.errors import InputError
 from kgcore.registries import FORMATS
 

@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgcore.arrays import Ints
-from kgcore.datasets.formats.base import COLUMNS, Block, Layout, TriplesFile, Vocabulary
-from kgcore.datasets.formats.files import PACKED
+from kgcore.datasets.formats.base import COLUMNS, PACKED, Block, Layout, TriplesFile, Vocabulary
 from kgcore.datasets.formats.text import QUOTED_TABS, read_text
 from kgcore.errors import InputError, raise_faults
 from kgcore.registries import LAYOUTS

@@ -10,7 +10,7 @@ from torch.nn.functional import pad
 from kgcore.arrays import Floats, Ints
 from kgcore.wings.fast_cpu import tiles
 
-MULTIPLE = 64  # rows of a product of matrices: see kgcore/models/blocks.py
+MULTIPLE = 64  # rows of a product of matrices: see kgcore/models/base.py
 MOST_COUNTS = 3  # a third count is needed only if equal products of matrices differ in their bits
 
 
