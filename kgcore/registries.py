@@ -94,13 +94,3 @@ METRICS: "Registry[Metric]" = Registry(
         "reliability": "debiased_rmsce ece ece_equal_mass smooth_ece",
     },
 )
-"""The metrics of calibrated probabilities. A new metric is one new file in kgcore/metrics:
-
-    # kgcore/metrics/spread.py
-    METRICS.add("spread", Metric("spread", "calibration", "lowest", lambda t: float(np.ptp(t.q))))
-
-`kgcore.metrics.base.Metric` documents every field. Evaluation then measures the metric with an interval. Artifacts,
-MLflow, the report, the terminal's tables and `kgcal compare` show it among the metrics of its family. If one
-computation gives several metrics, each metric registers its own name and calls `t.once(computation)`, so that the
-computation runs once: kgcore/metrics/proper.py is an example.
-"""

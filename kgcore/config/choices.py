@@ -40,39 +40,13 @@ FEWEST_EPOCHS = 4  # fewest epochs of a trial, because a search measures a trial
 
 
 # The settings that a preset may decide. All other settings come from the user or have their defaults.
-BY_PRESET = frozenset(
-    {
-        "model",
-        "model_options",
-        "loss",
-        "loss_options",
-        "k",
-        "training_eta",
-        "training_strategy",
-        "training_sides",
-        "training_filtered",
-        "sides_apart",
-        "inverse_relations",
-        "epochs",
-        "batch_size",
-        "chunk_size",
-        "learning_rate",
-        "learning_rate_end",
-        "lp_weight",
-        "lp_power",
-        "dropout",
-        "initial_scale",
-        "cohort_weight",
-        "cohort_size",
-        "cohort_temperature",
-        "calibration_eta",
-        "calibration_strategy",
-        "calibration_sides",
-        "calibration_filtered",
-        "calibrators",
-        "combine_rounds",
-    }
+_BY_PRESET = (
+    "model model_options loss loss_options k training_eta training_strategy training_sides training_filtered "
+    "sides_apart inverse_relations epochs batch_size chunk_size learning_rate learning_rate_end lp_weight lp_power "
+    "dropout initial_scale cohort_weight cohort_size cohort_temperature calibration_eta calibration_strategy "
+    "calibration_sides calibration_filtered calibrators combine_rounds"
 )
+BY_PRESET = frozenset(_BY_PRESET.split())
 
 
 @dataclass(frozen=True)

@@ -113,13 +113,6 @@ class Decomposition:
     discrimination: float
     uncertainty: float
 
-    def without(self, spread: float) -> "Decomposition":
-        """Return the parts of score - spread, where `spread` is a part of the uncertainty.
-
-        The Brier score of confidences c is the expected Brier score without the mean of c (1 - c).
-        """
-        return replace(self, uncertainty=self.uncertainty - spread) if spread else self
-
 
 def recalibrated(t: Tally) -> tuple[Floats, Floats]:
     """Recalibrate a tally. Return the weight of the true triples (b,) and of the false triples (b,) in each block.
@@ -165,9 +158,10 @@ def entropy_loss(positive: Floats, negative: Floats) -> Floats:
 
 
 def brier_parts(t: Tally) -> Decomposition:
-    """Decompose the Brier score of a tally."""
+    """Decompose the Brier score of a tally. That of confidences c is the expected one without the mean of c (1 - c)."""
     expected = expected_brier_of(t)
-    return decompose(expected, variance_loss, *t.once(recalibrated)).without(expected - brier_of(t))
+    parts = decompose(expected, variance_loss, *t.once(recalibrated))
+    return replace(parts, uncertainty=parts.uncertainty - (expected - brier_of(t)))
 
 
 def log_loss_parts(t: Tally) -> Decomposition:

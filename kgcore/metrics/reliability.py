@@ -58,16 +58,9 @@ def reliability(
     observed = np.bincount(place, w * y, bins)[used] / total
     predicted = np.bincount(place, w * q, bins)[used] / total
     low, high = wilson(observed, total**2 / squares)
-    edges = np.linspace(0, 1, bins + 1)
+    edges, count = np.linspace(0, 1, bins + 1), np.bincount(place, minlength=bins)[used].astype(float)
     return Reliability(
-        edges[:-1][used],
-        edges[1:][used],
-        predicted,
-        observed,
-        low,
-        high,
-        np.bincount(place, minlength=bins)[used].astype(float),
-        total / total.sum(),
+        edges[:-1][used], edges[1:][used], predicted, observed, low, high, count, weight=total / total.sum()
     )
 
 

@@ -41,10 +41,10 @@ class Chosen(Enum):
 CHOSEN_FROM_K: Final = Chosen.CHOSEN_FROM_K
 
 
-def whole(name: str, value: float, at_least: int = 1) -> int:
-    """Return a count as an int. Raises InputError if the value is not a whole number, or is below `at_least`."""
-    if not float(value).is_integer() or value < at_least:
-        raise InputError(f"{name} is {value:g}: it must be a whole number of at least {at_least}")
+def whole(name: str, value: float) -> int:
+    """Return a count as an int. Raises InputError if the value is not a whole number, or is below 1."""
+    if not float(value).is_integer() or value < 1:
+        raise InputError(f"{name} is {value:g}: it must be a whole number of at least 1")
     return int(value)
 
 
@@ -162,11 +162,13 @@ class Model(ABC):
     can_drop         whether training may use dropout; false if 0 in an embedding has a meaning like any other number
     scale            initial embeddings are uniform in [-scale, scale]
     predicate_scale  the same for predicates; None = `scale`
+    entity_parts, predicate_parts  real numbers for each of the k numbers of an embedding: 2 if these are complex
     """
 
     can_drop = True
     scale: float = 0.05
     predicate_scale: float | None = None
+    entity_parts = predicate_parts = 1
 
     def __init__(self, k: int) -> None:
         self.k = k
@@ -175,12 +177,12 @@ class Model(ABC):
     @property
     def entity_width(self) -> int:
         """Length of the embedding of an entity."""
-        return self.k
+        return self.entity_parts * self.k
 
     @property
     def predicate_width(self) -> int:
         """Length of the embedding of a predicate."""
-        return self.k
+        return self.predicate_parts * self.k
 
     @property
     def pair_width(self) -> int:

@@ -34,14 +34,11 @@ class RotatE(QueryModel):
     """
 
     predicate_scale = math.pi  # initial phases are uniform on the circle
+    entity_parts = 2
 
     def __init__(self, k: int, norm: float = 1) -> None:
         super().__init__(k)
         self.comparator = ModulusDistance() if check_norm(norm) == 1 else NegativeDistance(norm)
-
-    @property
-    def entity_width(self) -> int:
-        return 2 * self.k
 
     def object_query(self, subjects: Tensor, predicates: Tensor) -> Tensor:
         (re, im), cos, sin = subjects.chunk(2, -1), predicates.cos(), predicates.sin()

@@ -337,14 +337,11 @@ def read_trials(path: Path) -> "pd.DataFrame":
     table = pd.read_csv(path, dtype={"reason": str}).fillna({"reason": ""})
     for name in table.columns:
         if table[name].map(_is_mapping).any():
-            table[name] = table[name].astype(object).map(_mapping)
+            table[name] = (
+                table[name].astype(object).map(lambda value: json.loads(value) if _is_mapping(value) else value)
+            )
     return table
 
 
 def _is_mapping(value: Any) -> bool:
     return isinstance(value, str) and value.startswith("{")
-
-
-def _mapping(value: Any) -> Any:
-    """Convert the JSON text of a mapping to the mapping. Return any other value unchanged."""
-    return json.loads(value) if _is_mapping(value) else value

@@ -27,7 +27,7 @@ from kgcore.graph import KnowledgeGraph, Split
 from kgcore.losses.base import Loss
 from kgcore.models.base import Model
 from kgcore.models.bilinear import BilinearModel
-from kgcore.models.cohort import Cohort, draw_cohort
+from kgcore.models.cohort import draw_cohort
 from kgcore.models.trained import TrainedModel, folded
 from kgcore.optimisers.base import RowOptimiser
 from kgcore.registries import LOSSES, MODELS, OPTIMISERS
@@ -50,17 +50,6 @@ def built(config: TrainConfig) -> tuple[Model, Loss]:
             "because 0 is a meaningful value of its embeddings"
         )
     return model, build(LOSSES.get(config.loss), config.loss_options)
-
-
-def cohort_of(graph: KnowledgeGraph, config: TrainConfig) -> Cohort | None:
-    """Draw the cohort that normalises the model's scores. Return None if the cohort weight is 0.
-
-    The draw uses a separate generator with the training seed. Therefore training is the same with and without a cohort.
-    """
-    if not config.cohort_weight:
-        return None
-    rng = np.random.default_rng(config.seed)
-    return draw_cohort(graph, config.cohort_size, config.cohort_weight, config.cohort_temperature, rng)
 
 
 def batch_size(config: TrainConfig, by_predicate: bool) -> int:
@@ -225,7 +214,9 @@ class TrainingState:
         draw()
         number = 1 + (epoch - 1) * len(self.batches)
         while drawn:
-            batch, rate = drawn.popleft(), self._learning_rate(number)
+            # the step size falls linearly from the learning rate to `learning_rate_end` times the learning rate
+            fallen = (1 - self._config.learning_rate_end) * (number - 1) / self._steps
+            batch, rate = drawn.popleft(), self._config.learning_rate * (1 - fallen)
             if self._strategy.by_model:  # it reads the tables that a step changes
                 lost += self.step.run(batch, number, rate)
                 draw()
@@ -234,14 +225,6 @@ class TrainingState:
             number += 1
         self.losses.append(float(lost) / len(self.positives))
         return self.losses[-1]
-
-    def _learning_rate(self, number: int) -> float:
-        """Return the step size in step `number`, which counts from 1.
-
-        The step size falls linearly from the learning rate to `learning_rate_end` times the learning rate.
-        """
-        fallen = (1 - self._config.learning_rate_end) * (number - 1) / self._steps
-        return self._config.learning_rate * (1 - fallen)
 
     def trained(self, folds: bool = True) -> TrainedModel:
         """Return the current model, on the CPU.
@@ -325,7 +308,10 @@ def train(
     InputError if an option does not exist, or if dropout is set for a model that does not support it.
     """
     model, loss = built(config)
-    cohort = cohort_of(graph, config)
+    cohort = None
+    if config.cohort_weight:
+        rng = np.random.default_rng(config.seed)  # a separate one, so that training is the same without a cohort
+        cohort = draw_cohort(graph, config.cohort_size, config.cohort_weight, config.cohort_temperature, rng)
     graph = with_inverses(graph) if config.inverse_relations else graph
     state = TrainingState(graph, model, loss, config, device, compiled)
     resumed_at = state.load(read_checkpoint(checkpoint)) if checkpoint else 0

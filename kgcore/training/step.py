@@ -15,7 +15,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from kgcore.arrays import Floats, Ints, Probabilities, Triples
+from kgcore.arrays import Ints, Probabilities, Triples
 from kgcore.corruptions.base import OBJECT, SUBJECT
 from kgcore.errors import KgcalWarning, first_line
 from kgcore.graph import KnowledgeGraph
@@ -39,10 +39,6 @@ class Leaf:
     table: RowOptimiser
     numbers: Tensor
     values: Tensor
-
-    def update(self, gradient: Tensor, step: int, learning_rate: float) -> None:
-        """Update the rows. `gradient` is (r, d); `step` counts from 1."""
-        self.table.step(self.numbers, gradient, step, learning_rate)
 
 
 class Tables:
@@ -159,32 +155,6 @@ def around(wanted: Tensor, hops: int, entities: int, triples: Tensor) -> tuple[T
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Leaves:
-    """The table rows that a step differentiates, and the position of each embedding of the step in these rows.
-
-    entities, predicates  the rows of entities and of predicates
-    shared                the parameters that belong to no single entity or predicate, by name
-    entity_places         (2 b + corruptions,) indices into the rows of `entities`: for the subjects, the objects, the
-                          replacements of subjects, then the replacements of objects
-    predicate_places      (b,) indices into the rows of `predicates`, one for each positive
-    """
-
-    entities: Leaf
-    predicates: Leaf
-    shared: dict[str, Leaf]
-    entity_places: Tensor
-    predicate_places: Tensor
-
-    def every(self) -> list[Leaf]:
-        """Return all leaves, always in the same order."""
-        return [self.entities, self.predicates, *self.shared.values()]
-
-    def shared_values(self) -> dict[str, Tensor]:
-        """Return name -> values of the shared parameters."""
-        return {name: leaf.values for name, leaf in self.shared.items()}
-
-
 class Step:
     """A runner of training steps on the tables.
 
@@ -231,42 +201,46 @@ class Step:
         also    called once, and not before the corruption strategy has learnt from the batch. Another thread may call
                 it while the tables are updated: it must not read them
         """
+        drawn, positives, tables = batch.corruptions, batch.positives, self._tables
         if self._fast is not None:
-            drawn = batch.corruptions
-            given = StepBatch(batch.positives, drawn.objects, drawn.subjects, drawn.left_out, batch.count)
+            given = StepBatch(positives, drawn.objects, drawn.subjects, drawn.left_out, batch.count)
             return self._fast.run(given, number, learning_rate, also)
-        leaves = self._take(batch)
-        losses = self._evaluate(batch, leaves.shared_values(), self._gather(batch, leaves))
-        gradients = torch.autograd.grad(losses.loss + losses.penalty, [leaf.values for leaf in leaves.every()])
-        for leaf, gradient in zip(leaves.every(), gradients, strict=True):
-            leaf.update(gradient, number, learning_rate)
-        if losses.rewards is not None:
-            self._teach(batch, losses.rewards.cpu().numpy(), number)
-        also()
-        return losses.loss.detach()
-
-    def _take(self, batch: TrainingBatch) -> Leaves:
-        """Take the rows that the batch needs from the tables."""
-        tables, positives, drawn = self._tables, batch.positives, batch.corruptions
         ids = np.concatenate([positives[:, 0], positives[:, 2], drawn.subjects.ravel(), drawn.objects.ravel()])
         entities, entity_places = tables.take(tables.entities, ids)
         predicates, predicate_places = tables.take(tables.predicates, positives[:, 1])
-        return Leaves(entities, predicates, tables.take_shared(), entity_places, predicate_places)
+        shared = tables.take_shared()
+        values = {name: leaf.values for name, leaf in shared.items()}
+        encoded = tables.encode(values, entities.values, predicates.values, entity_places)
+        losses = self._evaluate(batch, values, self._gather(batch, *encoded, entity_places, predicate_places))
+        leaves = [entities, predicates, *shared.values()]
+        gradients = torch.autograd.grad(losses.loss + losses.penalty, [leaf.values for leaf in leaves])
+        for leaf, gradient in zip(leaves, gradients, strict=True):
+            leaf.table.step(leaf.numbers, gradient, number, learning_rate)
+        if losses.rewards is not None:
+            sides = np.split(losses.rewards.cpu().numpy(), [drawn.objects.shape[1]], axis=1)
+            for column, rewards in zip((OBJECT, SUBJECT), sides, strict=True):
+                self._corruptions.strategy.learn(column, rewards, number)
+        also()
+        return losses.loss.detach()
 
-    def _gather(self, batch: TrainingBatch, leaves: Leaves) -> Gathered:
-        """Return the embeddings of positives and corruptions, after the encoding and the dropout."""
-        entities, predicates = self._tables.encode(
-            leaves.shared_values(), leaves.entities.values, leaves.predicates.values, leaves.entity_places
-        )
+    def _gather(
+        self, batch: TrainingBatch, entities: Tensor, predicates: Tensor, places: Tensor, predicate_places: Tensor
+    ) -> Gathered:
+        """Return the embeddings of positives and corruptions, after the dropout, from rows and the places in them.
+
+        places            of the subjects, the objects, the replacements of subjects, then those of objects
+        predicate_places  (b,) one for each positive
+        """
         count = len(batch.positives)
         thinned = dropout(entities, self._dropout_share, self._rng)
-        gathered = thinned.index_select(0, leaves.entity_places)
-        ends = gathered if thinned is entities else entities.index_select(0, leaves.entity_places[: 2 * count])
+        gathered = thinned.index_select(0, places)
+        ends = gathered if thinned is entities else entities.index_select(0, places[: 2 * count])
         sizes = [count, count, batch.corruptions.subjects.size, batch.corruptions.objects.size]
         s, o, corrupted_s, corrupted_o = torch.split(gathered, sizes)
-        places = leaves.predicate_places if self._grouped else None
-        p = predicates if self._grouped else predicates.index_select(0, leaves.predicate_places)
-        return Gathered(s, o, p, corrupted_s, corrupted_o, (ends[:count], ends[count : 2 * count]), places)
+        undropped = (ends[:count], ends[count : 2 * count])
+        if self._grouped:
+            return Gathered(s, o, predicates, corrupted_s, corrupted_o, undropped, predicate_places)
+        return Gathered(s, o, predicates.index_select(0, predicate_places), corrupted_s, corrupted_o, undropped)
 
     def _evaluate(self, batch: TrainingBatch, shared: dict[str, Tensor], rows: Gathered) -> StepLosses:
         """Compute the losses of the batch, with compiled code if that was compiled for the shape of the batch."""
@@ -277,12 +251,6 @@ class Step:
             return evaluate(shared, rows, left_out, batch.chunk, batch.count)
         confidences = torch.from_numpy(batch.confidences.astype(np.float32)).to(self._device)
         return evaluate(shared, rows, left_out, batch.chunk, batch.count, confidences)
-
-    def _teach(self, batch: TrainingBatch, rewards: Floats, number: int) -> None:
-        """Pass the rewards to the corruption strategy, separately for the objects and the subjects that it drew."""
-        of_objects, of_subjects = np.split(rewards, [batch.corruptions.objects.shape[1]], axis=1)
-        self._corruptions.strategy.learn(OBJECT, of_objects, number)
-        self._corruptions.strategy.learn(SUBJECT, of_subjects, number)
 
 
 def compile_if_possible(function: Callable[..., T], doing: str) -> Callable[..., T]:

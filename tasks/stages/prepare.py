@@ -51,8 +51,7 @@ def _body(run: StageRun, config: PrepareConfig) -> None:
 
 def _log_report(run: StageRun, prepared: "Prepared", split: str) -> None:
     """Save the data report, and log what needs attention."""
-    from kgcore.report.graph_findings import confidence_findings, findings, graph_page
-    from kgcore.report.graph_shape import confidences_of, shape_of
+    from kgcore.report.graph_findings import confidence_findings, confidences_of, findings, graph_page, shape_of
 
     graph = prepared.graph
     shape = shape_of(graph)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kgcore.config.choices import SplitRule
 from kgcore.datasets.draw import SplitDraw, Values, draw_splits
 from kgcore.datasets.twins import Families, Repeat
-from kgcore.report.graph_shape import shape_of
+from kgcore.report.graph_findings import shape_of
 from tests.core.split_graphs import (
     IN,
     KNOWS,

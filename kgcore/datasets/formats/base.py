@@ -1,10 +1,10 @@
 """What a reader of a format takes and returns."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -110,6 +110,22 @@ class Vocabulary:
 
     path: Path
     names: dict[str, str]
+
+    @classmethod
+    def of(cls, path: Path, rows: Iterable[tuple[int, str, str]], word: str, faults: Sequence[str] = ()) -> Self:
+        """Make a vocabulary of rows: line, id and name. `word` is what the file calls a name.
+
+        Raises InputError for these faults of the file, and if an id or a name is empty or occurs twice.
+        """
+        faults, names, seen = list(faults), dict[str, str](), set[str]()
+        for line, number, name in rows:
+            for what, value, known in ((word, name, seen), ("id", number, names)):
+                if not value or value in known:
+                    faults.append(f"{path}, line {line}: the {what} {f'{value} occurs twice' if value else 'is empty'}")
+            names[number] = name
+            seen.add(name)
+        raise_faults(faults)
+        return cls(path, names)
 
 
 @dataclass(frozen=True)

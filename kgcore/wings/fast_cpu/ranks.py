@@ -59,15 +59,12 @@ class Side:
     equal: Tensor = field(init=False)
 
     def __post_init__(self) -> None:
-        rows, entities = (np.concatenate(parts) for parts in zip(self.facts, self._own_pairs, strict=True))
+        own = np.arange(len(self.targets)), self.targets
+        rows, entities = (np.concatenate(parts) for parts in zip(self.facts, own, strict=True))
         order = np.argsort(entities, kind="stable")
         self._left_out = entities[order]
         self._places = torch.from_numpy(rows[order] * tiles.TILE_ENTITIES + entities[order] % tiles.TILE_ENTITIES)
         self._restart(self.queries.of_targets(self.table.index_select(0, torch.from_numpy(self.targets))))
-
-    @property
-    def _own_pairs(self) -> tuple[Ints, Ints]:
-        return np.arange(len(self.targets)), self.targets
 
     def _restart(self, own: Tensor) -> None:
         tiling = self.queries.tiling

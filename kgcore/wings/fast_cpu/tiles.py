@@ -13,14 +13,13 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import pad, softplus
 
-from kgcore.loops.compiled import Array, exact_loop, exact_part
+from kgcore.loops.compiled import Array, exact_loop
 from kgcore.wings.fast_cpu.gaussians import LEAST_VARIANCE, divergence_tile
 from kgcore.workers import Workers
 
@@ -179,33 +178,4 @@ def modulus_tile(queries: Array, columns: Array, found: Array) -> None:
                 found[row, j] += np.sqrt(x * x + y * y + tiny)
 
 
-@exact_part
-def _around(difference: np.float32) -> Any:
-    """Return twice the signed distance on a circle of length 1, in [-1, 1]."""
-    return np.float32(2) * (difference - np.floor(difference + np.float32(0.5)))
-
-
-@exact_loop
-def torus1_tile(queries: Array, columns: Array, found: Array) -> None:
-    """Fill `found` with sum_i 2 d_i, where d_i in [0, 1/2] is the distance of q_i and e_i on a circle of length 1."""
-    for row in range(queries.shape[0]):
-        found[row] = 0
-        for i in range(queries.shape[1]):
-            a = queries[row, i]
-            for j in range(columns.shape[1]):
-                found[row, j] += abs(_around(a - columns[i, j]))
-
-
-@exact_loop
-def torus2_tile(queries: Array, columns: Array, found: Array) -> None:
-    """Fill `found` with sum_i (2 d_i)^2, where d_i is that of `torus1_tile`."""
-    for row in range(queries.shape[0]):
-        found[row] = 0
-        for i in range(queries.shape[1]):
-            a = queries[row, i]
-            for j in range(columns.shape[1]):
-                x = _around(a - columns[i, j])
-                found[row, j] += x * x
-
-
-KERNELS = {"l1": l1_tile, "l2": l2_tile, "modulus": modulus_tile, "torus1": torus1_tile, "torus2": torus2_tile}
+KERNELS = {"l1": l1_tile, "l2": l2_tile, "modulus": modulus_tile}

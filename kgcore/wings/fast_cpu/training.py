@@ -106,10 +106,7 @@ class FastStep:
         """
         positives, objects, subjects = (np.ascontiguousarray(ids) for ids in drawn[:3])  # as the loops are compiled
         drawn, b = drawn._replace(positives=positives, objects=objects, subjects=subjects), len(positives)
-        losses, of_predicates = (
-            np.zeros(len(objects)),
-            np.empty((b, self._predicates.table.shape[1]), np.float32),
-        )
+        losses, of_predicates = np.zeros(len(objects)), np.empty((b, self._predicates.table.shape[1]), np.float32)
         jobs, compared = self._jobs(drawn, losses, of_predicates)
         ids = np.concatenate([positives[:, 0], positives[:, 2], objects.ravel(), subjects.ravel()])
         uses = list[Numbered]()
