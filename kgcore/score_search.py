@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgcore.arrays import Bools, Floats, Scores, Triples, Weights
-from kgcore.corruptions.every import Further, Looked, Top
+from kgcore.corruptions.held_out import Further, Looked, Top
 from kgcore.score_table import CORRUPTION, SEARCHED, ScoreTable
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ base.py       the base class of all settings; what is given, its checks and its 
 choices.py    the allowed values of settings: names, spellings, and the choices that no registry lists
 calibrate.py  the settings of calibration: the base rate, the candidates, and the evidence beside the score
 stages.py     the settings of the other stages
-race.py       the race of the preset `auto`: its settings, its portfolio and its contenders
+race.py       the race of the preset `auto`: its portfolio and its contenders
 jobs.py       the settings of all jobs outside a pipeline
 presets.py    the values of the presets, and the decision of every setting of a pipeline
 
@@ -30,8 +30,8 @@ from kgcore.config.jobs import (
     WatchConfig,
 )
 from kgcore.config.presets import PipelineConfigs
-from kgcore.config.race import ChooseConfig
 from kgcore.config.stages import (
+    ChooseConfig,
     ClassifyConfig,
     CorruptConfig,
     EvaluateConfig,

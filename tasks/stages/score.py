@@ -7,7 +7,7 @@ import numpy as np
 
 from kgcore.config import CorruptConfig, EvidenceConfig, PrepareConfig, ScoreConfig
 from kgcore.corruptions.base import Corruptions, Mixture, subject_shares
-from kgcore.corruptions.every import Further
+from kgcore.corruptions.held_out import Further
 from kgcore.graph import KnowledgeGraph
 from kgcore.score_search import searched_table
 from kgcore.score_table import SEARCHED, ScoreTable, score_table

@@ -16,8 +16,8 @@ from kgcore.models.rotate import ModulusDistance
 from kgcore.models.toruse import TorusDistance
 from kgcore.models.trained import TrainedModel
 from kgcore.ranking import filtered_ranks
-from kgcore.wings.fast_cpu import ranks, tiles
-from kgcore.wings.fast_cpu.ranks import TiledQueries
+from kgcore.wings.fast_cpu import tiles
+from kgcore.wings.fast_cpu.tiles import TiledQueries
 from tests.core.rank_loop import rank_by_loop
 
 
@@ -156,4 +156,4 @@ def test_scores_that_are_no_numbers_are_neither_higher_nor_equal() -> None:
 @given(st.integers(1, 255), st.floats(0, 1), st.integers(0, 2**31))
 def test_counts_of_a_mask(words: int, share: float, seed: int) -> None:
     mask = torch.rand(3, 8 * words, generator=torch.Generator().manual_seed(seed)) <= share
-    assert ranks._count(mask).tolist() == mask.sum(1).tolist()
+    assert tiles._count(mask).tolist() == mask.sum(1).tolist()
