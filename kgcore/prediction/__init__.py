@@ -1,6 +1,5 @@
 """Answers of a calibrated model to questions about triples: score, probability, interval, decision.
 
-judged.py      candidates, some of them with labels, whose base rate is estimated
 answers.py     answers the triples of a block, and marks candidates so that few of the marked ones are false
 sink.py        writes the answers to a file, in blocks
 question.py    the known parts of the missing facts that are asked for; the message for unknown names
