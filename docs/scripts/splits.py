@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from ablation import run
 
-from kgcore.config.choices import SplitRule
+from kgcore.config.base import SplitRule
 from kgcore.datasets.base import find_dataset
 from kgcore.datasets.draw import SplitDraw
 from kgcore.datasets.prepare import prepare

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from kgcore.config import CalibrateConfig, EvaluateConfig, TrainConfig
-from kgcore.config.choices import SplitRule
+from kgcore.config.base import SplitRule
 from kgcore.datasets.base import find_dataset
 from kgcore.datasets.draw import SplitDraw
 from kgcore.datasets.prepare import Prepared, prepare

@@ -15,8 +15,7 @@ from typer.core import TyperArgument, TyperGroup, TyperOption
 from typer.main import get_command
 
 from flows.job import all_jobs
-from kgcore.config.base import value_text
-from kgcore.config.choices import BY_PRESET
+from kgcore.config.base import BY_PRESET, value_text
 from kgcore.errors import InputError
 
 # entry point -> its job: `main`, the stages, then the others

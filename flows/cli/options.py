@@ -8,8 +8,7 @@ import typer
 from pydantic.fields import FieldInfo
 
 from kgcore.config import Config, describe
-from kgcore.config.base import choices_of, options_of, value_text
-from kgcore.config.choices import Metavar
+from kgcore.config.base import Metavar, choices_of, options_of, value_text
 from kgcore.errors import InputError
 
 Settings = type[Config]

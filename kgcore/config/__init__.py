@@ -1,7 +1,6 @@
 """The settings with their defaults, as frozen pydantic models, and the presets for settings that nobody gives.
 
-base.py       the base class of all settings; what is given, its checks and its JSON schema
-choices.py    the allowed values of settings: names, spellings, and the choices that no registry lists
+base.py       the base class of all settings: what is given, the allowed values, and the JSON schema
 calibrate.py  the settings of calibration: the base rate, the candidates, and the evidence beside the score
 stages.py     the settings of the other stages
 race.py       the race of the preset `auto`: its portfolio and its contenders
@@ -12,9 +11,8 @@ A default stands in one place only. What a user gives is known to the settings: 
 mathematics.
 """
 
-from kgcore.config.base import Config, describe
+from kgcore.config.base import EXAM_SHARE, Config, describe
 from kgcore.config.calibrate import ASSUMED_BASE_RATE, CalibrateConfig, EvidenceConfig, MatchConfig
-from kgcore.config.choices import EXAM_SHARE
 from kgcore.config.jobs import (
     AuditConfig,
     BaseRateConfig,

@@ -4,9 +4,7 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from kgcore.config.base import Config, setting
-from kgcore.config.calibrate import COMPLETENESS, SCORE_CALIBRATORS, Completeness
-from kgcore.config.choices import (
+from kgcore.config.base import (
     DRAWN,
     DRAWN_WITHOUT_MODEL,
     EXAM_SHARE,
@@ -17,8 +15,11 @@ from kgcore.config.choices import (
     SEARCHED,
     SIDES_SPELLING,
     Choices,
+    Config,
     Options,
+    setting,
 )
+from kgcore.config.calibrate import COMPLETENESS, SCORE_CALIBRATORS, Completeness
 from kgcore.errors import InputError
 from kgcore.registries import CALIBRATORS, MODELS, POOLS
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kgcore.base_rate import BaseRate
+from kgcore.config.base import BY_PRESET
 from kgcore.config.calibrate import ASSUMED_BASE_RATE, CalibrateConfig, EvidenceConfig, MatchConfig
-from kgcore.config.choices import BY_PRESET
 from kgcore.config.race import RaceConfig
 from kgcore.config.stages import ChooseConfig, ClassifyConfig, CorruptConfig, EvaluateConfig, PrepareConfig, TrainConfig
 from kgcore.errors import InputError

@@ -7,7 +7,7 @@ that are left out, a choice by the mean gain is no better: docs/explanation/port
 from collections.abc import Mapping
 from typing import Any
 
-from kgcore.config.choices import MODEL_ONLY
+from kgcore.config.base import MODEL_ONLY
 from kgcore.config.stages import ChooseConfig, CorruptConfig, TrainConfig
 from kgcore.errors import InputError
 

@@ -5,9 +5,7 @@ from typing import Annotated, ClassVar, Self
 from pydantic import Field, model_validator
 
 from kgcore.base_rate import BaseRate
-from kgcore.config.base import Config, setting
-from kgcore.config.calibrate import ASSUMED_BASE_RATE
-from kgcore.config.choices import (
+from kgcore.config.base import (
     ALL,
     AUTO,
     COLUMNS_SPELLING,
@@ -20,10 +18,13 @@ from kgcore.config.choices import (
     SIDES_SPELLING,
     SPLIT_SPELLING,
     Choices,
+    Config,
     Options,
     SplitRule,
     object_share,
+    setting,
 )
+from kgcore.config.calibrate import ASSUMED_BASE_RATE
 from kgcore.errors import InputError
 from kgcore.registries import LOSSES, MODELS, OPTIMISERS, STRATEGIES
 

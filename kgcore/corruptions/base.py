@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgcore.arrays import Bools, Floats, Ints, Triples, Weights
-from kgcore.config.choices import object_share
+from kgcore.config.base import object_share
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph, TripleIndex
 from kgcore.registries import STRATEGIES

@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 
 from kgcore.arrays import Bools, Ints, sorted_distinct
-from kgcore.config.choices import COLD, GROUP, TIME, SplitRule
+from kgcore.config.base import COLD, GROUP, TIME, SplitRule
 from kgcore.datasets.twins import Families, Repeat, repeats_of
 from kgcore.errors import InputError
 from kgcore.graph import SPLITS

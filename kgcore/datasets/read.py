@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgcore.arrays import Floats, Ints
-from kgcore.config.choices import GROUP, TIME, SplitRule
+from kgcore.config.base import GROUP, TIME, SplitRule
 from kgcore.datasets.base import DatasetSpec
 from kgcore.datasets.formats.base import (
     COLUMNS,

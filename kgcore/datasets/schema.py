@@ -10,7 +10,7 @@ import pandera.pandas as pa
 from pandera.errors import SchemaError, SchemaErrors
 
 from kgcore.arrays import Floats
-from kgcore.config.choices import GROUP, TIME
+from kgcore.config.base import GROUP, TIME
 from kgcore.datasets.formats.base import COLUMNS, CONFIDENCE, LABEL
 from kgcore.datasets.formats.columns import MEANING
 from kgcore.errors import InputError

@@ -21,7 +21,7 @@ import pandas as pd
 from kgcore.arrays import Bools, Ints, Labels, Weights
 from kgcore.calibration.balance import base_rate_weights, both_labels
 from kgcore.config import CorruptConfig
-from kgcore.config.choices import SplitRule
+from kgcore.config.base import SplitRule
 from kgcore.corruptions.base import Mixture, corrupt, subject_shares
 from kgcore.datasets.formats.base import COLUMNS
 from kgcore.datasets.labels import for_exam

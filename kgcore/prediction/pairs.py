@@ -9,7 +9,7 @@ import numpy as np
 
 from kgcore.arrays import Bools, Floats, Ints, Triples
 from kgcore.calibrated import CalibratedModel
-from kgcore.config.choices import PER
+from kgcore.config.base import PER
 from kgcore.graph import TripleIndex
 from kgcore.models.scorer import Scorer
 from kgcore.prediction.question import Question

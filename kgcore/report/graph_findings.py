@@ -10,7 +10,7 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
 from kgcore.arrays import Floats, Ints, Probabilities, Triples, sorted_distinct
-from kgcore.config.choices import RANDOM
+from kgcore.config.base import RANDOM
 from kgcore.datasets.twins import MOST_FACTS, SHARE, Families, Repeat, repeats_of
 from kgcore.graph import KnowledgeGraph
 from kgcore.report.data import split_sentence

@@ -6,7 +6,7 @@ import numpy as np
 
 from kgcore.arrays import Bools, Ints, Probabilities, Triples
 from kgcore.config import TrainConfig
-from kgcore.config.choices import object_share
+from kgcore.config.base import object_share
 from kgcore.corruptions.base import OBJECT, SUBJECT, Mixture, subject_shares
 from kgcore.graph import KnowledgeGraph
 

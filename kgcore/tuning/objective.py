@@ -17,7 +17,7 @@ from kgcore.calibration.balance import base_rate_weights, both_labels
 from kgcore.calibration.isotonic import Isotonic
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, soft_sample, synthetic_sample
 from kgcore.config import CorruptConfig
-from kgcore.config.choices import ALL, GAIN, MISSING_FACTS, OBJECTIVES, POPULATIONS
+from kgcore.config.base import ALL, GAIN, MISSING_FACTS, OBJECTIVES, POPULATIONS
 from kgcore.corruptions.base import Mixture, corrupt, subject_shares
 from kgcore.errors import FitError, InputError
 from kgcore.graph import KnowledgeGraph, TripleIndex

@@ -18,7 +18,7 @@ from pathlib import Path
 import torch
 
 from kgcore.config import TrainConfig
-from kgcore.config.choices import OBJECTIVES
+from kgcore.config.base import OBJECTIVES
 from kgcore.errors import FitError, InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.training.loop import train, worth_compiling

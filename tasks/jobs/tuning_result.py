@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 
 from kgcore.config import TrainConfig
-from kgcore.config.choices import OBJECTIVES
+from kgcore.config.base import OBJECTIVES
 from kgcore.report.result import Result, ResultTable
 from tasks.tracking.labels import shares_text
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgcore.config import MatchConfig
-from kgcore.config.choices import HELD_OUT
+from kgcore.config.base import HELD_OUT
 from kgcore.datasets.base import md5_of
 from kgcore.datasets.formats.base import check_readable
 from kgcore.errors import InputError

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kgcore.config import AuditConfig, PrepareConfig
-from kgcore.config.choices import RANDOM
+from kgcore.config.base import RANDOM
 from kgcore.datasets.base import find_dataset, md5_of
 from kgcore.errors import InputError
 from kgcore.graph import SPLITS

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from kgcore.arrays import Ints
-from kgcore.config.choices import SplitRule
+from kgcore.config.base import SplitRule
 from kgcore.datasets.base import find_dataset
 from kgcore.datasets.draw import SplitDraw, Values
 from kgcore.datasets.prepare import Prepared, prepare

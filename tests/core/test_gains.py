@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgcore.config import CorruptConfig
-from kgcore.config.choices import POPULATIONS
+from kgcore.config.base import POPULATIONS
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph, Split
 from kgcore.population.draw import random_candidates

@@ -26,7 +26,6 @@ JSON_METHODS = {"parameters", "from_parameters", "to_json", "from_json"}
 JSON_FILES = {
     "kgcore/config/base.py",
     "kgcore/config/calibrate.py",
-    "kgcore/config/choices.py",
     "kgcore/config/race.py",
     "kgcore/storage/graph.py",
     "kgcore/storage/json_file.py",

@@ -12,7 +12,7 @@ from kgcore.config import (
     PrepareConfig,
     TrainConfig,
 )
-from kgcore.config.choices import BY_PRESET
+from kgcore.config.base import BY_PRESET
 from kgcore.config.presets import AUTO, LOSSES, MODELS, NONE, PRESETS, Resolved, preset, resolve
 from kgcore.errors import InputError
 

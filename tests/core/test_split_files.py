@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kgcore.config import CorruptConfig, PipelineConfigs, PrepareConfig
-from kgcore.config.choices import SplitRule
+from kgcore.config.base import SplitRule
 from kgcore.config.presets import resolve
 from kgcore.datasets.twins import repeats_of
 from kgcore.errors import InputError

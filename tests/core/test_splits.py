@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgcore.config.choices import SplitRule
+from kgcore.config.base import SplitRule
 from kgcore.datasets.draw import SplitDraw, Values, draw_splits
 from kgcore.datasets.twins import Families, Repeat
 from kgcore.report.graph_findings import shape_of

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgcore.config import CorruptConfig
-from kgcore.config.choices import OBJECTIVES
+from kgcore.config.base import OBJECTIVES
 from kgcore.errors import FitError, InputError
 from kgcore.graph import KnowledgeGraph, Split
 from kgcore.ranking import filtered_ranks, rank_metrics

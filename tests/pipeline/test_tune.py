@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from flows.cli.index import whole_app
 from flows.cli.options import command
 from kgcore.config import CalibrateConfig, CorruptConfig, PrepareConfig, TrainConfig
-from kgcore.config.choices import SEARCHABLE
+from kgcore.config.base import SEARCHABLE
 from kgcore.tuning.space import Space
 from tasks.jobs.command import run_command
 from tests.folders import TEST, write_folder

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from kgcore.arrays import Ints
-from kgcore.config.choices import GROUP, TIME
+from kgcore.config.base import GROUP, TIME
 from kgcore.errors import InputError, raise_faults
 from kgcore.registries import FORMATS
 
