@@ -77,7 +77,7 @@ def filtered_ranks(
 
 def _tile_ranks(trained: TrainedModel, triples: Triples, known: TripleIndex, rows: int) -> Floats:
     """Return the ranks (n, 2) of triples, `rows` triples at a time in each tile of entities."""
-    from kgcore.wings.fast_cpu.tiles import Side, TiledQueries, count_tiles
+    from kgcore.wings.fast_cpu.scores import Side, TiledQueries, count_tiles
 
     tables, tiling, sides = trained.embeddings, trained.tiling, []
     assert tiling is not None

@@ -21,7 +21,7 @@ from kgcore.calibration.band import Band
 from kgcore.calibration.beta import Beta
 from kgcore.calibration.sample import ground_truth_sample
 from kgcore.errors import InputError
-from kgcore.metrics.bootstrap import Estimate
+from kgcore.metrics.base import Estimate
 
 if TYPE_CHECKING:
     from kgcore.models.trained import TrainedModel

@@ -13,7 +13,7 @@ from kgcore.datasets.formats.base import COLUMNS, read_candidates
 from kgcore.errors import FitError, InputError, raise_faults
 from kgcore.graph import KnowledgeGraph
 from kgcore.intervals import CONFIDENCE, lower_limits
-from kgcore.metrics.bootstrap import Estimate
+from kgcore.metrics.base import Estimate
 
 TAILS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0)  # shares of the planted errors
 STRATA = 3  # more strata have too few labels each: the interval is then wider

@@ -12,8 +12,7 @@ from kgcore.calibration.fit import SYNTHETIC
 from kgcore.config import ClassifyConfig, EvaluateConfig
 from kgcore.errors import MismatchError
 from kgcore.evaluation.predictions import Predictions
-from kgcore.metrics.base import Metric, Sample, Tally, every_metric
-from kgcore.metrics.bootstrap import estimate, resampled
+from kgcore.metrics.base import Metric, Sample, Tally, estimate, every_metric, resampled
 from kgcore.metrics.reliability import Reliability, reliability
 
 FINEST = 4096  # resamplings merge neighbouring probabilities into at most 4096 groups

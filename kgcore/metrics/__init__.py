@@ -1,8 +1,7 @@
 """Metrics: functions of probabilities, labels and weights. An evaluation computes all registered metrics.
 
-base.py            what a registered metric is, the triples that it is computed on, and the list of all metrics
+base.py            what a registered metric is, the triples that it is computed on, its interval, and all metrics
 proper.py          proper scores and their decomposition
 reliability.py     calibration errors
 classification.py  accuracy, thresholds, discrimination, sharpness
-bootstrap.py       intervals
 """

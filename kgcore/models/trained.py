@@ -27,7 +27,7 @@ from kgcore.registries import MODELS
 from kgcore.registry import build
 
 if TYPE_CHECKING:
-    from kgcore.wings.fast_cpu.tiles import Tiling
+    from kgcore.wings.fast_cpu.scores import Tiling
 
 
 class BothWays(Model):
@@ -293,7 +293,7 @@ class TrainedModel(Scorer):
     def _score_pairs(self, entities: Tensor, predicates: Tensor, candidates: Tensor, as_objects: bool) -> Tensor:
         """Score queries of entities (q, ...) and predicates with candidates (c, ...): (q, c)."""
         if self.tiling is not None and len(entities) * len(candidates) >= self.tiling.least:
-            from kgcore.wings.fast_cpu.tiles import by_tiles, mean_of
+            from kgcore.wings.fast_cpu.scores import by_tiles, mean_of
 
             queries = self.queries(entities, predicates, as_objects)
             return mean_of([by_tiles(self.tiling, points, candidates) for points in queries])
@@ -304,7 +304,7 @@ class TrainedModel(Scorer):
     @cached_property
     def tiling(self) -> "Tiling | None":
         """The tiles of the model's comparison on a CPU; None: it has none."""
-        from kgcore.wings.fast_cpu.tiles import tiling_of
+        from kgcore.wings.fast_cpu.scores import tiling_of
 
         tables, inner = self.embeddings, self._inner
         if not isinstance(inner, QueryModel):

@@ -18,7 +18,7 @@ from kgcore.datasets.base import find_dataset
 from kgcore.datasets.formats.base import check_readable
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
-from kgcore.metrics.bootstrap import Estimate
+from kgcore.metrics.base import Estimate
 from kgcore.metrics.reliability import wilson
 from kgcore.prediction.sink import check_ending, sink
 from kgcore.report.result import Result, ResultTable, table_of

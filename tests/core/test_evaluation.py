@@ -12,7 +12,7 @@ from kgcore.evaluation import evaluate as module
 from kgcore.evaluation.evaluate import evaluate, kept_sources
 from kgcore.evaluation.groups import reliability_by_relation
 from kgcore.evaluation.predictions import Predictions
-from kgcore.metrics.bootstrap import estimate, resampled
+from kgcore.metrics.base import estimate, resampled
 from kgcore.metrics.proper import brier, brier_parts, log_loss, log_loss_parts
 from kgcore.metrics.reliability import ece
 from kgcore.storage.json_file import read_measured, write_measured

@@ -16,7 +16,7 @@ from kgcore.models.base import Comparator, Embeddings
 from kgcore.models.kg2e import Divergence, Likelihood, moments
 from kgcore.models.trained import TrainedModel
 from kgcore.ranking import filtered_ranks
-from kgcore.wings.fast_cpu import tiles
+from kgcore.wings.fast_cpu import scores as tiles
 from kgcore.wings.fast_cpu.gaussians import divergence_tile
 from tests.core.rank_loop import rank_by_loop
 

@@ -11,7 +11,7 @@ from kgcore.models.trained import TrainedModel
 from kgcore.ranking import filtered_ranks, rank_metrics
 from kgcore.registries import MODELS
 from kgcore.registry import build
-from kgcore.wings.fast_cpu import tiles
+from kgcore.wings.fast_cpu import scores as tiles
 from tests.core.rank_loop import rank_by_loop
 
 

@@ -16,8 +16,8 @@ from kgcore.models.rotate import ModulusDistance
 from kgcore.models.toruse import TorusDistance
 from kgcore.models.trained import TrainedModel
 from kgcore.ranking import filtered_ranks
-from kgcore.wings.fast_cpu import tiles
-from kgcore.wings.fast_cpu.tiles import TiledQueries
+from kgcore.wings.fast_cpu import scores as tiles
+from kgcore.wings.fast_cpu.scores import TiledQueries
 from tests.core.rank_loop import rank_by_loop
 
 

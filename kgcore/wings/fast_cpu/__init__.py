@@ -10,6 +10,5 @@ comparisons.py  comparisons of queries with candidates and with rows of a table,
 losses.py       losses and their gradients
 updates.py      the optimisers' updates of rows, and sums of gradients of equal rows
 gaussians.py    KG2E: the step, and the divergences of a tile
-scores.py       scores of triples
-tiles.py        comparisons of queries with tiles of entities, and ranks, counted tile by tile
+scores.py       scores of triples, comparisons of queries with tiles of entities, and ranks, counted tile by tile
 """
