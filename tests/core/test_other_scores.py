@@ -22,11 +22,11 @@ from kgcore.evidence.cohorts import Cohorts
 from kgcore.evidence.other_scores import OtherScores
 from kgcore.evidence.table import Features
 from kgcore.graph import KnowledgeGraph
+from kgcore.loaded import missing_parts, read_calibrated
 from kgcore.models.trained import TrainedModel
 from kgcore.prediction.explainer import Explainer
 from kgcore.prediction.explanation import Explanation
 from kgcore.registries import CALIBRATORS
-from kgcore.storage.calibrated import missing_parts, read_calibrated
 from tests.core.calibrated_models import trained_on, write_calibrated
 from tests.core.calibrator_samples import bound_to
 
