@@ -216,8 +216,7 @@ class AuditedFacts:
         return table
 
     def _of_facts(self, values: Floats) -> Floats:
-        facts: Floats = values[: self.plan.facts]
-        return facts
+        return values[: self.plan.facts]
 
     def _wrong(self, error_rate: float, ratios: Floats) -> Probabilities:
         """Return min(1, error_rate x ratio) of the facts (n,)."""

@@ -76,8 +76,7 @@ class AuditPlan:
     @property
     def planted(self) -> Bools:
         """Which rows are planted errors (n + m,)."""
-        rows: Bools = np.arange(len(self.triples)) >= self.facts
-        return rows
+        return np.arange(len(self.triples)) >= self.facts
 
     def without_fold(self, number: int) -> KnowledgeGraph:
         """Return the graph to train the model of a fold on: its training triples are the rows of the other folds.

@@ -128,8 +128,7 @@ def draw_sample(strata: Strata, labels: int, rng: np.random.Generator) -> Ints:
         rng.choice(np.flatnonzero(strata.of == h), count, replace=False)
         for h, count in enumerate(allocate(strata, labels).tolist())
     ]
-    shuffled: Ints = rng.permutation(np.concatenate(drawn))
-    return shuffled
+    return rng.permutation(np.concatenate(drawn))
 
 
 def sampled_share(strata: Ints, counts: Ints, wrong: Bools) -> Estimate:

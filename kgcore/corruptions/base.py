@@ -75,8 +75,7 @@ def hits_of(triples: Triples, weights: Weights, source: Ints, positives: Triples
     place_of = np.searchsorted(keys, asked).clip(max=len(keys) - 1)
     equal = keys[place_of] == asked
     counts = np.bincount(2 * place_of[equal] + on_object[equal], weights[equal], 2 * len(keys)).reshape(-1, 2)
-    hits: Floats = (counts / times[:, None])[place]
-    return hits
+    return (counts / times[:, None])[place]
 
 
 def subject_shares(graph: KnowledgeGraph, sides: str) -> Floats:
@@ -104,8 +103,7 @@ def subject_shares(graph: KnowledgeGraph, sides: str) -> Floats:
         for column in (0, 2)
     )
     # tph = triples / subjects and hpt = triples / objects, so the number of triples cancels out
-    shares: Floats = np.where(subjects + objects > 0, objects / np.maximum(subjects + objects, 1), 0.5)
-    return shares
+    return np.where(subjects + objects > 0, objects / np.maximum(subjects + objects, 1), 0.5)
 
 
 class Strategy(ABC):
@@ -139,8 +137,7 @@ class Strategy(ABC):
 
     def draw_one(self, triples: Triples, column: int, rng: np.random.Generator) -> Ints:
         """Draw one entity (n,) for each triple (n, 3), independently of the other triples."""
-        drawn: Ints = self.draw(triples, column, 1, rng)[:, 0]
-        return drawn
+        return self.draw(triples, column, 1, rng)[:, 0]
 
     def distribution(self, triples: Triples, column: int) -> Floats | None:
         """Return the probability (n, E) of each entity in one draw for each triple (n, 3), or None if it is not known.

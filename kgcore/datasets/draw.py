@@ -327,8 +327,7 @@ def _units(rows: Ints, true: Bools, families: Families | None) -> Ints:
     units = np.empty(len(rows), dtype=np.int64)
     units[true] = families.units(rows[true, :3])
     units[~true] = len(rows) + np.arange((~true).sum())
-    distinct: Ints = np.unique(units, return_inverse=True)[1]
-    return distinct
+    return np.unique(units, return_inverse=True)[1]
 
 
 def _random(rows: Ints, units: Ints, true: Bools, draw: SplitDraw, rng: np.random.Generator) -> Ints:

@@ -266,5 +266,4 @@ def _split(rows: Ints, entity_ids: Ints, predicate_ids: Ints, confidences: Float
 
 def _known(rows: Ints, entity_ids: Ints, predicate_ids: Ints) -> Bools:
     """Return a mask (n,) of the rows whose two entities and predicate are all in train."""
-    known: Bools = np.isin(rows[:, [0, 2]], entity_ids).all(axis=1) & np.isin(rows[:, 1], predicate_ids)
-    return known
+    return np.isin(rows[:, [0, 2]], entity_ids).all(axis=1) & np.isin(rows[:, 1], predicate_ids)

@@ -107,8 +107,7 @@ def kept_sources(source: Ints, predicates: Ints, corrupted: Ints) -> Ints:
     predicates  (P,) of all positives
     corrupted   (m,) predicates of the corruptions
     """
-    kept: Ints = (np.cumsum(np.isin(predicates, corrupted)) - 1)[source]
-    return kept
+    return (np.cumsum(np.isin(predicates, corrupted)) - 1)[source]
 
 
 def _tallies_of_groups(

@@ -194,8 +194,7 @@ class TrainedModel(Scorer):
         for start, (block, count) in zip(range(0, len(ids), rows), fixed_blocks(ids, rows), strict=True):
             # A kept result would lie in memory that the next block then could not use again while it is in the cache.
             found[start : start + count] = self._score_rows(block)[:count]
-        scores: Scores = found.cpu().numpy().astype(np.float64)
-        return scores
+        return found.cpu().numpy().astype(np.float64)
 
     def levels(self, triples: Triples) -> Floats:
         """Return the cohort level (n,) of each triple's subject and predicate, 0 without a cohort.
@@ -211,8 +210,7 @@ class TrainedModel(Scorer):
         if missing.any():
             new = self.cohort.levels(self.model, self.embeddings, triples[missing])
             self._known_levels[places[0][missing], places[1][missing]] = new
-        levels: Floats = self._known_levels[places]
-        return levels
+        return self._known_levels[places]
 
     @cached_property
     def _known_levels(self) -> Floats | None:

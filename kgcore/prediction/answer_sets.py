@@ -89,8 +89,7 @@ class AnswerSets:
 
     def covered(self, triples: Triples, rule: SetRule) -> Bools:
         """Return whether the set of each triple's query contains its true answer: (n, 3) -> (n,)."""
-        inside: Bools = self.standing(triples, rule.is_typed).nonconformity(rule.kind) <= rule.quantile
-        return inside
+        return self.standing(triples, rule.is_typed).nonconformity(rule.kind) <= rule.quantile
 
     def standing(self, triples: Triples, is_typed: bool) -> Standing:
         """Return where the true answers of triples (n, 3) stand among typed candidates, or among all entities."""

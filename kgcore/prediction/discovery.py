@@ -129,8 +129,7 @@ def probability_order(model: CalibratedModel, triples: Triples) -> Ints:
     """Return the rows of triples (n, 3), from the highest probability down; then by score, then by number."""
     scores = model.trained.score(triples)
     q = model.calibrator.predict(scores, model.calibrator.model, triples[:, 1])
-    order: Ints = np.lexsort((triples[:, 2], triples[:, 1], triples[:, 0], -scores, -q))
-    return order
+    return np.lexsort((triples[:, 2], triples[:, 1], triples[:, 0], -scores, -q))
 
 
 @dataclass(frozen=True)

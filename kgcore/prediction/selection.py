@@ -214,5 +214,4 @@ def _classes(graph: KnowledgeGraph, domains: Domains, predicate: int, side: int)
 def _weights(facts: Ints, share: float) -> Weights:
     """Return the weights (n,) of queries with these numbers of known facts, of which a share is in validation."""
     without = (1 - share) ** np.maximum(facts, 1)
-    weights: Weights = np.maximum(without, SMALLEST_WEIGHT) / np.maximum(1 - without, SMALLEST_WEIGHT)
-    return weights
+    return np.maximum(without, SMALLEST_WEIGHT) / np.maximum(1 - without, SMALLEST_WEIGHT)

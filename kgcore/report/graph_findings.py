@@ -190,8 +190,7 @@ def confidences_of(graph: KnowledgeGraph) -> Confidences | None:
 
 def _means(predicates: Ints, values: Probabilities, counts: Ints) -> Floats:
     """Return the mean of the values of each predicate; 0 for a predicate without triples."""
-    means: Floats = np.bincount(predicates, values, len(counts)) / np.maximum(counts, 1)
-    return means
+    return np.bincount(predicates, values, len(counts)) / np.maximum(counts, 1)
 
 
 FEW = 0.05  # a smaller share of test positives that follow from train is no warning

@@ -83,8 +83,7 @@ class StepCorruptions:
             on_object = int(np.floor(self._eta * self._object_share + self._rng.random()))
             return np.full(len(leaders), self._eta - on_object)
         expected = self._eta * self._shares[leaders[:, 1]]
-        counts: Ints = np.floor(expected + self._rng.random(len(leaders))).astype(np.int64)
-        return counts
+        return np.floor(expected + self._rng.random(len(leaders))).astype(np.int64)
 
     def _largest_counts(self, on_subject: Ints) -> tuple[int, int]:
         """Return the largest number of subjects and the largest number of objects that a chunk can need.

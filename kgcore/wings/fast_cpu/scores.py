@@ -357,8 +357,7 @@ class Side:
 
     def ranks(self) -> Floats:
         """Return the ranks (n,): 1 + #{higher} + #{equal} / 2."""
-        ranks: Floats = (1 + self.higher + self.equal / 2).numpy()
-        return ranks
+        return (1 + self.higher + self.equal / 2).numpy()
 
 
 def count_tiles(sides: list[Side], entities: Tensor) -> None:
