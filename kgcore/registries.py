@@ -64,13 +64,13 @@ STRATEGIES: "Registry[type[Strategy]]" = Registry(
 CALIBRATORS: "Registry[type[Calibrator]]" = Registry(
     "calibrator",
     "kgcore.calibration",
-    "bbq beta isotonic per_relation platt smoothed_isotonic temperature venn_abers",
+    "bbq beta isotonic per_relation platt temperature venn_abers",
+    {"isotonic": "smoothed_isotonic"},
 )
 BASELINES: "Registry[type[Calibrator]]" = Registry(
     "baseline",
-    "kgcore.calibration.baselines",
-    "constant uncalibrated",
-    {"constant": "base_rate constant_by_relation"},
+    "kgcore.calibration",
+    files={"baselines": "base_rate constant constant_by_relation uncalibrated"},
 )
 EVIDENCE: "Registry[type[Feature]]" = Registry(
     "group of evidence",
@@ -81,6 +81,17 @@ EVIDENCE: "Registry[type[Feature]]" = Registry(
 COMBINERS: "Registry[type[Combiner]]" = Registry("combiner", "kgcore.combiners", "boosted_trees folded stack")
 MADE_OF_FITTED = ("stack", "folded")  # combiners that are made of fitted ones, and fit nothing
 ALL_CALIBRATORS: "Registry[Any]" = Joined("calibrator", CALIBRATORS, COMBINERS.without(MADE_OF_FITTED))
+# what a stored calibrator holds of a wing: the wing is loaded when such a calibrator is read
+CALIBRATOR_PARTS: "Registry[Any]" = Registry(
+    "part of a calibrator",
+    "kgcore",
+    files={
+        "combiners.base": "combiner",
+        "combiners.unseen": "unseen",
+        "ensembles.ensemble": "pool",
+        "mixture.matched": "candidates",
+    },
+)
 POOLS: "Registry[type[Pool]]" = Registry("pool", "kgcore.ensembles", "linear log_odds")
 METRICS: "Registry[Metric]" = Registry(
     "metric",

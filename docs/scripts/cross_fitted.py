@@ -15,7 +15,7 @@ from kgcore.calibration.platt import Platt
 from kgcore.calibration.sample import ground_truth_sample
 from kgcore.calibration.support import Support
 from kgcore.combiners.base import EvidenceSample
-from kgcore.combiners.cross_fit import cross_fit
+from kgcore.combiners.fit import cross_fit
 from kgcore.metrics.base import Sample
 from kgcore.metrics.smooth import smooth_ece
 from kgcore.registries import COMBINERS, MADE_OF_FITTED

@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from evidence import trained
 
-from kgcore.calibration.folds import cross_fitted
+from kgcore.calibration.folds import cross_fitted, draw_folds
 from kgcore.calibration.sample import CalibrationSample, synthetic_sample
 from kgcore.combiners.base import EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
-from kgcore.combiners.cross_fit import cross_fit
+from kgcore.combiners.fit import cross_fit
 from kgcore.config import CorruptConfig, EvidenceConfig
 from kgcore.config.calibrate import OF_PAIRS
 from kgcore.corruptions.base import corrupt, subject_shares
@@ -28,7 +28,6 @@ from kgcore.datasets.fetch import fetch
 from kgcore.datasets.prepare import prepare
 from kgcore.evidence.base import Source
 from kgcore.evidence.table import Features
-from kgcore.folds import draw_folds
 from kgcore.graph import KnowledgeGraph
 from kgcore.metrics.proper import brier
 from kgcore.models.trained import TrainedModel

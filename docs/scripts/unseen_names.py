@@ -18,8 +18,9 @@ from matched import trained_model
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from kgcore.arrays import Floats, Labels, Probabilities, Triples
-from kgcore.calibration.unseen_answers import UnseenAnswers, UnseenProbabilities
+from kgcore.calibration.calibrated import UnseenProbabilities
 from kgcore.combiners.boosted_trees import BoostedTrees
+from kgcore.combiners.unseen import UnseenAnswers
 from kgcore.config import CorruptConfig
 from kgcore.corruptions.base import corrupt, subject_shares
 from kgcore.corruptions.mixture import Mixture
@@ -29,9 +30,10 @@ from kgcore.datasets.prepare import prepare
 from kgcore.datasets.read import read_files
 from kgcore.datasets.unseen import UnseenRows, unseen_rows
 from kgcore.evidence.base import Source
-from kgcore.evidence.table import Evidence, Features
+from kgcore.evidence.table import Features
 from kgcore.graph import KnowledgeGraph, Split
 from kgcore.models.trained import TrainedModel
+from kgcore.score_table import Evidence
 from tasks.workspace.settings import ensure_home, mirror
 
 NAMES = ("name_roles", "name_pairs", "name_likeness", "name_embeddings")

@@ -9,10 +9,10 @@ import pyarrow as pa
 from scipy.stats import beta, norm
 
 from kgcore.arrays import Bools, Floats, Ints, Probabilities
+from kgcore.calibration.support import CONFIDENCE, lower_limits
 from kgcore.datasets.formats.base import COLUMNS
 from kgcore.errors import FitError, InputError, raise_faults
 from kgcore.graph import KnowledgeGraph
-from kgcore.intervals import CONFIDENCE, lower_limits
 from kgcore.metrics.bootstrap import Estimate
 from kgcore.prediction.candidates import read_candidates
 

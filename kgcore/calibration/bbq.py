@@ -7,10 +7,9 @@ import numpy as np
 from scipy.special import betaln, softmax
 
 from kgcore.arrays import Floats, Ints, Probabilities, Scores, Weights
-from kgcore.calibration.balance import shift
 from kgcore.calibration.base import Calibrator
-from kgcore.calibration.pav import block_starts, positive_share
-from kgcore.calibration.sample import CalibrationSample
+from kgcore.calibration.isotonic import block_starts, positive_share
+from kgcore.calibration.sample import CalibrationSample, shift
 from kgcore.registries import CALIBRATORS
 
 

@@ -5,9 +5,8 @@ from typing import Self
 import numpy as np
 
 from kgcore.arrays import Floats, Ints, Probabilities, Scores, Weights
-from kgcore.calibration.balance import shift
 from kgcore.calibration.base import Calibrator
-from kgcore.calibration.sample import CalibrationSample
+from kgcore.calibration.sample import CalibrationSample, shift
 from kgcore.registries import CALIBRATORS
 
 STEPS = 1024

@@ -6,17 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from kgcore.arrays import Floats, Ints, Probabilities
-from kgcore.calibration.balance import base_rate_weights
 from kgcore.calibration.calibrated import Calibrated
 from kgcore.calibration.fit import Basis, calibrated, calibration_bases
-from kgcore.calibration.folds import cross_fitted, row_groups
-from kgcore.calibration.sample import CalibrationSample
+from kgcore.calibration.folds import cross_fitted, draw_folds, row_groups
+from kgcore.calibration.sample import CalibrationSample, base_rate_weights
 from kgcore.config import CalibrateConfig, ClassifyConfig, CorruptConfig, EnsembleConfig
 from kgcore.ensembles.disagreement import Disputed, disagreement, disputed
 from kgcore.ensembles.ensemble import Pooling, pooling_of
 from kgcore.errors import InputError, MismatchError
 from kgcore.evaluation.predictions import Predictions
-from kgcore.folds import draw_folds
 from kgcore.metrics.classification import accuracy
 from kgcore.registries import CALIBRATORS, POOLS
 from kgcore.score_table import ScoreTable
@@ -103,7 +101,9 @@ def _fit_pools(
     for pool_name in config.pools:
         pool = POOLS.get(pool_name).fit(held_out, labels, weights)
         pooled = first.scored(pool.log_odds(held_out))
-        ensembles.append(pooled.fit(config.recalibrator, Pooling(members, low, high, pool_name, pool)))
+        recalibrator = CALIBRATORS.get(config.recalibrator)().fit_sample(pooled.sample)
+        pooling = Pooling(members, low, high, pool_name, pool)
+        ensembles.append(pooled.calibrated(config.recalibrator, recalibrator, pooling))
     return ensembles
 
 

@@ -6,9 +6,9 @@ import numpy as np
 from scipy.special import logit
 
 from kgcore.arrays import Floats, Labels, Weights
+from kgcore.calibration.logistic import Matrix, minimise
 from kgcore.ensembles.base import Pool, as_fit_data, as_members, weighted_sum
 from kgcore.errors import InputError
-from kgcore.newton import Matrix, minimise
 from kgcore.registries import POOLS
 
 

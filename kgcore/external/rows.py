@@ -12,12 +12,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kgcore.arrays import Bools, Ints, Labels, Scores, Weights
+from kgcore.calibration.folds import draw_folds
 from kgcore.config import ScoresConfig
 from kgcore.datasets.formats.columns import MEANING
 from kgcore.errors import InputError
 from kgcore.external.calibrator import scorer_fingerprint
 from kgcore.external.tables import SPLITS, UNKNOWN, read_table
-from kgcore.folds import draw_folds
 from kgcore.score_table import LABELLED, ScoreTable
 
 MOST_STORED = 1_000_000  # rows of a fit that are stored

@@ -6,8 +6,8 @@ from typing import Any, Self
 import numpy as np
 
 from kgcore.arrays import Floats
+from kgcore.calibration.support import CONFIDENCE
 from kgcore.errors import InputError
-from kgcore.intervals import CONFIDENCE
 from kgcore.mixture.bins import BinCounts, bin_edges, count, number_of_bins
 from kgcore.mixture.em import Solution, resample, solve
 from kgcore.mixture.goodness import Fitness, fitness_of, simulated

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from kgcore.arrays import Ints, Labels, as_labels
+from kgcore.calibration.support import CONFIDENCE, exact_limits
 from kgcore.errors import FitError, InputError
-from kgcore.intervals import CONFIDENCE, exact_limits
 
 MOST_LABELS = 10_000_000
 MOST_ODDS = 4.0  # an interval whose ends differ by a larger factor in odds does not determine a base rate

@@ -1,7 +1,7 @@
 """The scores that a mixture is fitted to."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -72,7 +72,9 @@ class LabelledCandidates:
         return LabelledCandidates(self.sample.part(rows), self.labels[rows])
 
 
-NO_LABELS = LabelledCandidates(ScoreSample(np.empty(0)), np.empty(0))
+def no_labels() -> LabelledCandidates:
+    """Return no labelled candidate."""
+    return LabelledCandidates(ScoreSample(np.empty(0)), np.empty(0))
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ class MixtureData:
     positives: ScoreSample
     negatives: Mapping[str, ScoreSample]
     candidates: ScoreSample
-    labelled: LabelledCandidates = NO_LABELS
+    labelled: LabelledCandidates = field(default_factory=no_labels)
     shared: float = 0.0
 
     def __post_init__(self) -> None:

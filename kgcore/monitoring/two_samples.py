@@ -7,10 +7,9 @@ import numpy as np
 from scipy.special import expit, logit, ndtr, ndtri
 
 from kgcore.arrays import Floats, Ints, Labels, Scores, Weights, as_labels, same_length
-from kgcore.calibration.balance import check_base_rate
-from kgcore.calibration.sample import CalibrationSample
+from kgcore.calibration.logistic import Matrix, minimise
+from kgcore.calibration.sample import CalibrationSample, check_base_rate
 from kgcore.errors import InputError
-from kgcore.newton import Matrix, minimise
 
 OUTER = 0.05  # share of the calibration sample below the first knot, and above the last one
 FURTHEST = 3.75  # largest size of a normal score

@@ -10,12 +10,10 @@ from scipy.special import expit, logit
 
 from kgcore.arrays import Bools, Floats, Ints, Probabilities, Triples
 from kgcore.base_rate import BaseRate
-from kgcore.calibration.band import Band
 from kgcore.calibration.calibrated import Calibrated, Terms
 from kgcore.calibration.fit import calibrated
 from kgcore.calibration.per_relation import PerRelation
-from kgcore.calibration.support import Support
-from kgcore.intervals import CONFIDENCE, lower_limits
+from kgcore.calibration.support import CONFIDENCE, Band, Support, lower_limits
 from kgcore.population.curve import Binning, LogOddsCurve, fit_curve, knots_of
 from kgcore.population.survey import Survey
 from kgcore.population.unknown_facts import UnknownFacts

@@ -29,7 +29,7 @@ import numpy as np
 from scipy.special import expit, logit
 
 from kgcore.arrays import Floats, Ints
-from kgcore.newton import Matrix, minimise
+from kgcore.calibration.logistic import Matrix, minimise
 
 TAU = 0.5  # standard deviation of the constants of predicates
 RHO = 1.0  # weight of the prior of slopes

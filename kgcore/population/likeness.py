@@ -24,7 +24,8 @@ from kgcore.corruptions.base import OBJECT, SUBJECT, corrupt, subject_shares
 from kgcore.corruptions.mixture import Mixture
 from kgcore.errors import InputError
 from kgcore.evidence.base import Source
-from kgcore.evidence.table import Evidence, Features
+from kgcore.evidence.table import Features
+from kgcore.score_table import Evidence
 
 SEED = 0  # of the comparison, which is the same for the same file
 FOLDS = 3  # of subjects, and of objects

@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgcore.arrays import Bools, Floats, Ints, Triples
-from kgcore.combiners.base import EvidenceSample
+from kgcore.combiners.base import Combined, EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
-from kgcore.combiners.combined import Combined
 from kgcore.combiners.folded import Folded
 from kgcore.config import EvidenceConfig
 from kgcore.config.calibrate import FOLD, OTHER_SCORES
 from kgcore.errors import InputError
 from kgcore.evidence.base import Source
 from kgcore.evidence.fold import FOLDS, fold_of
-from kgcore.evidence.table import Evidence, Features
+from kgcore.evidence.table import Features
 from kgcore.population.draw import DrawnCandidates, DrawSize, draw
 from kgcore.population.population import FEWEST_FACTS, Population
 from kgcore.prediction.parts import EachPart, OnPart, one_by_one
+from kgcore.score_table import Evidence
 from kgcore.storage.json_file import read_json, write_json
 from kgcore.storage.tables import read_table, spo_columns, triples_of, write_table
 

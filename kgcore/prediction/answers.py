@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from kgcore.arrays import Bools, Ints, Triples
 from kgcore.calibrated import CalibratedModel
-from kgcore.calibration.unseen_answers import UnseenProbabilities as UnseenAnswers
+from kgcore.calibration.calibrated import UnseenProbabilities
 from kgcore.datasets.formats.base import COLUMNS
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
@@ -131,7 +131,7 @@ class Answers:
                 is_answered &= pc.fill_null(pc.not_equal(names[column], ""), False).to_numpy().astype(bool)
         return is_answered
 
-    def _about_unseen(self, names: pa.Table, triples: Triples) -> UnseenAnswers:
+    def _about_unseen(self, names: pa.Table, triples: Triples) -> UnseenProbabilities:
         """Answer triples (n, 3) of `names` with an entity that training lacks: -1."""
         numbered, new = numbered_unseen(self.model.graph, triples, [names["subject"], names["object"]])
         return self.model.answer_unseen(numbered, self.model.unseen_evidence(numbered, new))

@@ -12,7 +12,7 @@ from scipy.special import expit
 from kgcore.arrays import Floats
 from kgcore.combiners.base import Combiner, EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
-from kgcore.combiners.cross_fit import cross_fit
+from kgcore.combiners.fit import cross_fit
 from kgcore.combiners.stack import Stack
 from kgcore.errors import FitError
 from kgcore.registries import COMBINERS, MADE_OF_FITTED

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from kgcore.combiners import scorer
-from kgcore.combiners.base import Combiner, EvidenceSample
+from kgcore.combiners.base import Combined, Combiner, EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
-from kgcore.combiners.combined import Combined
 from kgcore.combiners.scorer import CombinedModel
 from kgcore.combiners.stack import Stack
 from kgcore.config.choices import PER

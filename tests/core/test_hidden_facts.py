@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kgcore.calibration.balance import base_rate_weights, both_labels
+from kgcore.base_rate import HiddenShare
 from kgcore.calibration.fit import synthetic_of
 from kgcore.calibration.hidden import HiddenFacts, chances_of, hidden_facts, hidden_hits
-from kgcore.calibration.hidden_evidence import with_hidden_log_odds
-from kgcore.calibration.hidden_share import HiddenShare
 from kgcore.calibration.per_relation import PerRelation
+from kgcore.calibration.sample import base_rate_weights, both_labels
 from kgcore.calibration.support import Support
+from kgcore.combiners.hidden import with_hidden_log_odds
 from kgcore.config import CalibrateConfig, CorruptConfig
 from kgcore.corruptions.base import corrupt, hits_of, subject_shares
 from kgcore.corruptions.every import every_corruption

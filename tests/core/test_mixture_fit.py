@@ -8,11 +8,11 @@ import pytest
 from scipy.stats import norm
 
 from kgcore.calibration.isotonic import Isotonic
-from kgcore.calibration.mixed import fit_to_candidates, mixture_sample, relation_sample
 from kgcore.calibration.platt import Platt
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.errors import FitError, InputError
 from kgcore.mixture.bins import bin_edges, count
+from kgcore.mixture.calibrate import fit_to_candidates, mixture_sample, relation_sample
 from kgcore.mixture.em import solve
 from kgcore.mixture.fit import MixtureFit, MixtureOptions, fit_mixture
 from kgcore.mixture.goodness import fitness_of, simulated, statistics

@@ -12,9 +12,8 @@ from kgcore.arrays import Triples
 from kgcore.calibrated import CalibratedModel
 from kgcore.calibration.sample import ground_truth_sample
 from kgcore.calibration.support import Support
-from kgcore.combiners.base import EvidenceSample
+from kgcore.combiners.base import Combined, EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
-from kgcore.combiners.combined import Combined
 from kgcore.ensembles.ensemble import scorer_of
 from kgcore.errors import InputError, MismatchError
 from kgcore.evidence.base import Source

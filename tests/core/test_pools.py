@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import expit, logit
 
-from kgcore import newton
+from kgcore.calibration import logistic
 from kgcore.calibration.sample import ground_truth_sample
 from kgcore.ensembles.fit import bounds
 from kgcore.ensembles.linear import Linear
@@ -152,6 +152,6 @@ def test_weights_of_the_linear_pool_must_sum_to_1() -> None:
 
 @every_pool
 def test_a_pool_that_does_not_converge_raises(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(newton, "MAX_STEPS", 1)
+    monkeypatch.setattr(logistic, "MAX_STEPS", 1)
     with pytest.raises(FitError, match=r"the (linear|log-odds) pool did not converge in 1 steps"):
         POOLS.get(name).fit(*drawn(0))

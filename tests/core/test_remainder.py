@@ -8,8 +8,8 @@ import pytest
 from scipy.stats import norm
 
 from kgcore.calibration.isotonic import Isotonic
-from kgcore.calibration.mixed import fit_to_candidates, mixture_sample, relation_sample
 from kgcore.calibration.platt import Platt
+from kgcore.mixture.calibrate import fit_to_candidates, mixture_sample, relation_sample
 from kgcore.mixture.fit import MixtureFit, MixtureOptions, fit_mixture
 from kgcore.mixture.remainder import REMAINDER, Times, remainder, true_shares
 from kgcore.mixture.samples import LabelledCandidates, MixtureData, ScoreSample

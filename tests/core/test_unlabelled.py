@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
+from kgcore.calibration.logistic import stack_weights
 from kgcore.combiners.boosted_trees import BoostedTrees
-from kgcore.combiners.unlabelled import Rows, Unlabelled, fit_unlabelled, stack_weights, unlabelled_brier
+from kgcore.combiners.unlabelled import Rows, Unlabelled, fit_unlabelled
+from kgcore.mixture.goodness import unlabelled_brier
 
 NAMES = ("score", "degree")
 

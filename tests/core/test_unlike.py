@@ -8,7 +8,7 @@ from scipy.special import expit
 
 from kgcore.calibration.answering import FIGURE, UNLIKE, answering_notes
 from kgcore.combiners.boosted_trees import BoostedTrees
-from kgcore.combiners.unlabelled import unlike
+from kgcore.mixture.goodness import unlike
 from tests.docs.scripts import script
 
 

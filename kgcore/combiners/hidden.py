@@ -11,8 +11,8 @@ from kgcore.combiners.base import EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.evidence.base import Source
 from kgcore.evidence.fold import FOLDS, fold_of
-from kgcore.evidence.table import Evidence, Features
-from kgcore.score_table import ScoreTable
+from kgcore.evidence.table import Features
+from kgcore.score_table import Evidence, ScoreTable
 
 MOST_ROWS = 20_000  # distinct corruptions that the trees of a fold are fitted to
 
