@@ -75,8 +75,13 @@ BASELINES: "Registry[type[Calibrator]]" = Registry(
 EVIDENCE: "Registry[type[Feature]]" = Registry(
     "group of evidence",
     "kgcore.evidence",
-    "cohorts constants degrees fold name_embeddings name_likeness name_pairs name_roles neighbours other_scores paths"
-    " rules score types",
+    "constants fold name_embeddings name_pairs",
+    {
+        "entities": "degrees types",
+        "names": "name_likeness name_roles",
+        "pairs": "neighbours paths rules",
+        "scores": "cohorts other_scores score",
+    },
 )
 COMBINERS: "Registry[type[Combiner]]" = Registry("combiner", "kgcore.combiners", "boosted_trees folded stack")
 MADE_OF_FITTED = ("stack", "folded")  # combiners that are made of fitted ones, and fit nothing

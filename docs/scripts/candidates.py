@@ -11,13 +11,12 @@ from multiprocessing import get_context
 
 import numpy as np
 
-from kgcore.mixture.bins import bin_edges, count, number_of_bins
 from kgcore.mixture.em import solve
 from kgcore.mixture.fit import MixtureOptions, fit_mixture
 from kgcore.mixture.goodness import fitness_of, simulated
 from kgcore.mixture.interval import base_rate_interval, flat_likelihood, interval_level, p_values
 from kgcore.mixture.relations import fit_relations
-from kgcore.mixture.samples import LabelledCandidates, MixtureData, ScoreSample
+from kgcore.mixture.samples import LabelledCandidates, MixtureData, ScoreSample, bin_edges, count, number_of_bins
 
 
 @dataclass(frozen=True)

@@ -22,11 +22,10 @@ from kgcore.datasets.base import find_dataset
 from kgcore.datasets.fetch import fetch
 from kgcore.datasets.prepare import prepare
 from kgcore.graph import KnowledgeGraph
-from kgcore.mixture.bins import bin_edges, count, number_of_bins
 from kgcore.mixture.em import solve
 from kgcore.mixture.goodness import fitness_of, simulated
 from kgcore.mixture.interval import base_rate_interval, interval_level
-from kgcore.mixture.samples import MixtureData
+from kgcore.mixture.samples import MixtureData, bin_edges, count, number_of_bins
 from kgcore.models.trained import TrainedModel
 from tasks.workspace.settings import ensure_home, mirror
 

@@ -9,9 +9,8 @@ import numpy as np
 
 from kgcore.arrays import Floats, Ints, Scores, Triples
 from kgcore.combiners.base import Combined
-from kgcore.evidence.base import Source
+from kgcore.evidence.base import Source, Tile
 from kgcore.evidence.table import Features, Grid
-from kgcore.evidence.tile import Tile
 from kgcore.graph import KnowledgeGraph
 from kgcore.models.pointwise import PointwiseScorer
 from kgcore.models.scorer import Bounds

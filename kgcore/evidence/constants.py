@@ -7,10 +7,8 @@ import numpy as np
 from scipy.sparse import csc_array, csr_array
 
 from kgcore.arrays import Bools, Floats, Ints, Triples
-from kgcore.evidence.base import Feature, Source
-from kgcore.evidence.links import Links
-from kgcore.evidence.lookup import Counts, KeyTable, expanded, ones_at, row_maxima, row_sums
-from kgcore.evidence.tile import ZERO, Tile, Tiled, meeting
+from kgcore.evidence.base import ZERO, Feature, Source, Tile, Tiled
+from kgcore.evidence.lookup import Counts, KeyTable, Links, expanded, meeting, ones_at, row_maxima, row_sums
 from kgcore.graph import TripleIndex
 from kgcore.registries import EVIDENCE
 

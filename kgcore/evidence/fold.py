@@ -6,8 +6,7 @@ from typing import Self
 import numpy as np
 
 from kgcore.arrays import Floats, Ints, Triples
-from kgcore.evidence.base import Feature, Source
-from kgcore.evidence.tile import PairColumn, Tile, Tiled
+from kgcore.evidence.base import Feature, PairColumn, Source, Tile, Tiled
 from kgcore.registries import EVIDENCE
 
 FOLDS = 5

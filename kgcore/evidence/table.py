@@ -9,8 +9,7 @@ from typing import Self
 import numpy as np
 
 from kgcore.arrays import Bools, Floats, Ints, Triples
-from kgcore.evidence.base import Feature, Source
-from kgcore.evidence.tile import PairColumn, Tile, Values
+from kgcore.evidence.base import Feature, PairColumn, Source, Tile, Values
 from kgcore.evidence.words import words_of
 from kgcore.registries import EVIDENCE
 from kgcore.score_table import Evidence

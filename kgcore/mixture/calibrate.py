@@ -17,14 +17,13 @@ from kgcore.calibration.isotonic import SmoothedIsotonic
 from kgcore.calibration.sample import CalibrationSample, evenly_weighted, shift
 from kgcore.calibration.support import CONFIDENCE, MOST_POINTS, MOST_POINTS_OF_A_RELATION, Band, Support, rows_of
 from kgcore.config import CalibrateConfig
-from kgcore.mixture.bins import BinCounts, count
 from kgcore.mixture.em import solve
 from kgcore.mixture.fit import MixtureFit
 from kgcore.mixture.goodness import unlabelled_brier, unlike
 from kgcore.mixture.matched import Matched, inside
 from kgcore.mixture.relations import RelationRate
-from kgcore.mixture.remainder import REMAINDER, Remainder, Times, remainder
-from kgcore.mixture.samples import MixtureData, ScoreSample
+from kgcore.mixture.remainder import REMAINDER, remainder
+from kgcore.mixture.samples import BinCounts, MixtureData, ScoreSample, count
 from kgcore.registries import CALIBRATORS
 from kgcore.score_table import ScoreTable
 
@@ -240,7 +239,8 @@ def _sample(
         if sample.predicates is not None:
             predicates.append(sample.predicates[rows])
     if rest > 0 and base_rate < 1:
-        left = _remainder(data, base_rate, draw)
+        drawn = None if draw is None else [draw[place].astype(np.float64) for place in (0, -2, -1)]
+        left = remainder(data, base_rate, drawn)
         rows = left.weights > 0
         scores.append(left.sample.scores[rows])
         labels.append(np.zeros(int(rows.sum())))
@@ -249,11 +249,6 @@ def _sample(
             predicates.append(left.sample.predicates[rows])
     known = np.concatenate(predicates) if len(predicates) == len(scores) else None
     return CalibrationSample(np.concatenate(scores), np.concatenate(labels), np.concatenate(row_weights), known)
-
-
-def _remainder(data: MixtureData, base_rate: float, draw: list[Ints] | None) -> Remainder:
-    times = None if draw is None else Times(*(draw[place].astype(np.float64) for place in (0, -2, -1)))
-    return remainder(data, base_rate, times)
 
 
 def _draw(data: MixtureData, rng: np.random.Generator) -> list[Ints]:

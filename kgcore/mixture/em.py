@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kgcore.arrays import Bools, Floats
-from kgcore.mixture.bins import BinCounts, smoothed
+from kgcore.mixture.samples import BinCounts, smoothed
 
 TOLERANCE = 1e-4  # a problem is solved when three iterations raise its log-likelihood by less than this
 MOST_ITERATIONS = 6_000
@@ -38,14 +38,7 @@ class _Problems:
     prior: Floats  # (J,) or (S, J)
 
     def part(self, rows: Bools) -> "_Problems":
-        counts_of_all = self.counts
-        counts = BinCounts(
-            counts_of_all.candidates[rows],
-            counts_of_all.components[rows],
-            counts_of_all.true[rows],
-            counts_of_all.false[rows],
-        )
-        return _Problems(counts, None if self.alpha is None else self.alpha[rows], self.prior[rows])
+        return _Problems(self.counts.part(rows), None if self.alpha is None else self.alpha[rows], self.prior[rows])
 
 
 def solve(

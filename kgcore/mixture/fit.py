@@ -8,13 +8,11 @@ import numpy as np
 from kgcore.arrays import Floats
 from kgcore.calibration.support import CONFIDENCE
 from kgcore.errors import InputError
-from kgcore.mixture.bins import BinCounts, bin_edges, count, number_of_bins
 from kgcore.mixture.em import Solution, resample, solve
 from kgcore.mixture.goodness import Fitness, fitness_of, simulated
-from kgcore.mixture.interval import base_rate_interval, interval_level
-from kgcore.mixture.labels import Rate, labels_needed
+from kgcore.mixture.interval import Rate, base_rate_interval, interval_level, labels_needed
 from kgcore.mixture.remainder import REMAINDER, Remainder, remainder, remainder_share
-from kgcore.mixture.samples import MixtureData
+from kgcore.mixture.samples import BinCounts, MixtureData, bin_edges, count, number_of_bins
 
 MUCH = 0.5  # a share of the remainder from this one on is reported
 FOREIGN = 0.01  # a test of fit with a p-value below this one is reported

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from kgcore.arrays import Floats, Probabilities
-from kgcore.mixture.bins import BinCounts
 from kgcore.mixture.em import Solution, simulate, solve
+from kgcore.mixture.samples import BinCounts
 
 SURE = 3.0  # standard errors by which D must be above 0
 

@@ -10,11 +10,9 @@ from scipy.special import chdtri, expit, logit
 from kgcore.arrays import Floats
 from kgcore.calibration.support import CONFIDENCE
 from kgcore.errors import InputError
-from kgcore.mixture.bins import BinCounts, bin_edges, count, number_of_bins
 from kgcore.mixture.em import solve
-from kgcore.mixture.interval import Profile, base_rate_interval, interval_level
-from kgcore.mixture.labels import Rate
-from kgcore.mixture.samples import MixtureData, no_labels
+from kgcore.mixture.interval import Profile, Rate, base_rate_interval, interval_level
+from kgcore.mixture.samples import BinCounts, MixtureData, bin_edges, count, no_labels, number_of_bins
 
 FEWEST = 20  # a relation with fewer positives or candidates, or without corruptions, gets no estimate of its own
 OTHERS = -1  # stands for all relations without an estimate of their own

@@ -11,14 +11,13 @@ from kgcore.calibration.isotonic import Isotonic
 from kgcore.calibration.platt import Platt
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.errors import FitError, InputError
-from kgcore.mixture.bins import bin_edges, count
 from kgcore.mixture.calibrate import fit_to_candidates, mixture_sample, relation_sample
 from kgcore.mixture.em import solve
 from kgcore.mixture.fit import MixtureFit, MixtureOptions, fit_mixture
 from kgcore.mixture.goodness import fitness_of, simulated, statistics
 from kgcore.mixture.interval import Profile
 from kgcore.mixture.relations import fit_relations, shrink
-from kgcore.mixture.samples import LabelledCandidates, MixtureData, ScoreSample
+from kgcore.mixture.samples import LabelledCandidates, MixtureData, ScoreSample, bin_edges, count
 from tests.core.mixtures import normal_mixture
 
 QUICK = MixtureOptions(replicates=40)

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from scipy.stats import beta, binomtest, chi2
 
-from kgcore.mixture.bins import BinCounts, bin_edges, count
 from kgcore.mixture.em import solve
 from kgcore.mixture.interval import (
     base_rate_interval,
@@ -14,6 +13,7 @@ from kgcore.mixture.interval import (
     needed,
     p_values,
 )
+from kgcore.mixture.samples import BinCounts, bin_edges, count
 from tests.core.mixtures import normal_mixture
 
 FLAT = {"means": (-1.0, 0.95), "shares": (0.0, 1.0)}

@@ -17,8 +17,7 @@ from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.ensembles.ensemble import scorer_of
 from kgcore.errors import InputError, MismatchError
 from kgcore.evidence.base import Source
-from kgcore.evidence.cohorts import Cohorts
-from kgcore.evidence.other_scores import OtherScores
+from kgcore.evidence.scores import Cohorts, OtherScores
 from kgcore.evidence.table import Features
 from kgcore.graph import KnowledgeGraph
 from kgcore.models.trained import TrainedModel
