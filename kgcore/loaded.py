@@ -21,8 +21,8 @@ from kgcore.prediction.explanation import Explanation, UnseenExplanation
 from kgcore.storage.calibrated import missing_parts, read_calibrated
 
 if TYPE_CHECKING:
+    from kgcore.population.answers import FileAnswer
     from kgcore.population.calibration import Calibration
-    from kgcore.population.files import FileAnswer
     from kgcore.population.likeness import CalibrationTriples
     from kgcore.population.population import Population
     from kgcore.population.survey import Survey
@@ -109,7 +109,7 @@ class LoadedModel:
         base_rate     share of true ones among the triples, in (0, 1); None: not stated
         completeness  share of the true facts that the graph knows, as in `read_completeness`; '': not stated
         """
-        from kgcore.population.files import answer_of_file  # loads torch
+        from kgcore.population.answers import answer_of_file  # loads torch
 
         triples, known = answers.numbers(names)
         model, distinct = answers.model, answers.model.graph.index(triples[known]).triples
@@ -195,8 +195,7 @@ class LoadedModel:
         Raises InputError if validation has too few facts of the predicate, or if what is stated is out of range.
         """
         from kgcore.population.calibration import Calibration
-        from kgcore.population.population import TOO_FEW, Population
-        from kgcore.population.unknown_facts import stated_facts
+        from kgcore.population.population import TOO_FEW, Population, stated_facts
         from kgcore.prediction.domains import Domains
 
         population = Population.asked(Domains(self.calibrated.graph), predicate, DiscoverConfig().at_least)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kgcore.corruptions.base import Strategy
     from kgcore.datasets.base import DatasetSpec
     from kgcore.datasets.formats.base import Format, Layout
-    from kgcore.ensembles.base import Pool
+    from kgcore.ensembles.pools import Pool
     from kgcore.evidence.base import Feature
     from kgcore.losses.base import Loss
     from kgcore.metrics.base import Metric
@@ -83,7 +83,9 @@ EVIDENCE: "Registry[type[Feature]]" = Registry(
         "scores": "cohorts other_scores score",
     },
 )
-COMBINERS: "Registry[type[Combiner]]" = Registry("combiner", "kgcore.combiners", "boosted_trees folded stack")
+COMBINERS: "Registry[type[Combiner]]" = Registry(
+    "combiner", "kgcore.combiners", "boosted_trees", {"joined": "folded stack"}
+)
 MADE_OF_FITTED = ("stack", "folded")  # combiners that are made of fitted ones, and fit nothing
 ALL_CALIBRATORS: "Registry[Any]" = Joined("calibrator", CALIBRATORS, COMBINERS.without(MADE_OF_FITTED))
 # what a stored calibrator holds of a wing: the wing is loaded when such a calibrator is read
@@ -97,7 +99,7 @@ CALIBRATOR_PARTS: "Registry[Any]" = Registry(
         "mixture.matched": "candidates",
     },
 )
-POOLS: "Registry[type[Pool]]" = Registry("pool", "kgcore.ensembles", "linear log_odds")
+POOLS: "Registry[type[Pool]]" = Registry("pool", "kgcore.ensembles", files={"pools": "linear log_odds"})
 METRICS: "Registry[Metric]" = Registry(
     "metric",
     "kgcore.metrics",

@@ -67,9 +67,9 @@ def row(graph: KnowledgeGraph, model: TrainedModel) -> str:
         columns = [features.names.index(name) for name in names]
         weights = sample.weights / sample.weights.mean()
         seen = EvidenceSample(tuple(names), fitted[:, columns], sample.labels, weights, predicates, groups)
-        found = cross_fit("boosted_trees", BoostedTrees(), seen, np.random.default_rng(0), FOLDS)
-        own = replace(sample, scores=found.log_odds)
-        cells.append(on_test("beta", own, found.combiner.log_odds(asked[:, columns], graph.test.triples[:, 1])))
+        combiner, _, log_odds = cross_fit("boosted_trees", BoostedTrees(), seen, np.random.default_rng(0), FOLDS)
+        own = replace(sample, scores=log_odds)
+        cells.append(on_test("beta", own, combiner.log_odds(asked[:, columns], graph.test.triples[:, 1])))
         within = cross_fitted(CALIBRATORS.get("beta"), own, folds)
         cells.append(f"{brier(within, sample.labels, sample.weights):.4f}")
     return " | ".join(cells)

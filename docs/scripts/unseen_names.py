@@ -5,7 +5,7 @@
 
 Each combination of evidence is given to gradient boosting, which is fitted on the validation labels, or on validation
 positives and their corruptions. It is measured on the labelled test split. The rows with entities that training lacks
-are answered by kgcore/calibration/unseen_answers.py; `width` is the mean width of their 95 % intervals.
+are answered by kgcore/combiners/unseen.py; `width` is the mean width of their 95 % intervals.
 """
 
 import sys

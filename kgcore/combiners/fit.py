@@ -1,7 +1,7 @@
 """Calibrators that see evidence beside the score: a combiner, and a calibrator of its log-odds."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,8 +10,8 @@ from kgcore.calibration.calibrated import Calibrated
 from kgcore.calibration.fit import CANDIDATES, SYNTHETIC, Basis, calibrated, terms_of
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.combiners.base import Combined, Combiner, EvidenceSample
-from kgcore.combiners.stack import Stack
-from kgcore.combiners.unlabelled import Rows, Unlabelled, fit_unlabelled
+from kgcore.combiners.joined import Stack
+from kgcore.combiners.unlabelled import Rows, fit_unlabelled
 from kgcore.config import CalibrateConfig
 from kgcore.errors import FitError
 from kgcore.mixture.calibrate import MatchedCandidates, fit_matched
@@ -52,11 +52,11 @@ def fit_combiners(
     for name in config.combiners:
         rng = np.random.default_rng(config.combine_seed)
         used = _few(seen.labels, rng) if basis.terms.negatives == SYNTHETIC else None
-        seen_all = cross_fit(name, COMBINERS.get(name)(), seen, rng, config.combine_folds, config.combine_rounds, used)
-        combined = Combined(
-            name, evidence.groups, seen.names, table.model, seen_all.combiner, seen_all.kind, evidence.others
+        combiner, kind, log_odds = cross_fit(
+            name, COMBINERS.get(name)(), seen, rng, config.combine_folds, config.combine_rounds, used
         )
-        held_out = basis.scored(seen_all.log_odds)
+        combined = Combined(name, evidence.groups, seen.names, table.model, combiner, kind, evidence.others)
+        held_out = basis.scored(log_odds)
         recalibrator = CALIBRATORS.get(RECALIBRATOR)().fit_sample(held_out.sample)
         fitted.append((held_out.calibrated(RECALIBRATOR, recalibrator, combined), held_out.sample))
     return fitted
@@ -116,14 +116,14 @@ def fit_to_unlabelled(
             Rows(evidence.evidence.values[start:end], triples[start:end, 1], groups)
             for start, end, groups in zip(ends - lengths, ends, _groups(data, same, lengths), strict=True)
         ]
-        own, *negatives, unlabelled, labelled = parts
-        strategies = dict(zip(data.negatives, negatives, strict=True))
-        known = Unlabelled(evidence.evidence.names, own, strategies, unlabelled, config.rate.value)
-        stack, seen = fit_unlabelled(name, COMBINERS.get(name), known, FOLDS_OF_CANDIDATES, rng, config.combine_rounds)
-        log_odds = data.with_scores([*seen.every, stack.log_odds(labelled.values, labelled.predicates)])
-        names, others = evidence.evidence.names, evidence.others
-        combined = Combined(name, evidence.groups, names, table.model, stack, "stack", others)
-        options = MixtureOptions(config.rate.value, replicates=candidates.replicates)
+        *kinds, labelled = parts
+        features, rounds, rate = evidence.evidence.names, config.combine_rounds, config.rate.value
+        stack, held_out = fit_unlabelled(
+            name, COMBINERS.get(name), features, kinds, rate, FOLDS_OF_CANDIDATES, rng, rounds
+        )
+        log_odds = data.with_scores([*held_out, stack.log_odds(labelled.values, labelled.predicates)])
+        combined = Combined(name, evidence.groups, features, table.model, stack, "stack", evidence.others)
+        options = MixtureOptions(rate, replicates=candidates.replicates)
         matched = match(log_odds, candidates.matched.source, options, rng, candidates.matched.notes)
         [(calibrator, support)] = fit_matched(log_odds, matched, [RECALIBRATOR], candidates.replicates, rng).values()
         terms = terms_of(table, CANDIDATES, config, matched)
@@ -142,21 +142,6 @@ def _groups(data: MixtureData, same: Ints, lengths: Sequence[int]) -> Iterator[I
         start += length
 
 
-@dataclass(frozen=True)
-class CrossFitted:
-    """A combiner that has seen all rows of a sample, and log-odds that are fair to these rows.
-
-    combiner  the combiner
-    kind      its registered name, as in `Combined`
-    log_odds  (n,) of each row, from combiners that were fitted without the row's fold. A one-score calibrator that is
-              fitted to them sees the errors that the combiner makes on new triples; on its own rows it makes fewer
-    """
-
-    combiner: Combiner
-    kind: str
-    log_odds: Floats
-
-
 def cross_fit(
     name: str,
     combiner: Combiner,
@@ -165,8 +150,12 @@ def cross_fit(
     folds: int = FOLDS,
     rounds: int = 1,
     used: Bools | None = None,
-) -> CrossFitted:
+) -> tuple[Combiner, str, Floats]:
     """Fit a combiner to all rows, and then with the settings which that fit chose to all rows but those of each fold.
+
+    Return the combiner, its registered name as in `Combined`, and log-odds (n,) that are fair to the rows: each from
+    combiners that were fitted without the row's fold. A one-score calibrator that is fitted to them sees the errors
+    that the combiner makes on new triples; on its own rows it makes fewer.
 
     name    registered name of the combiner
     folds   number of folds K, at least 2. Rows of one group are in one fold
@@ -188,8 +177,8 @@ def cross_fit(
             log_odds[held] += member.log_odds(sample.values[held], sample.predicates[held]) / rounds
             members.append(member)
     if rounds == 1:
-        return CrossFitted(fitted, name, log_odds)
-    return CrossFitted(Stack.mean(name, members), "stack", log_odds)
+        return fitted, name, log_odds
+    return Stack.mean(name, members), "stack", log_odds
 
 
 def _of_folds(

@@ -13,7 +13,7 @@ from kgcore.arrays import Floats, Ints, Scores, Triples
 from kgcore.calibration.calibrated import Calibrated
 from kgcore.combiners.base import Combined
 from kgcore.combiners.scorer import CombinedModel
-from kgcore.ensembles.base import Pool
+from kgcore.ensembles.pools import Pool
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.models.pointwise import PointwiseScorer

@@ -182,9 +182,9 @@ def _moments(scores: Floats, others: Bools) -> tuple[Floats, Floats, Floats, Flo
 class OtherScores(Feature):
     """For each further model of the source, number n = 2, 3, ...: what `score` and `cohorts` say of the first model.
 
-        model_n_score         its score: kgcore/evidence/score.py
+        model_n_score         its score, as `score`
         model_n_object_rank   relative rank of its raw score among those of a cohort of objects, in [0, 1]:
-        model_n_subject_rank  the same among subjects. kgcore/evidence/cohorts.py
+        model_n_subject_rank  the same among subjects
 
     The other features of `cohorts` add hardly anything to these. Models with other scoring functions make other
     mistakes. Without further models the group has no features. Cost, for each further model: that of both groups.

@@ -100,9 +100,8 @@ def unlabelled_figures(fitted: Sequence[tuple[Calibrated, MixtureData]]) -> dict
     figures = {}
     for bound, data in fitted:
         q = [bound.predict(rows.scores, bound.model, rows.predicates) for rows in (data.positives, data.candidates)]
-        others = unlike(q[0], q[1], bound.base_rate)
-        figures[FIGURE + bound.shown_name] = unlabelled_brier(q[0], q[1], bound.base_rate) + others.cost
-        figures[UNLIKE + bound.shown_name] = others.share
+        figures[UNLIKE + bound.shown_name], cost = unlike(q[0], q[1], bound.base_rate)
+        figures[FIGURE + bound.shown_name] = unlabelled_brier(q[0], q[1], bound.base_rate) + cost
     return figures
 
 

@@ -112,20 +112,11 @@ def unlabelled_brier(positives: Probabilities, candidates: Probabilities, base_r
     return float((candidates**2).mean() - 2 * base_rate * positives.mean() + base_rate)
 
 
-@dataclass(frozen=True)
-class Unlike:
-    """How many true candidates cannot be like the positives, and what that costs.
+def unlike(positives: Probabilities, candidates: Probabilities, base_rate: float) -> tuple[float, float]:
+    """Return which share of the true candidates cannot be like the positives, and what that costs.
 
-    share  estimate of the least share of the true candidates that are unlike the positives, in [0, 1]; 0: no sure sign
-    cost   what the Brier score of `unlabelled_brier` lacks for this reason, at least 0
-    """
-
-    share: float
-    cost: float
-
-
-def unlike(positives: Probabilities, candidates: Probabilities, base_rate: float) -> Unlike:
-    """Return how many true candidates cannot be like the positives, by probabilities that have not seen the rows.
+    The share is an estimate of the least one, in [0, 1]; 0: no sure sign. The cost is what the Brier score of
+    `unlabelled_brier` lacks for this reason, at least 0. Probabilities have not seen the rows.
 
     positives   (n,) probabilities of the positives
     candidates  (u,) probabilities of the candidates
@@ -146,6 +137,6 @@ def unlike(positives: Probabilities, candidates: Probabilities, base_rate: float
     best = int(np.argmax(excess - SURE * error))
     below = candidates < limits[best]
     if excess[best] <= SURE * error[best] or not below.any():
-        return Unlike(0.0, 0.0)
+        return 0.0, 0.0
     gap = float(positives[positives >= limits[best]].mean() - candidates[below].mean())
-    return Unlike(float(excess[best]) / base_rate, 2 * float(excess[best]) * gap)
+    return float(excess[best]) / base_rate, 2 * float(excess[best]) * gap

@@ -15,8 +15,8 @@ from kgcore.calibration.fit import calibrated
 from kgcore.calibration.per_relation import PerRelation
 from kgcore.calibration.support import CONFIDENCE, Band, Support, lower_limits
 from kgcore.population.curve import Binning, LogOddsCurve, fit_curve, knots_of
+from kgcore.population.population import UnknownFacts
 from kgcore.population.survey import Survey
-from kgcore.population.unknown_facts import UnknownFacts
 
 POPULATION = "population"  # the kind of negatives of a calibrator that is fitted to a population
 REPLICATES = 50

@@ -16,7 +16,7 @@ import numpy as np
 from kgcore.arrays import Bools, Floats, Ints, Triples
 from kgcore.combiners.base import Combined, EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
-from kgcore.combiners.folded import Folded
+from kgcore.combiners.joined import Folded
 from kgcore.config import EvidenceConfig
 from kgcore.config.calibrate import FOLD, OTHER_SCORES
 from kgcore.errors import InputError

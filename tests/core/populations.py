@@ -7,7 +7,7 @@ from scipy.special import expit
 
 from kgcore.arrays import Floats, Triples
 from kgcore.combiners.base import Combined, EvidenceSample
-from kgcore.combiners.folded import Folded
+from kgcore.combiners.joined import Folded
 from kgcore.graph import KnowledgeGraph, Split
 from kgcore.population.draw import DrawnCandidates
 from kgcore.population.survey import Survey

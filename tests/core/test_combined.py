@@ -7,7 +7,7 @@ import pytest
 
 from kgcore.combiners.base import Combined, EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
-from kgcore.combiners.stack import Stack
+from kgcore.combiners.joined import Stack
 from kgcore.errors import MismatchError
 from kgcore.score_table import Evidence, TableEvidence
 

@@ -15,7 +15,10 @@ ROOT = Path(__file__).parents[2]
 CODE = ("kgcore", "tasks", "flows")
 LONGEST_FILE, LONGEST_TEST_FILE, LONGEST_FUNCTION = 400, 400, 60
 SHORTEST_MODULE = 80  # lines of a module that only one other module imports, unless it is a component
-ROOMS = ("audit", "corruptions", "datasets", "imports", "mixture", "monitoring", "report", "reproduction")
+ROOMS = (
+    *("audit", "calibration", "combiners", "corruptions", "datasets", "ensembles", "evidence", "external", "imports"),
+    *("mixture", "monitoring", "population", "report", "reproduction"),
+)
 ROOMS_WITHOUT_PIECES = tuple(f"kgcore/{room}/" for room in ROOMS)
 
 # `dict[str, Any]` is the type of a JSON object: in these methods, and in the files that read or write artifacts.

@@ -12,8 +12,7 @@ from scipy.special import expit, logit
 from kgcore.calibration import logistic
 from kgcore.calibration.sample import ground_truth_sample
 from kgcore.ensembles.fit import bounds
-from kgcore.ensembles.linear import Linear
-from kgcore.ensembles.log_odds import LogOdds
+from kgcore.ensembles.pools import Linear, LogOdds
 from kgcore.errors import FitError, InputError
 from kgcore.registries import POOLS
 

@@ -10,7 +10,7 @@ from scipy.special import expit
 
 from kgcore.combiners.base import Combiner
 from kgcore.combiners.boosted_trees import BoostedTrees
-from kgcore.combiners.folded import Folded
+from kgcore.combiners.joined import Folded
 from kgcore.config import EvidenceConfig
 from kgcore.errors import InputError
 from kgcore.evidence.fold import FOLDS, fold_of
@@ -18,9 +18,8 @@ from kgcore.population.calibrate import Lost, fit_population, in_order
 from kgcore.population.calibration import Calibration
 from kgcore.population.curve import Binning, fit_curve, hinges, knots_of
 from kgcore.population.draw import DrawSize, ranked_by
-from kgcore.population.population import PairBlock, Population
+from kgcore.population.population import PairBlock, Population, UnknownFacts, stated_facts
 from kgcore.population.survey import Survey, read_survey, survey, write_survey
-from kgcore.population.unknown_facts import UnknownFacts, stated_facts
 from kgcore.prediction.domains import Domains
 from kgcore.prediction.question import Question
 from tests.core.calibrated_models import trained_on

@@ -1,12 +1,15 @@
-"""The abstract class of opinion pools, which combine the probabilities of several calibrated members."""
+"""Opinion pools, which combine the probabilities of several calibrated members: the abstract class, and two pools."""
 
 from abc import ABC, abstractmethod
 from typing import Any, Self
 
 import numpy as np
+from scipy.special import logit
 
 from kgcore.arrays import Floats, Labels, Weights, as_floats, as_labels, as_weights
+from kgcore.calibration.logistic import Matrix, fit_logistic, mean_keeping_targets, minimise
 from kgcore.errors import InputError
+from kgcore.registries import POOLS
 
 
 class Pool(ABC):
@@ -89,3 +92,71 @@ def as_members(members: Floats) -> Floats:
             "a pool needs probabilities above 0 and below 1"
         )
     return q
+
+
+@POOLS.register("linear")
+class Linear(Pool):
+    """The linear pool: q = sum_j w_j q_j. The weights w, at least 0 and with sum 1, minimise the weighted log loss
+
+        - sum_i u_i log sum_j w_j p_ij,  p_ij = q_ij where y_i = 1, 1 - q_ij where y_i = 0
+
+    for sample weights u (n,) that sum to 1. Stone 1961; Genest & Zidek 1986; weights by maximum likelihood as in
+    Ranjan & Gneiting 2010. The fit minimises the loss plus sum_j w_j over all w >= 0. This has the same solution,
+    because the weights sum to 1 at its minimum (Kim et al. 2020).
+
+    weights  (m,) at least 0, sum 1
+    """
+
+    def __init__(self, weights: list[float]) -> None:
+        super().__init__(weights)
+        if abs(self.weights.sum() - 1) > 1e-9:
+            raise InputError(f"weights of the linear pool are {weights}: they must sum to 1")
+
+    @classmethod
+    def fit(cls, members: Floats, labels: Labels, weights: Weights) -> Self:
+        q, y, u = as_fit_data(members, labels, weights)
+        p = np.where(y[:, None] == 1, q, 1 - q)
+
+        def loss(w: Floats) -> float:
+            with np.errstate(divide="ignore"):
+                return float(w.sum() - u @ np.log(p @ w))
+
+        def derivatives(w: Floats) -> tuple[Floats, Matrix]:
+            ratio = p / (p @ w)[:, None]
+            return 1 - u @ ratio, (ratio * u[:, None]).T @ ratio
+
+        start, bounded = np.full(q.shape[1], 1 / q.shape[1]), np.ones(q.shape[1], dtype=bool)
+        fitted = minimise("the linear pool", loss, derivatives, start, bounded)
+        return cls((fitted / fitted.sum()).tolist())
+
+    def log_odds(self, members: Floats) -> Floats:
+        q = as_members(members)
+        pooled: Floats = logit(
+            np.clip(weighted_sum(q, self.weights), q.min(axis=1), q.max(axis=1))
+        )  # rounding must not move q out of the members' range
+        return pooled
+
+
+@POOLS.register("log_odds")
+class LogOdds(Pool):
+    """The log-odds pool: logit q = sum_j w_j logit q_j.
+
+    The weights w >= 0 minimise the weighted log loss against targets near 0 and 1 (see `mean_keeping_targets`), which
+    keep the weights finite if the members separate the labels. If the weights
+    sum to more than 1, the pooled probability is closer to 0 or 1 than the weighted mean of the members' log-odds would
+    give. This is right if the members bring independent evidence.
+
+    This is the logarithmic pool (Genest & Zidek 1986) of a binary event, with free weights as in Satopaa et al. 2014.
+
+    weights  (m,) at least 0
+    """
+
+    @classmethod
+    def fit(cls, members: Floats, labels: Labels, weights: Weights) -> Self:
+        q, y, u = as_fit_data(members, labels, weights)
+        start, bounded = np.full(q.shape[1], 1 / q.shape[1]), np.ones(q.shape[1], dtype=bool)
+        fitted = fit_logistic("the log-odds pool", logit(q).T, mean_keeping_targets(y, u), u, start, bounded)
+        return cls(fitted.tolist())
+
+    def log_odds(self, members: Floats) -> Floats:
+        return weighted_sum(logit(as_members(members)), self.weights)
