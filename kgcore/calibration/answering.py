@@ -170,8 +170,7 @@ def _some(groups: Ints, rng: np.random.Generator) -> Bools:
     if len(groups) <= MOST_ROWS:
         return np.ones(len(groups), dtype=bool)
     distinct, place = np.unique(groups, return_inverse=True)
-    chosen: Bools = (rng.random(len(distinct)) < MOST_ROWS / len(groups))[place]
-    return chosen
+    return (rng.random(len(distinct)) < MOST_ROWS / len(groups))[place]
 
 
 def in_order(fitted: Sequence[Calibrated], figures: Mapping[str, Mapping[str, float]]) -> list[Calibrated]:

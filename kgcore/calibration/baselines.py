@@ -22,8 +22,7 @@ class Uncalibrated(Calibrator):
         return self.set_fitted()
 
     def calibrate(self, scores: Scores) -> Probabilities:
-        q: Probabilities = expit(scores)
-        return q
+        return expit(scores)
 
 
 @BASELINES.register("constant")

@@ -88,8 +88,7 @@ class BBQ(Calibrator):
         return self.set_fitted(edges=edges, probabilities=shift(rising, rate, sample.base_rate))
 
     def calibrate(self, scores: Scores) -> Probabilities:
-        q: Probabilities = self.probabilities_[np.searchsorted(self.edges_, scores)]
-        return q
+        return self.probabilities_[np.searchsorted(self.edges_, scores)]
 
 
 def log_evidence(positives: Weights, rows: Weights, rate: float) -> float:

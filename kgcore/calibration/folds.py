@@ -33,8 +33,7 @@ def draw_folds(groups: Ints, labels: Labels, folds: int, rng: np.random.Generato
     order = drawn[np.argsort(positive[drawn], kind="stable")]
     fold = np.empty(len(distinct), dtype=np.int64)
     fold[order] = np.arange(len(distinct)) % folds
-    found: Ints = fold[place]
-    return found
+    return fold[place]
 
 
 def row_groups(table: ScoreTable, source: Ints, weighted: bool, cold: int | None = None) -> dict[str, Ints]:

@@ -47,8 +47,7 @@ class Isotonic(Calibrator):
         return self.set_fitted(scores=scores, probabilities=np.repeat(levels, 2)[place])
 
     def calibrate(self, scores: Scores) -> Probabilities:
-        q: Probabilities = np.interp(scores, self.scores_, self.probabilities_)
-        return q
+        return np.interp(scores, self.scores_, self.probabilities_)
 
 
 @CALIBRATORS.register("smoothed_isotonic")

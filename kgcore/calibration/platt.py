@@ -41,8 +41,7 @@ class Platt(Calibrator):
         return self.set_fitted(a=a, b=b)
 
     def calibrate(self, scores: Scores) -> Probabilities:
-        q: Probabilities = expit(self.a_ * np.asarray(scores, dtype=np.float64) + self.b_)
-        return q
+        return expit(self.a_ * np.asarray(scores, dtype=np.float64) + self.b_)
 
 
 def fit_line(name: str, sample: CalibrationSample, targets: Floats) -> tuple[float, float]:

@@ -102,8 +102,7 @@ class CalibrationSample:
         effective weight that it has there, and a row that stands for many has theirs together.
         """
         negative, positive = effective_scales(self.labels, self.weights, shares=self.concentrations)
-        weights: Weights = self.weights * np.where(self.labels == 1, positive, negative)
-        return weights
+        return self.weights * np.where(self.labels == 1, positive, negative)
 
     @property
     def sizes(self) -> tuple[float, float]:
@@ -329,8 +328,7 @@ def both_labels(labels: Labels, predicates: Ints) -> Bools:
     labels, predicates  (n,) 0/1, and the position of each predicate
     """
     place, true, false = _counts(labels, predicates, np.ones(len(labels)))
-    both: Bools = ((true > 0) & (false > 0))[place]
-    return both
+    return ((true > 0) & (false > 0))[place]
 
 
 def _counts(labels: Labels, predicates: Ints, times: Weights) -> tuple[Ints, Floats, Floats]:
@@ -362,8 +360,7 @@ def shift(probabilities: Probabilities, base_rate: float, new_base_rate: float) 
     q = as_probabilities(probabilities)
     positive = q * (new_base_rate / base_rate)
     negative = (1 - q) * ((1 - new_base_rate) / (1 - base_rate))
-    shifted: Probabilities = positive / (positive + negative)
-    return shifted
+    return positive / (positive + negative)
 
 
 def check_base_rate(name: str, base_rate: float) -> None:

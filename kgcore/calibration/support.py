@@ -136,8 +136,7 @@ class LabelSums:
             sizes.append(np.where(some, squared / np.where(some, plain, 1.0), 1.0) * self.scale[one])
         limits = lower_limits(counts[0], counts[0] + counts[1], level)
         own, other = limits * sizes[0], (1 - limits) * sizes[1]
-        shares: Floats = own / (own + other)
-        return shares
+        return own / (own + other)
 
 
 def _points(scores: Scores, labels: Labels, most: int) -> Floats:

@@ -69,8 +69,7 @@ class VennAbers(Calibrator):
 
     def calibrate(self, scores: Scores) -> Probabilities:
         p0, p1 = self.interval(scores)
-        q: Probabilities = p1 / (1 - p0 + p1)
-        return q
+        return p1 / (1 - p0 + p1)
 
 
 def whole_counts(weights: Weights, steps: int = STEPS) -> tuple[Ints, int]:

@@ -67,8 +67,7 @@ def _few(labels: Labels, rng: np.random.Generator) -> Bools:
     positives, negatives = float(labels.sum()), float((1 - labels).sum())
     own = min(positives, MOST / (1 + CORRUPTIONS))
     chances = np.where(labels == 1, own / max(positives, 1), CORRUPTIONS * own / max(negatives, 1))
-    chosen: Bools = rng.random(len(labels)) < chances
-    return chosen
+    return rng.random(len(labels)) < chances
 
 
 def evidence_sample(

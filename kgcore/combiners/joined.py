@@ -111,8 +111,7 @@ class Folded(Combiner):
         limits = np.full(1 + max([0, *self.limits, int(predicates.max(initial=0))]), -np.inf, dtype=np.float32)
         for predicate, score in self.limits.items():
             limits[predicate] = score
-        low: Bools = values[:, self.column] < limits[predicates]
-        return low
+        return values[:, self.column] < limits[predicates]
 
     def bounds(self, grid: Grid) -> tuple[Floats, Floats]:
         shape = grid.tile.shape

@@ -53,8 +53,7 @@ def disagreement(members: Floats, shares: Floats) -> Floats:
 def _entropy(q: Floats) -> Floats:
     from scipy.special import entr  # the summaries of finished runs, which need this module, do not load SciPy
 
-    h: Floats = entr(q) + entr(1 - q)
-    return h
+    return entr(q) + entr(1 - q)
 
 
 @dataclass(frozen=True)

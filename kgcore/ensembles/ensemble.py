@@ -137,8 +137,7 @@ class PooledModel(PointwiseScorer):
         """Return the mean of the members' cosines, with the weights of the pool."""
         shares = self.pooling.pool.shares
         parts = (share * member.cosines(entity) for share, member in zip(shares, self.members, strict=True))
-        total: Floats = sum(parts, np.zeros(1))
-        return total
+        return sum(parts, np.zeros(1))
 
     @cached_property
     def _models(self) -> tuple[str, ...]:

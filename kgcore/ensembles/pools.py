@@ -131,10 +131,9 @@ class Linear(Pool):
 
     def log_odds(self, members: Floats) -> Floats:
         q = as_members(members)
-        pooled: Floats = logit(
+        return logit(
             np.clip(weighted_sum(q, self.weights), q.min(axis=1), q.max(axis=1))
         )  # rounding must not move q out of the members' range
-        return pooled
 
 
 @POOLS.register("log_odds")

@@ -216,5 +216,4 @@ def _alike(
 
 def _lift(both: Ints, lefts: Ints, rights: Ints, facts: Ints) -> Floats:
     expected = lefts * (rights / np.maximum(facts, 1))
-    lift: Floats = np.log((both + SMOOTHING) / (expected + SMOOTHING))
-    return lift
+    return np.log((both + SMOOTHING) / (expected + SMOOTHING))

@@ -117,8 +117,7 @@ class Likeness:
             row, token = self.tokens.expand(triples[:, column])
             sides.append(row * size + token)
         both = np.intersect1d(sides[0], sides[1], assume_unique=True)
-        found: Floats = np.bincount(both // size, self.weights[both % size], len(triples)).astype(np.float64)
-        return found
+        return np.bincount(both // size, self.weights[both % size], len(triples)).astype(np.float64)
 
     def of_side(self, entities: Ints) -> Floats:
         """Return the sums of weights (n,); 0 for an entity without a name."""
@@ -128,8 +127,7 @@ class Likeness:
 
 def _sums(tokens: Tokens, weights: Floats) -> Floats:
     rows = np.repeat(np.arange(len(tokens)), np.diff(tokens.starts))
-    sums: Floats = np.bincount(rows, weights[tokens.numbers], len(tokens)).astype(np.float64)
-    return sums
+    return np.bincount(rows, weights[tokens.numbers], len(tokens)).astype(np.float64)
 
 
 @EVIDENCE.register("name_likeness")

@@ -108,8 +108,7 @@ def renumbered(names: Sequence[str], others: Sequence[str], relations: Ints) -> 
     Without names, every relation is unknown.
     """
     place = {name: number for number, name in enumerate(others)}
-    numbers: Ints = np.array([*(place.get(name, UNKNOWN) for name in names), UNKNOWN])[relations]
-    return numbers
+    return np.array([*(place.get(name, UNKNOWN) for name in names), UNKNOWN])[relations]
 
 
 def stored_rows(table: ScoreTable, most: int = MOST_STORED) -> ScoreTable:

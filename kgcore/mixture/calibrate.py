@@ -184,8 +184,7 @@ def _with_remainder(fit: MixtureFit, weights: Mapping[str, float]) -> dict[str, 
 def _moved(rates: Floats, shares: Floats, mean: float) -> Floats:
     """Return the rates (m,), moved by one number in log-odds, so that their mean with these shares (m,) is `mean`."""
     move = brentq(lambda by: float(shares @ expit(logit(rates) + by)) - mean, -50, 50)
-    moved: Floats = expit(logit(rates) + move)
-    return moved
+    return expit(logit(rates) + move)
 
 
 def fit_to_candidates(
@@ -273,8 +272,7 @@ def _times_of(sample: ScoreSample, rng: np.random.Generator) -> Ints:
 
 
 def _rows(n: int, rng: np.random.Generator) -> Ints:
-    drawn: Ints = rng.multinomial(n, np.full(n, 1 / n)) if n else np.empty(0, dtype=np.int64)
-    return drawn
+    return rng.multinomial(n, np.full(n, 1 / n)) if n else np.empty(0, dtype=np.int64)
 
 
 def _drawn(data: MixtureData, draw: list[Ints]) -> MixtureData:

@@ -151,8 +151,7 @@ def log_likelihood(counts: BinCounts, weights: Floats, densities: Floats, prior:
 
 
 def _log(values: Floats) -> Floats:
-    logs: Floats = np.log(np.maximum(values, _TINY))
-    return logs
+    return np.log(np.maximum(values, _TINY))
 
 
 def simulate(
@@ -187,8 +186,7 @@ def _drawn_counts(size: float, shares: Floats, replicates: int, rng: np.random.G
     """Draw multinomial counts (replicates, B) of a sample of about `size` rows. Their sum is exactly `size`."""
     n = max(1, round(float(size)))
     drawn = rng.multinomial(n, shares / shares.sum(), replicates)
-    scaled: Floats = drawn.astype(np.float64) * (float(size) / n)
-    return scaled
+    return drawn.astype(np.float64) * (float(size) / n)
 
 
 def _labels(counts: BinCounts, shares: Floats, replicates: int, rng: np.random.Generator) -> tuple[Floats, Floats]:

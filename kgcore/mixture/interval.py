@@ -119,8 +119,7 @@ def conditional_p_value(ratio: Floats, strength: Floats, directions: int) -> Flo
     m = np.maximum(np.asarray(ratio, dtype=np.float64), 1e-12)[:, None]
     r = np.asarray(strength, dtype=np.float64)[:, None]
     if directions == 1:
-        p_value: Floats = chdtrc(1, m[:, 0])
-        return p_value
+        return chdtrc(1, m[:, 0])
     nodes, weights = roots_jacobi(_NODES, (directions - 1) / 2 - 1, -0.5)
     s = (1 + nodes) / 2
     below = chdtr(directions, (r + m) / (1 + r * s / m)) @ (weights / weights.sum())

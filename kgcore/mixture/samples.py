@@ -150,8 +150,7 @@ def _rows(sample: ScoreSample, predicates: Collection[int]) -> Bools:
     """Return the mask (n,) of the rows of some predicates. Raises InputError if the predicates are not known."""
     if sample.predicates is None:
         raise InputError("a sample of the mixture has no predicates: base rates by relation need those of every sample")
-    mask: Bools = np.isin(sample.predicates, list(predicates))
-    return mask
+    return np.isin(sample.predicates, list(predicates))
 
 
 def design_effect(cells: Ints, groups: Ints | None, num_cells: int) -> float:

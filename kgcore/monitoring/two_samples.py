@@ -109,14 +109,12 @@ class NormalScores:
     def cells(self, scores: Scores, count: int) -> Ints:
         """Return for each score (n,) its cell, in 0 .. count - 1. All cells have the same width in x."""
         x = np.interp(scores, self._scores, self._normal)
-        cells: Ints = np.clip(((x / FURTHEST + 1) / 2 * count).astype(np.int64), 0, count - 1)
-        return cells
+        return np.clip(((x / FURTHEST + 1) / 2 * count).astype(np.int64), 0, count - 1)
 
 
 def cell_centres(count: int) -> Floats:
     """Return the normal score in the middle of each cell (count,)."""
-    centres: Floats = ((np.arange(count) + 0.5) / count * 2 - 1) * FURTHEST
-    return centres
+    return ((np.arange(count) + 0.5) / count * 2 - 1) * FURTHEST
 
 
 def spline_columns(x: Floats, weights: Floats, knots: int) -> Floats:

@@ -158,8 +158,7 @@ def _shares(maps: Ints, in_top: Bools, below: Bools, drawn: Floats) -> Floats:
     It is (t + 1/2) / (n + 1) with t of n facts in the top.
     """
     every, inside = (np.bincount(maps, weights, len(below)) for weights in (drawn, drawn * in_top))
-    shares: Floats = np.where(below, (inside + 0.5) / (every + 1), 1.0)
-    return shares
+    return np.where(below, (inside + 0.5) / (every + 1), 1.0)
 
 
 def _step(survey: Survey, curve: LogOddsCurve, predicates: Ints, supported: float, expected: float) -> float:
@@ -263,5 +262,4 @@ def in_order(survey: Survey, fit: PopulationFit) -> Ints:
 
 def list_order(q: Probabilities, log_odds: Floats, triples: Triples) -> Ints:
     """Return the rows (n,) by probability, then log-odds, then number, from the highest down."""
-    order: Ints = np.lexsort((triples[:, 2], triples[:, 1], triples[:, 0], -log_odds, -q))
-    return order
+    return np.lexsort((triples[:, 2], triples[:, 1], triples[:, 0], -log_odds, -q))

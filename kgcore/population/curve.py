@@ -114,8 +114,7 @@ class LogOddsCurve:
 
     def log_odds(self, z: Floats, predicates: Ints) -> Floats:
         """Return logit q (n,) of log-odds z (n,), for positions (n,) of predicates."""
-        values: Floats = hinges(z, self.knots) @ self.slopes + self.constants[predicates]
-        return values
+        return hinges(z, self.knots) @ self.slopes + self.constants[predicates]
 
 
 def hinges(z: Floats, knots: Floats) -> Floats:
@@ -199,8 +198,7 @@ class _Risk:
 
     def _log_odds(self, v: Floats) -> Floats:
         k = self.columns.shape[1]
-        values: Floats = self.columns @ v[:k] + v[k] + v[k + 1 :][self._cells.predicates]
-        return values
+        return self.columns @ v[:k] + v[k] + v[k + 1 :][self._cells.predicates]
 
     def _sums(self, weights: Floats) -> Floats:
         """Return the sums of weights (n,) times each function of the cells: (k + 1 + p,)."""

@@ -210,8 +210,7 @@ class Population:
         valid = np.bincount(self._validation[:, 1], minlength=size)
         inside = np.bincount(self._inside[:, 1], minlength=size)
         of_block = [block.predicate for block in self.blocks]
-        known: Floats = (facts * inside / np.maximum(valid, 1))[of_block]
-        return known
+        return (facts * inside / np.maximum(valid, 1))[of_block]
 
     @cached_property
     def _validation(self) -> Triples:
@@ -289,8 +288,7 @@ class UnknownFacts:
         total = float(values.sum())
         size = max(1, round(total))
         numbers = rng.multinomial(size, facts / facts.sum()).astype(np.float64)
-        divided: Floats = np.maximum(numbers * (total / size), LEAST)
-        return divided
+        return np.maximum(numbers * (total / size), LEAST)
 
 
 def of_completeness(population: Population, completeness: Completeness, asked: int | None = None) -> UnknownFacts:
@@ -339,8 +337,7 @@ def by_validation(population: Population, total: float) -> Floats:
     """
     counts = np.bincount(population.positives[:, 1], minlength=len(population.graph.predicates))
     of_block = counts[[block.predicate for block in population.blocks]].astype(np.float64)
-    divided: Floats = total * of_block / max(float(of_block.sum()), 1.0)
-    return divided
+    return total * of_block / max(float(of_block.sum()), 1.0)
 
 
 def stated_facts(
