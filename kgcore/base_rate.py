@@ -90,18 +90,9 @@ class HiddenShare:
             "facts, which count as much less of a negative."
         )
 
-    def to_json(self) -> dict[str, float]:
-        """Return the three numbers under their names."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, float]) -> Self:
-        """Read the output of `to_json`. Other keys are ignored."""
-        return cls(data["share"], data["low"], data["high"])
-
     def figures(self) -> dict[str, float]:
         """Return the three numbers under keys that begin with `hidden_`."""
-        return {f"hidden_{name}": value for name, value in self.to_json().items()}
+        return {f"hidden_{name}": value for name, value in asdict(self).items()}
 
     @classmethod
     def of_figures(cls, figures: Mapping[str, float]) -> Self | None:

@@ -291,12 +291,13 @@ class Calibrated(Terms):
     def to_json(self) -> dict[str, Any]:
         """Return the calibrator as plain JSON values, which hold no executable code."""
         plain = ("name", "negatives", "fitted_at", "model", "dataset")
-        parts = {name: getattr(self, name) for name in ("mixture", "scorer", "unseen", "hidden", "support")}
+        parts = {name: getattr(self, name) for name in ("mixture", "scorer", "unseen", "support")}
         return {
             "format": FORMAT,
             **{name: getattr(self, name) for name in plain},
             "rate": asdict(self.rate),
             "corruptions": None if self.corruptions is None else asdict(self.corruptions),
+            "hidden": None if self.hidden is None else asdict(self.hidden),
             "parameters": self.calibrator.parameters(),
             **{name: None if value is None else value.to_json() for name, value in parts.items()},
         }
@@ -312,7 +313,7 @@ class Calibrated(Terms):
             "mixture": lambda mixture: CALIBRATOR_PARTS.get("candidates").from_json(mixture),
             "scorer": lambda scorer: CALIBRATOR_PARTS.get(scorer["scorer"]).from_json(scorer),
             "unseen": lambda unseen: CALIBRATOR_PARTS.get("unseen").from_json(unseen),
-            "hidden": HiddenShare.from_json,
+            "hidden": lambda hidden: HiddenShare(**hidden),
         }
         values: dict[str, Any] = {
             name: readers[name](value) if name in readers and value is not None else value

@@ -27,9 +27,9 @@ def lower_limits(successes: Floats | Ints, trials: Floats | Ints, level: float) 
     return np.where(successes > 0, limits, 0.0)
 
 
-def exact_limits(successes: float, trials: float, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Return both limits of a share: together they hold it with at least the probability `confidence`."""
-    counts, tail = np.array([successes, trials - successes]), (1 - confidence) / 2
+def exact_limits(successes: float, trials: float) -> tuple[float, float]:
+    """Return both limits of a share: together they hold it with at least the probability CONFIDENCE."""
+    counts, tail = np.array([successes, trials - successes]), (1 - CONFIDENCE) / 2
     low, not_high = lower_limits(counts, np.full(2, trials), tail).tolist()
     return low, 1 - not_high
 

@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import logit
 
-from kgcore.arrays import Floats, Labels, Weights, as_floats, as_labels, as_weights
+from kgcore.arrays import Floats, Labels, Weights, as_floats
 from kgcore.calibration.logistic import Matrix, fit_logistic, mean_keeping_targets, minimise
 from kgcore.errors import InputError
 from kgcore.registries import POOLS
@@ -35,14 +35,14 @@ class Pool(ABC):
         labels   (n,) 0/1
         weights  (n,) sample weights, positive, of any scale
 
-        Raises InputError for shapes or values out of range, FitError if the fit does not converge.
+        Raises FitError if the fit does not converge.
         """
 
     @abstractmethod
     def log_odds(self, members: Floats) -> Floats:
         """Pool probabilities of the members (n, m), above 0 and below 1, into log-odds (n,).
 
-        The log-odds are non-decreasing in each member. Raises InputError for values out of range.
+        The log-odds are non-decreasing in each member.
         """
 
     @property
@@ -68,32 +68,6 @@ def weighted_sum(columns: Floats, weights: Floats) -> Floats:
     return total
 
 
-def as_fit_data(members: Floats, labels: Labels, weights: Weights) -> tuple[Floats, Labels, Weights]:
-    """Check members (n, m), labels (n,) and sample weights (n,), and scale the weights to sum 1.
-
-    Raises InputError for shapes or values out of range.
-    """
-    q = as_members(members)
-    y, u = as_labels(labels, len(q)), as_weights(weights, len(q))
-    return q, y, u / u.sum()
-
-
-def as_members(members: Floats) -> Floats:
-    """Check that members is an array (n, m) of probabilities above 0 and below 1, and return it as float64.
-
-    Raises InputError for other shapes or values.
-    """
-    q = np.asarray(members, dtype=np.float64)
-    if q.ndim != 2 or not q.size:
-        raise InputError(f"members have shape {q.shape}: (n, m) is needed, one column for each member")
-    if not ((q > 0) & (q < 1)).all():
-        raise InputError(
-            f"the values of members range from {q.min():g} to {q.max():g}: "
-            "a pool needs probabilities above 0 and below 1"
-        )
-    return q
-
-
 @POOLS.register("linear")
 class Linear(Pool):
     """The linear pool: q = sum_j w_j q_j. The weights w, at least 0 and with sum 1, minimise the weighted log loss
@@ -114,8 +88,7 @@ class Linear(Pool):
 
     @classmethod
     def fit(cls, members: Floats, labels: Labels, weights: Weights) -> Self:
-        q, y, u = as_fit_data(members, labels, weights)
-        p = np.where(y[:, None] == 1, q, 1 - q)
+        p, u = np.where(labels[:, None] == 1, members, 1 - members), weights / weights.sum()
 
         def loss(w: Floats) -> float:
             with np.errstate(divide="ignore"):
@@ -125,15 +98,15 @@ class Linear(Pool):
             ratio = p / (p @ w)[:, None]
             return 1 - u @ ratio, (ratio * u[:, None]).T @ ratio
 
-        start, bounded = np.full(q.shape[1], 1 / q.shape[1]), np.ones(q.shape[1], dtype=bool)
+        m = members.shape[1]
+        start, bounded = np.full(m, 1 / m), np.ones(m, dtype=bool)
         fitted = minimise("the linear pool", loss, derivatives, start, bounded)
         return cls((fitted / fitted.sum()).tolist())
 
     def log_odds(self, members: Floats) -> Floats:
-        q = as_members(members)
-        return logit(
-            np.clip(weighted_sum(q, self.weights), q.min(axis=1), q.max(axis=1))
-        )  # rounding must not move q out of the members' range
+        # rounding must not move a mean out of the members' range
+        means = np.clip(weighted_sum(members, self.weights), members.min(axis=1), members.max(axis=1))
+        return logit(means)
 
 
 @POOLS.register("log_odds")
@@ -152,10 +125,10 @@ class LogOdds(Pool):
 
     @classmethod
     def fit(cls, members: Floats, labels: Labels, weights: Weights) -> Self:
-        q, y, u = as_fit_data(members, labels, weights)
-        start, bounded = np.full(q.shape[1], 1 / q.shape[1]), np.ones(q.shape[1], dtype=bool)
-        fitted = fit_logistic("the log-odds pool", logit(q).T, mean_keeping_targets(y, u), u, start, bounded)
+        m, u = members.shape[1], weights / weights.sum()
+        start, bounded = np.full(m, 1 / m), np.ones(m, dtype=bool)
+        fitted = fit_logistic("the log-odds pool", logit(members).T, mean_keeping_targets(labels, u), u, start, bounded)
         return cls(fitted.tolist())
 
     def log_odds(self, members: Floats) -> Floats:
-        return weighted_sum(logit(as_members(members)), self.weights)
+        return weighted_sum(logit(members), self.weights)

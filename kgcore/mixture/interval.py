@@ -64,7 +64,7 @@ def labelled_rates(labels: Labels, predicates: Ints) -> dict[int, Rate]:
     return {predicate: labelled_rate(labels[predicates == predicate]) for predicate in np.unique(predicates).tolist()}
 
 
-def labels_needed(rate: Rate, width: float, confidence: float = CONFIDENCE) -> int:
+def labels_needed(rate: Rate, width: float) -> int:
     """Return the least number of labels whose exact interval is narrow enough: see `is_narrow`.
 
     rate   what is known of the base rate. Of the rates in its interval, the one closest to 1/2 needs most labels for
@@ -81,11 +81,11 @@ def labels_needed(rate: Rate, width: float, confidence: float = CONFIDENCE) -> i
     likely = float(np.clip(rate.value, rate.high / 20, 1 - (1 - rate.low) / 20))
 
     def too_wide(labels: int) -> bool:
-        low, high = exact_limits(hardest * labels, labels, confidence)
+        low, high = exact_limits(hardest * labels, labels)
         return high - low > width
 
     def wide(labels: int) -> bool:
-        low, high = exact_limits(likely * labels, labels, confidence)
+        low, high = exact_limits(likely * labels, labels)
         return too_wide(labels) or not (is_narrow(low, high, 1.0) or labels == MOST_LABELS)
 
     if too_wide(MOST_LABELS):
@@ -183,11 +183,10 @@ def flat_likelihood(counts: BinCounts) -> Floats:
 def interval_level(
     counts: BinCounts,
     best: Solution,
-    confidence: float,
     replicates: int,
     rng: np.random.Generator,
 ) -> float:
-    """Return the level in (0, 1 - confidence] that a base rate's p-value must reach to be in the interval.
+    """Return the level in (0, 1 - CONFIDENCE] that a base rate's p-value must reach to be in the interval.
 
     If no mistake resembles some strategy, its weight is 0, the end of its range. Then likelihood ratios are somewhat
     larger than chi-square (Self & Liang, JASA 82, 1987). So the ratios are simulated (a parametric bootstrap, as in
@@ -206,7 +205,7 @@ def interval_level(
     ratios = np.sort(chdtri(1, np.clip(p, 1e-250, 1.0)))[-max(1, round(_TAIL * replicates)) :]
     expected = chdtrc(3, chdtri(1, _TAIL)) / _TAIL  # E[X | X > x] of chi-square with one degree of freedom
     factor = max(1.0, float(ratios.mean()) / float(expected))
-    return float(chdtrc(1, factor * chdtri(1, 1 - confidence)))
+    return float(chdtrc(1, factor * chdtri(1, 1 - CONFIDENCE)))
 
 
 def p_values(counts: BinCounts, at: Solution, greatest: Floats, flat: Floats) -> Floats:

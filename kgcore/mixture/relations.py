@@ -8,7 +8,6 @@ import numpy as np
 from scipy.special import chdtri, expit, logit
 
 from kgcore.arrays import Floats
-from kgcore.calibration.support import CONFIDENCE
 from kgcore.errors import InputError
 from kgcore.mixture.em import solve
 from kgcore.mixture.interval import Profile, Rate, base_rate_interval, interval_level
@@ -74,7 +73,7 @@ def fit_relations(
             continue
         counts = count(of_relation, bin_edges(of_relation, number_of_bins(of_relation)))
         best = solve(counts)
-        level = interval_level(counts, best, CONFIDENCE, replicates, rng)
+        level = interval_level(counts, best, replicates, rng)
         rate, profile = base_rate_interval(counts, best, level)
         fits.append((predicate, of_relation, counts, rate, profile))
     values = shrink([profile for *_, profile in fits])
@@ -111,7 +110,7 @@ def fit_others(
         of_rest = replace(data, candidates=rest, labelled=no_labels())
     counts = count(of_rest, bin_edges(of_rest, number_of_bins(of_rest)))
     best = solve(counts)
-    rate, _ = base_rate_interval(counts, best, interval_level(counts, best, CONFIDENCE, replicates, rng))
+    rate, _ = base_rate_interval(counts, best, interval_level(counts, best, replicates, rng))
     shares = _shares(data, counts, rate.value, weights)
     return RelationRate(OTHERS, rate, rate.value, shares, len(of_rest.positives), len(of_rest.candidates))
 

@@ -238,6 +238,3 @@ def test_mistakes() -> None:
         LabelledCandidates(one, np.array([0, 1, 2]))
     with pytest.raises(InputError, match="has no predicates"):
         MixtureData(one, {"typed": one}, one).of_relations([0])
-    for wrong in ({"base_rate": 1.0}, {"bins": 1}, {"replicates": 5}, {"width": 0.0}):
-        with pytest.raises(InputError):
-            MixtureOptions(**wrong)

@@ -128,16 +128,6 @@ def test_a_perfect_member_gets_all_the_weight(name: str, rng: np.random.Generato
 
 
 @every_pool
-def test_members_out_of_range_are_refused(name: str) -> None:
-    pool, members = POOLS.get(name), np.array([[0.2, 0.4], [0.6, 0.9]])
-    for wrong in (members + 0.5, members * 0):
-        with pytest.raises(InputError, match="a pool needs probabilities above 0 and below 1"):
-            pool.fit(wrong, np.array([0.0, 1.0]), np.ones(2))
-    with pytest.raises(InputError, match=r"\(n, m\) is needed, one column for each member"):
-        pool.fit(members[:, 0], np.array([0.0, 1.0]), np.ones(2))
-
-
-@every_pool
 @pytest.mark.parametrize("weights", [[-1.0, 2.0], []])
 def test_pool_weights_out_of_range_are_refused(name: str, weights: list[float]) -> None:
     with pytest.raises(InputError, match="at least one is needed, and each must be at least 0"):

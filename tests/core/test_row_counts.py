@@ -17,7 +17,7 @@ from kgcore.conformal import conformal_p_values
 from kgcore.corruptions.base import Corruptions
 from kgcore.ensembles.fit import bounds, check_same_rows
 from kgcore.errors import MismatchError
-from kgcore.monitoring.two_samples import NewTriples, NormalScores, TwoSamples
+from kgcore.monitoring.two_samples import NewTriples, TwoSamples, cells_of, normal_scores
 from kgcore.prediction.calibration_evidence import evidence_of
 from kgcore.registries import CALIBRATORS, POOLS
 from kgcore.score_table import CORRUPTION, LABELLED, ScoreTable
@@ -137,7 +137,7 @@ def test_high_negatives_count_copies() -> None:
 
 def test_drift_tests_see_the_same_normal_scores_and_offsets() -> None:
     one, two, _ = both()
-    cells = [NormalScores.fit(s.scores, s.labels, s.counts).cells(GRID, 512) for s in (one, two)]
+    cells = [cells_of(GRID, normal_scores(s.scores, s.labels, s.counts), 512) for s in (one, two)]
     np.testing.assert_array_equal(*cells)
     rng = np.random.default_rng(0)
     new = NewTriples(rng.normal(size=50), rng.integers(0, 2, 50).astype(float))
