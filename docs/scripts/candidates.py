@@ -109,7 +109,7 @@ def covered(world: World, seed: int) -> tuple[float, bool, float]:
     p = p_values(counts, at, np.maximum(best.likelihood, at.likelihood), flat_likelihood(counts))[0]
     width, level = np.nan, 0.05
     if p < 0.05 or seed < WIDTHS:
-        level = interval_level(counts, best, 0.95, 200, rng)
+        level = interval_level(counts, best, 200, rng)
     if seed < WIDTHS:
         width = base_rate_interval(counts, best, level)[0].width
     return float(best.weights[0, 0]), bool(p >= level), width

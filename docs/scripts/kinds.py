@@ -50,7 +50,7 @@ def fitted(data: MixtureData, rng: np.random.Generator) -> tuple[float, bool, fl
     """Return the estimate, whether its interval holds the truth, its width, and the p-values of the two fits."""
     counts = count(data, bin_edges(data, number_of_bins(data)))
     best = solve(counts)
-    rate, _ = base_rate_interval(counts, best, interval_level(counts, best, 0.95, 60, rng))
+    rate, _ = base_rate_interval(counts, best, interval_level(counts, best, 60, rng))
     at = solve(counts, np.array([RATE]), start=best)
     free, stated = (fitness_of(simulated(counts, *own, 99, rng)) for own in ((best, None), (at, RATE)))
     return rate.value, rate.low <= RATE <= rate.high, rate.width, free.p_value, stated.p_value

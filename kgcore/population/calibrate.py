@@ -14,7 +14,7 @@ from kgcore.calibration.calibrated import Calibrated, Terms
 from kgcore.calibration.fit import calibrated
 from kgcore.calibration.per_relation import PerRelation
 from kgcore.calibration.support import CONFIDENCE, Band, Support, lower_limits
-from kgcore.population.curve import Binning, LogOddsCurve, fit_curve, knots_of
+from kgcore.population.curve import Cells, LogOddsCurve, fit_curve, knots_of
 from kgcore.population.population import UnknownFacts
 from kgcore.population.survey import Survey
 
@@ -121,17 +121,17 @@ def fit_population(
     weights, drawn = top.drawn.weights, np.ones(len(survey.facts))
     in_map = np.ones(len(drawn), dtype=bool) if top is survey else survey.facts_in_top
     kept = top.drawn.in_top & (not pooled)
-    binning = Binning.of((top.log_odds, top.of_facts), (of_candidates, of_facts), weights)
+    cells = Cells.of((top.log_odds, top.of_facts), (of_candidates, of_facts), weights)
     knots = knots_of(top.of_facts)
     number = true.values * shares(drawn)
-    curve = fit_curve(binning.cells(weights, drawn[in_map]), number, knots)
+    curve = fit_curve(cells.counted(weights, drawn[in_map]), number, knots)
     replicates = []
     for _ in range(REPLICATES):
         again = weights.copy()
         again[~kept] *= rng.poisson(1.0, int((~kept).sum()))
         drawn = rng.multinomial(len(drawn), np.full(len(drawn), 1 / len(drawn))).astype(np.float64)
         numbers = true.drawn(np.bincount(of_every, drawn, len(number)).astype(float), rng) * shares(drawn)
-        replicates.append(fit_curve(binning.cells(again, drawn[in_map]), numbers, knots, start=curve))
+        replicates.append(fit_curve(cells.counted(again, drawn[in_map]), numbers, knots, start=curve))
     curve, *replicates = (replace(each, constants=each.constants[maps]) for each in (curve, *replicates))
     rate = float(np.clip(true.total / sizes.sum(), 1e-12, 1 - 1e-12))
     supported, highest = float(top.of_facts.max()), (len(top.facts) + 1) / (len(top.facts) + 2)

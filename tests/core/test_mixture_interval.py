@@ -105,5 +105,5 @@ def test_strategies_that_are_not_needed_are_left_out_and_lower_the_level() -> No
     left = needed(counts, best)
     assert (left.weights[0] > 0).sum() == 2
     assert left.likelihood[0] <= best.likelihood[0] + 1e-6
-    level = interval_level(counts, best, 0.95, 100, np.random.default_rng(0))
+    level = interval_level(counts, best, 100, np.random.default_rng(0))
     assert 0.01 < level <= 0.05
