@@ -332,10 +332,7 @@ def both_labels(labels: Labels, predicates: Ints) -> Bools:
 
 
 def _counts(labels: Labels, predicates: Ints, times: Weights) -> tuple[Ints, Floats, Floats]:
-    """Return the number of each row's relation (n,), and the positives and the negatives of each relation (R,).
-
-    times  (n,) the number of rows that each row stands for
-    """
+    """Return the number of each row's relation (n,), and the positives and the negatives of each relation (R,)."""
     same_length(labels=labels, predicates=predicates)
     _, place = np.unique(predicates, return_inverse=True)
     size = int(place.max()) + 1

@@ -83,11 +83,7 @@ def check_same_rows(tables: Sequence[ScoreTable]) -> None:
 def _fit_pools(
     tables: Sequence[ScoreTable], bases: Sequence[Basis], groups: Ints, config: EnsembleConfig, rng: np.random.Generator
 ) -> list[Calibrated]:
-    """Fit every pool of the configuration on one kind of negatives.
-
-    bases   (m) what each member is fitted to
-    groups  (n,) the group number of each row; rows of one group stay in one fold
-    """
+    """Fit every pool of the configuration on one kind of negatives. bases: (m) what each member is fitted to."""
     name, first = config.member_calibrator, bases[0]
     kind, labels, weights = CALIBRATORS.get(name), first.sample.labels, first.sample.weights
     fold = draw_folds(groups, labels, config.folds, rng)

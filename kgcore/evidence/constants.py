@@ -152,11 +152,7 @@ class Constants(Feature):
 
 
 def _mined(has: csc_array, width: int, kinds: Ints) -> tuple[Ints, Ints, Ints]:
-    """Return the keys of the rules, ascending, their support and their bodies.
-
-    has    (E, I) whether an entity has an item
-    kinds  (I - width,) the kind of each head, ascending
-    """
+    """Return the ascending keys of the rules, support and bodies. has: (E, I); kinds: (I - width,) of the heads."""
     columns = has.shape[1]
     empty = np.zeros(0, dtype=np.int64)
     keys, supports, bodies = [empty], [empty], [empty]

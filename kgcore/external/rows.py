@@ -214,11 +214,7 @@ def _read(path: Path, config: ScoresConfig, on_block: Callable[[float], None]) -
 
 
 def _file(columns: Mapping[str, npt.NDArray[Any]], names: Mapping[str, int], config: ScoresConfig) -> ScoreFile:
-    """Return the rows that are used, with relations in the order of their names.
-
-    columns  the columns of the file
-    names    name of a relation -> its number in the column
-    """
+    """Return the rows that are used, with relations in the order of their names. names: relation -> its number."""
     ones = np.ones(len(columns["scores"]), dtype=np.int8)
     splits, weighty = columns.get("splits", ones), columns.get("weights", ones) > 0
     used, relations = weighty & (splits != SPLITS["train"]), sorted(names)

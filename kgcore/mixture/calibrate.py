@@ -220,10 +220,7 @@ def fit_to_candidates(
 def _sample(
     data: MixtureData, base_rate: float, weights: list[float], rest: float, draw: list[Ints] | None
 ) -> CalibrationSample:
-    """Build the sample, in which the remainder has the share `rest` of the mistakes.
-
-    draw  the number of times that each row was drawn; None: each row once
-    """
+    """Build the sample, in which the remainder has the share `rest`. draw: how often each row was drawn; None: once."""
     scores, labels, row_weights, predicates = [], [], [], []
     shares = [base_rate, *((1 - base_rate) * weight for weight in weights)]
     for position, (sample, share) in enumerate(zip(data.components, shares, strict=True)):

@@ -90,10 +90,7 @@ def _iterate(problems: _Problems, weights: Floats, densities: Floats) -> Solutio
 
 
 def _cycle(problems: _Problems, w: Floats, p: Floats, before: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return weights, densities and log-likelihoods after two steps of EM, an extrapolation and a third step.
-
-    before  (S,) the log-likelihoods at w and p. Where the third step falls below them, the result is the second step
-    """
+    """Return weights, densities and log-likelihoods after two steps of EM, and a third one if extrapolation helps."""
     w1, p1 = _step(problems, w, p)
     w2, p2 = _step(problems, w1, p1)
     change_w, change_p = w1 - w, p1 - p

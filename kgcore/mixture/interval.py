@@ -288,10 +288,7 @@ def base_rate_interval(counts: BinCounts, best: Solution, level: float) -> tuple
 
 
 def _profile_at(alphas: Floats, counts: BinCounts, best: Solution, flat: Floats) -> Profile:
-    """Return the profile of one problem at base rates (m,) in [0, 1], ascending.
-
-    flat  (1,) the log-likelihood if positives are a mixture of corruptions
-    """
+    """Return the profile of one problem at base rates (m,) in [0, 1], ascending."""
     m = len(alphas)
     many = counts.repeat(m)
     solved = solve(many, alphas, start=best.repeat(m))

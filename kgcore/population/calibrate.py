@@ -148,15 +148,7 @@ def fit_population(
 
 
 def _shares(maps: Ints, in_top: Bools, below: Bools, drawn: Floats) -> Floats:
-    """Return the share of the true candidates of each map (p,) that is in the top.
-
-    maps    (m,) the map of each validation fact
-    in_top  (m,) whether it is in the top
-    below   (p,) whether the map has candidates below the top
-    drawn   (m,) how often a fact counts
-
-    It is (t + 1/2) / (n + 1) with t of n facts in the top.
-    """
+    """Return the share of the true candidates of each map (p,) in the top: (t + .5) / (n + 1) of n facts."""
     every, inside = (np.bincount(maps, weights, len(below)) for weights in (drawn, drawn * in_top))
     return np.where(below, (inside + 0.5) / (every + 1), 1.0)
 

@@ -316,10 +316,7 @@ def of_completeness(population: Population, completeness: Completeness, asked: i
 
 
 def _within(population: Population, counts: Floats, stated: str) -> Floats:
-    """Return numbers of true candidates (b,) that are at most the numbers of candidates.
-
-    Raises InputError if there are more true candidates than candidates.
-    """
+    """Return numbers of true candidates (b,) that are at most the numbers of candidates. Raises InputError for more."""
     sizes = population.sizes
     if counts.sum() > sizes.sum():
         raise InputError(

@@ -175,10 +175,7 @@ def _cross_fit(
 def _sample(
     drawn: DrawnCandidates, rows: Ints, share: float, facts: int, rng: np.random.Generator
 ) -> tuple[Ints, Floats]:
-    """Choose some of the drawn candidates at random, half of them from the top. Return them and their weights.
-
-    share  sum of the weights of the top, in (0, 1]; that of all weights is 1
-    """
+    """Choose drawn candidates at random, half of them from the top, whose weights sum to `share`; and their weights."""
     most = int(np.clip(CANDIDATES_A_FACT * facts, *SAMPLE))
     top, rest = rows[drawn.in_top[rows]], rows[~drawn.in_top[rows]]
     of_top = most if not len(rest) else most // 2
