@@ -12,7 +12,7 @@ import pyarrow as pa
 from kgcore.audit.likelihood import AuditedFacts, likelihood_ratios, score_rows
 from kgcore.audit.plan import plan_audit
 from kgcore.audit.sample import draw_sample, read_labelled, sampled_share, stratify, to_label
-from kgcore.calibration.balance import check_base_rate
+from kgcore.calibration.sample import check_base_rate
 from kgcore.config import AuditConfig, PipelineConfigs
 from kgcore.datasets.base import find_dataset
 from kgcore.datasets.formats.base import check_readable

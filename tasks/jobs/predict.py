@@ -278,7 +278,7 @@ def for_file(by: Predictor, blocks: Iterator[Block], stated: Stated) -> Predicto
     Raises InputError if `fdr` is set and the triples are unlike the calibration triples, whose negatives the scores are
     compared with. Raises InputError and FitError as `answer_of_file` does.
     """
-    from kgcore.population.files import answer_of_file
+    from kgcore.population.answers import answer_of_file
 
     triples, model = _triples(by, blocks), by.by.model
     if by.config.fdr and _compared(by, triples):
@@ -302,7 +302,7 @@ def _compared(by: Predictor, triples: Triples) -> bool:
 
     Raises InputError if they are unlike these for every share of true ones.
     """
-    from kgcore.population.files import comparable
+    from kgcore.population.answers import comparable
     from kgcore.population.population import FEWEST_ROWS
 
     rows = comparable(by.by.model.graph, triples)

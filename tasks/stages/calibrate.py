@@ -46,9 +46,10 @@ from tasks.tracking.store import open_store
 
 if TYPE_CHECKING:
     from kgcore.calibration.calibrated import Calibrated
-    from kgcore.calibration.fit import Basis, MatchedCandidates
+    from kgcore.calibration.fit import Basis
     from kgcore.calibration.sample import CalibrationSample
     from kgcore.combiners.base import EvidenceSample
+    from kgcore.mixture.calibrate import MatchedCandidates
     from kgcore.mixture.samples import MixtureData
 
     Combined = tuple[list[tuple[Calibrated, CalibrationSample]], list[tuple[Calibrated, MixtureData]]]
@@ -56,15 +57,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-_COMBINE = ("kgcore.calibration.combine", "kgcore.combiners.ablation")
+_COMBINE = ("kgcore.combiners.fit", "kgcore.combiners.ablation")
 
 
 def _code(config: CalibrateConfig) -> tuple[str, ...]:
     return (
         "kgcore.calibration.fit",
         "kgcore.calibration.answering",
-        "kgcore.calibration.audit",
-        "kgcore.calibration.audit",
         *(_COMBINE if config.combiners else ()),
         *map(ALL_CALIBRATORS.module, config.calibrators),
     )
@@ -72,13 +71,16 @@ def _code(config: CalibrateConfig) -> tuple[str, ...]:
 
 def _body(run: StageRun, config: CalibrateConfig) -> None:
     """Fit the calibrators, log each of them as a separate LoggedModel, and log an audit of the scores."""
-    from kgcore.calibration.answering import in_order
-    from kgcore.calibration.audit import score_audit
+    from kgcore.calibration.answering import in_order, score_audit
     from kgcore.calibration.fit import GROUND_TRUTH, calibration_bases, fit_calibrators
 
     table, candidates = scores_of(run.inputs, config.completeness), _candidates(run)
     bases = calibration_bases(table, config, run.config(CorruptConfig))
-    examples, fitted = _examples(run, table), fit_calibrators(table, config, bases, candidates)
+    examples, fitted = _examples(run, table), fit_calibrators(table, config, bases)
+    if candidates:
+        from kgcore.mixture.calibrate import fit_score_calibrators
+
+        fitted += fit_score_calibrators(table, config, candidates)
     samples = _samples(bases, candidates)
     combined = _combine(run, table, config, bases, candidates)
     figures = _validation_figures(run, table, config, samples, candidates, fitted, combined)
@@ -112,9 +114,9 @@ def _combine(
     They are fitted to labelled triples, and to candidates; if there are neither, to positives and corruptions. Return
     those of labelled triples or corruptions, and those of candidates, each with what it was fitted to.
     """
-    from kgcore.calibration.combine import evidence_sample, fit_combiners, fit_to_unlabelled
     from kgcore.calibration.fit import GROUND_TRUTH, SYNTHETIC
     from kgcore.calibration.folds import row_groups
+    from kgcore.combiners.fit import evidence_sample, fit_combiners, fit_to_unlabelled
 
     labelled: list[tuple[Calibrated, CalibrationSample]] = []
     unlabelled: list[tuple[Calibrated, MixtureData]] = []
@@ -150,7 +152,7 @@ def _validation_figures(
     fitted    the calibrators that see the score alone
     combined  the output of `_combine`
     """
-    from kgcore.calibration.answering import fit_errors, held_out_figures, unlabelled_figures
+    from kgcore.calibration.answering import fit_errors, held_out_figures
     from kgcore.calibration.fit import CANDIDATES
     from kgcore.calibration.folds import row_groups
 
@@ -167,6 +169,8 @@ def _validation_figures(
             if cold is not None:
                 figures[kind] |= fit_errors(every, groups[kind], rng)
     if candidates:
+        from kgcore.mixture.calibrate import unlabelled_figures
+
         figures[CANDIDATES] = unlabelled_figures(
             [*((bound, candidates.data) for bound in alone[CANDIDATES]), *combined[1]]
         )
@@ -206,7 +210,7 @@ def _save_audit(
     samples: "Mapping[str, CalibrationSample]",
 ) -> None:
     """Save the audits of the samples, with the support of each calibrator's high probabilities."""
-    from kgcore.calibration.audit import thin_figures
+    from kgcore.calibration.answering import thin_figures
 
     every = {name: dict(figures) for name, figures in audits.items()}
     for bound in fitted:
@@ -217,19 +221,21 @@ def _save_audit(
 
 def _samples(bases: "Mapping[str, Basis]", candidates: "MatchedCandidates | None") -> "dict[str, CalibrationSample]":
     """Return the calibration samples by kind of negatives."""
-    from kgcore.calibration.fit import CANDIDATES
-    from kgcore.calibration.matched import candidate_sample
-
     samples = {kind: basis.sample for kind, basis in bases.items()}
-    return samples | ({CANDIDATES: candidate_sample(candidates.data, candidates.matched)} if candidates else {})
+    if not candidates:
+        return samples
+    from kgcore.calibration.fit import CANDIDATES
+    from kgcore.mixture.calibrate import candidate_sample
+
+    return samples | {CANDIDATES: candidate_sample(candidates.data, candidates.matched)}
 
 
 def _candidates(run: StageRun) -> "MatchedCandidates | None":
     """Return the candidates that the calibrators are fitted to; None if the run has no match run upstream."""
-    from kgcore.calibration.fit import MatchedCandidates
-
     if MATCH.name not in run.inputs:
         return None
+    from kgcore.mixture.calibrate import MatchedCandidates
+
     config = run.config(MatchConfig)
     return MatchedCandidates(run.load(MIXTURE), run.load(MATCHED), config.match_replicates, config.match_seed)
 

@@ -49,8 +49,7 @@ _CODE = (
 
 
 def _body(run: StageRun, config: EvaluateConfig) -> None:
-    from kgcore.calibration.answering import answering, answering_notes
-    from kgcore.calibration.audit import thin_notes
+    from kgcore.calibration.answering import answering, answering_notes, thin_notes
     from kgcore.evaluation.evaluate import miscalibrated
     from kgcore.evaluation.groups import reliability_by_knowledge, reliability_by_relation
     from kgcore.report.data import completeness_notes, data_notes, hidden_fact_notes, score_notes

@@ -36,13 +36,13 @@ log = logging.getLogger("kgcal")
 
 def _code(config: MatchConfig) -> tuple[str, ...]:
     strategies = [STRATEGIES.module(name) for name in config.strategies]
-    return ("kgcore.mixture.judged", "kgcore.calibration.matched", "kgcore.report.plots", *strategies)
+    return ("kgcore.mixture.judged", "kgcore.mixture.calibrate", "kgcore.report.plots", *strategies)
 
 
 def _body(run: StageRun, config: MatchConfig) -> None:
-    from kgcore.calibration.matched import match
     from kgcore.mixture.fit import MixtureOptions
     from kgcore.mixture.judged import mixture_triples
+    from kgcore.mixture.matched import match
     from kgcore.report.plots import candidates_figure
 
     graph, rng = run.load(GRAPH), np.random.default_rng(config.match_seed)

@@ -41,7 +41,7 @@ def _body(run: StageRun, config: ScoreConfig) -> None:
 
 def _with_evidence(run: StageRun, table: ScoreTable, graph: KnowledgeGraph, trained: "TrainedModel") -> ScoreTable:
     """Add log-odds of the evidence for hidden facts among the corruptions."""
-    from kgcore.calibration.hidden_evidence import with_hidden_log_odds
+    from kgcore.combiners.hidden import with_hidden_log_odds
     from kgcore.evidence.base import Source
 
     rng = np.random.default_rng([run.config(CorruptConfig).calibration_seed, 2])
@@ -83,7 +83,7 @@ SCORE = Stage(
     config=ScoreConfig,
     body=_body,
     # the key of the train run contains the code of the model, that of the corrupt run the code of the strategies
-    code=lambda config: ("kgcore.score_table", "kgcore.score_search", "kgcore.calibration.hidden_evidence"),
+    code=lambda config: ("kgcore.score_table", "kgcore.score_search", "kgcore.combiners.hidden"),
     inputs={"model": TRAIN, "corruptions": CORRUPT},
     on_device=True,
 )

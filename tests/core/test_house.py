@@ -16,8 +16,9 @@ CODE = ("kgcore", "tasks", "flows")
 LONGEST_FILE, LONGEST_TEST_FILE, LONGEST_FUNCTION = 400, 400, 60
 SHORTEST_MODULE = 80  # lines of a module that only one other module imports, unless it is a component
 ROOMS = (
-    *("audit", "config", "corruptions", "datasets", "evaluation", "imports", "losses", "metrics", "mixture", "models"),
-    *("monitoring", "optimisers", "prediction", "report", "reproduction", "storage", "training", "tuning", "wings"),
+    *("audit", "calibration", "combiners", "config", "corruptions", "datasets", "ensembles", "evaluation"),
+    *("evidence", "external", "imports", "losses", "metrics", "mixture", "models", "monitoring", "optimisers"),
+    *("population", "prediction", "report", "reproduction", "storage", "training", "tuning", "wings"),
 )
 ROOMS_WITHOUT_PIECES = tuple(f"kgcore/{room}/" for room in ROOMS)
 

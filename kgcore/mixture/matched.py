@@ -1,32 +1,25 @@
-"""Candidates that calibrators are fitted to: the fit of their mixture, and the calibrators that are fitted to it."""
+"""What the candidates of a file contain: the fit of their mixture, overall and by relation, in sentences."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import expit, logit
 
 from kgcore.base_rate import ESTIMATED, BaseRate
-from kgcore.calibration.balance import shift
-from kgcore.calibration.band import Band
-from kgcore.calibration.base import Calibrator
-from kgcore.calibration.mixed import fit_to_candidates, mixture_sample, relation_sample
-from kgcore.calibration.sample import CalibrationSample, evenly_weighted
-from kgcore.calibration.smoothed_isotonic import SmoothedIsotonic
-from kgcore.calibration.support import MOST_POINTS_OF_A_RELATION, Support, rows_of
 from kgcore.config import CalibrateConfig
 from kgcore.errors import InputError, MismatchError
 from kgcore.mixture.fit import FOREIGN, MixtureFit, MixtureOptions, fit_mixture
 from kgcore.mixture.relations import RelationRate, fit_others, fit_relations
 from kgcore.mixture.remainder import REMAINDER
 from kgcore.mixture.samples import MixtureData
-from kgcore.registries import CALIBRATORS
+from kgcore.registries import CALIBRATOR_PARTS
 
 SMALLEST_SHOWN = 0.005  # a strategy with a smaller share of the mistakes is not named
 LEAST_RATE = 1e-6  # an estimated base rate, and each end of its interval, is at least this far from 0 and from 1
 
 
+@CALIBRATOR_PARTS.register("candidates")
 @dataclass(frozen=True)
 class Matched:
     """What the candidates of a file contain.
@@ -58,7 +51,7 @@ class Matched:
                     f"run match again with match_base_rate {given:g}"
                 )
             return config.replace(base_rate=fit.base_rate)
-        value, low, high = (_inside(end) for end in (fit.base_rate, fit.estimated.low, fit.estimated.high))
+        value, low, high = (inside(end) for end in (fit.base_rate, fit.estimated.low, fit.estimated.high))
         if given is not None and (given, config.base_rate_from) != (value, ESTIMATED):
             raise MismatchError(
                 f"base_rate is {given:g}, but the candidates were matched without a stated base rate: run match again "
@@ -83,6 +76,19 @@ class Matched:
         return (
             f"{fit.findings()[-1]}, so their scores do not determine the base rate: state it, or label "
             f"{fit.labels_needed:,} of them, drawn at random, for `kgcal base-rate`"
+        )
+
+    @property
+    def stated(self) -> bool:
+        """Return whether the user stated the base rate; if not, it is the estimate of the fit."""
+        return self.fit.stated
+
+    @property
+    def summary(self) -> str:
+        """Return how many candidates there are, what their mistakes resemble, and the test of fit, in a clause."""
+        return (
+            f"{self.fit.candidates + self.fit.labels:,} candidates of {self.source}. Their mistakes resemble "
+            f"corruptions: {self.mistakes}. Test of fit: p = {self.fit.fit.p_value:.2g}"
         )
 
     @property
@@ -119,7 +125,7 @@ class Matched:
         return {
             "source": self.source,
             "fit": self.fit.to_json(),
-            "relations": [asdict(one) for one in self.relations],
+            "relations": [asdict(relation) for relation in self.relations],
             "notes": list(self.notes),
             "others": None if self.others is None else asdict(self.others),
         }
@@ -127,7 +133,7 @@ class Matched:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
         """Read the fit that `to_json` wrote."""
-        relations = tuple(RelationRate.from_json(one) for one in data["relations"])
+        relations = tuple(RelationRate.from_json(relation) for relation in data["relations"])
         others = None if data["others"] is None else RelationRate.from_json(data["others"])
         return cls(data["source"], MixtureFit.from_json(data["fit"]), relations, tuple(data["notes"]), others)
 
@@ -145,51 +151,6 @@ def match(
     return Matched(source, fit, tuple(relations), tuple(notes), others)
 
 
-def candidate_sample(data: MixtureData, matched: Matched, by_predicate: bool = False) -> CalibrationSample:
-    """Return the sample that calibrators are fitted on.
-
-    by_predicate  whether each relation has its own base rate and its own mistakes, where there is enough
-    """
-    if by_predicate and matched.relations:
-        return relation_sample(data, matched.fit, matched.relations, matched.others)
-    return mixture_sample(data, _inside(matched.fit.base_rate), matched.fit.weights)
-
-
-def fit_matched(
-    data: MixtureData, matched: Matched, names: Sequence[str], replicates: int, rng: np.random.Generator
-) -> dict[str, tuple[Calibrator, Support]]:
-    """Fit calibrators to the candidates, with limits of their probabilities that count the mixture's uncertainty.
-
-    names       registered names of the calibrators
-    replicates  bootstrap replicates, at least 20
-
-    A calibrator with a map for each predicate is fitted with the base rate and the mistakes of each relation. All
-    others share the limits of `fit_to_candidates`.
-    """
-    _, band = fit_to_candidates(data, matched.fit, SmoothedIsotonic, replicates, rng)
-    found = {}
-    for name in names:
-        made = CALIBRATORS.get(name)()
-        sample = candidate_sample(data, matched, made.by_predicate)
-        relations = matched.relations if made.by_predicate else ()
-        bands = {one.predicate: _relation_band(one, sample, rng) for one in relations}
-        found[name] = (made.fit_sample(sample), Support(band, bands, rows_of(sample)))
-    return found
-
-
-def _relation_band(relation: RelationRate, sample: CalibrationSample, rng: np.random.Generator) -> Band:
-    """Return confidence limits of one relation. They hold for every base rate in the interval of the relation.
-
-    The uncertainty of the relation's shares is not counted.
-    """
-    own = sample.part(sample.predicates == relation.predicate)  # type: ignore[arg-type]
-    rows = evenly_weighted(own, rng)
-    band = Band.fit(rows, most_points=MOST_POINTS_OF_A_RELATION)
-    moved = logit(own.base_rate) - logit(_inside(relation.shrunk))  # if the base rate of all relations was stated
-    ends = [_inside(float(expit(logit(_inside(end)) + moved))) for end in (relation.own.low, relation.own.high)]
-    low, high = min(*ends, own.base_rate), max(*ends, own.base_rate)
-    return Band(band.scores, shift(band.low, rows.base_rate, low), shift(band.high, rows.base_rate, high))
-
-
-def _inside(rate: float) -> float:
+def inside(rate: float) -> float:
+    """Return a base rate that is at least LEAST_RATE from 0 and from 1."""
     return float(np.clip(rate, LEAST_RATE, 1 - LEAST_RATE))

@@ -17,29 +17,24 @@ from typing import Any, Self
 import numpy as np
 
 from kgcore.arrays import Bools, Ints, Labels, Probabilities, Triples
-from kgcore.calibration.balance import shift
-from kgcore.calibration.band import Band
+from kgcore.calibration.calibrated import UnseenProbabilities
 from kgcore.calibration.platt import Platt
-from kgcore.calibration.sample import ground_truth_sample
-from kgcore.combiners.base import Combiner, EvidenceSample
-from kgcore.combiners.combined import Combined
+from kgcore.calibration.sample import ground_truth_sample, shift
+from kgcore.calibration.support import Band
+from kgcore.combiners.base import Combined, Combiner, EvidenceSample
 from kgcore.errors import InputError, MismatchError, check_format
-from kgcore.evidence.table import Evidence, Features
-from kgcore.graph import Split
+from kgcore.evidence.base import Source
+from kgcore.evidence.table import Features, NamedEvidence
+from kgcore.graph import KnowledgeGraph, Split
+from kgcore.models.scorer import Scorer
+from kgcore.registries import CALIBRATOR_PARTS
+from kgcore.score_table import Evidence
 
 FORMAT = 4
 FEWEST = 20  # rows of each label that a kind of triple needs for a calibrator of its own
 
 
-@dataclass(frozen=True)
-class UnseenProbabilities:
-    """Probabilities (n,) and their 95 % confidence intervals, in [0, 1]."""
-
-    probabilities: Probabilities
-    low: Probabilities
-    high: Probabilities
-
-
+@CALIBRATOR_PARTS.register("unseen")
 @dataclass(frozen=True)
 class UnseenAnswers:
     """Answers about triples with entities that training has not seen.
@@ -111,7 +106,7 @@ class UnseenAnswers:
         """Return the answers about triples (n, 3) with an entity that training lacks, from their evidence.
 
         base_rate  share of true triples that the probabilities assume, in (0, 1); None: that of the fit. Another one
-                   adds a constant to all log-odds: kgcore/calibration/balance.py
+                   adds a constant to all log-odds: kgcore/calibration/sample.py
         limits     the ends of an interval of the base rate, which widens the intervals; None: it has none
 
         Raises MismatchError if the evidence has other features than those of the fit.
@@ -133,6 +128,12 @@ class UnseenAnswers:
     def _kinds(self, triples: Triples) -> tuple[Bools, Bools]:
         unseen_object: Bools = triples[:, 2] >= self.entities
         return ~unseen_object, unseen_object
+
+    def tables(self, trained: Scorer, graph: KnowledgeGraph) -> NamedEvidence:
+        """Return what makes the evidence of triples for `answers`. Raises MismatchError as `check` does."""
+        model = trained.embedding_models[0]
+        self.check(model.fingerprint(), graph.fingerprint())
+        return NamedEvidence(Source(graph, model), self.combined.groups, self.combined.features)
 
     def check(self, model: str, dataset: str) -> None:
         """Raise MismatchError unless it was fitted to the model and the graph with these fingerprints."""

@@ -11,8 +11,8 @@ from kgcore.combiners.base import EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.evidence.base import Source
 from kgcore.evidence.fold import FOLDS, fold_of
-from kgcore.evidence.table import Evidence, Features
-from kgcore.score_table import ScoreTable
+from kgcore.evidence.table import Features
+from kgcore.score_table import Evidence, ScoreTable
 
 MOST_ROWS = 20_000  # distinct corruptions that the trees of a fold are fitted to
 
@@ -63,15 +63,7 @@ def _cross_fit(
     chances: Probabilities,
     rng: np.random.Generator,
 ) -> tuple[Floats, BoostedTrees]:
-    """Return log-odds (n,) of distinct triples (n, 3), each from trees that were fitted to the other folds.
-
-    Return also unfitted trees with the settings that the first fit chose.
-
-    trees    unfitted
-    true     (n,) whether a row is a validation fact
-    sums     (n,) weights of the rows
-    chances  (n,) for a corruption, the probability that it is true
-    """
+    """Return log-odds (n,) of triples by trees that were fitted to the other folds, and unfitted trees so tuned."""
     folds, log_odds = fold_of(triples), np.empty(len(true))
     for fold in range(FOLDS):
         facts, others = (np.flatnonzero((folds != fold) & own) for own in (true, ~true))

@@ -1,4 +1,4 @@
-"""Calibrate to the candidates: a calibration sample from a mixture, and intervals that count its uncertainty."""
+"""Calibrate to candidates: the sample of a mixture, calibrators of it, and intervals that count its uncertainty."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,16 +9,110 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit, ndtri
 
 from kgcore.arrays import Floats, Ints
-from kgcore.calibration.band import MOST_POINTS, Band
+from kgcore.calibration.answering import FIGURE, UNLIKE
 from kgcore.calibration.base import Calibrator
-from kgcore.calibration.sample import CalibrationSample
-from kgcore.intervals import CONFIDENCE
-from kgcore.mixture.bins import BinCounts, count
+from kgcore.calibration.calibrated import Calibrated
+from kgcore.calibration.fit import CANDIDATES, calibrated, terms_of
+from kgcore.calibration.isotonic import SmoothedIsotonic
+from kgcore.calibration.sample import CalibrationSample, evenly_weighted, shift
+from kgcore.calibration.support import CONFIDENCE, MOST_POINTS, MOST_POINTS_OF_A_RELATION, Band, Support, rows_of
+from kgcore.config import CalibrateConfig
 from kgcore.mixture.em import solve
 from kgcore.mixture.fit import MixtureFit
+from kgcore.mixture.goodness import unlabelled_brier, unlike
+from kgcore.mixture.matched import Matched, inside
 from kgcore.mixture.relations import RelationRate
-from kgcore.mixture.remainder import REMAINDER, Remainder, Times, remainder
-from kgcore.mixture.samples import MixtureData, ScoreSample
+from kgcore.mixture.remainder import REMAINDER, remainder
+from kgcore.mixture.samples import BinCounts, MixtureData, ScoreSample, count
+from kgcore.registries import CALIBRATORS
+from kgcore.score_table import ScoreTable
+
+
+@dataclass(frozen=True)
+class MatchedCandidates:
+    """The candidates to calibrate to.
+
+    data        their scores, and those of positives and corruptions
+    matched     the fit of their mixture. Its base rate is that of the calibration
+    replicates  bootstrap replicates for the limits of the probabilities, at least 20
+    seed        seed of the bootstrap
+    """
+
+    data: MixtureData
+    matched: Matched
+    replicates: int
+    seed: int
+
+
+def fit_score_calibrators(
+    table: ScoreTable, config: CalibrateConfig, candidates: MatchedCandidates
+) -> list[Calibrated]:
+    """Fit every calibrator of the configuration that sees the score alone to the candidates."""
+    terms, rng = terms_of(table, CANDIDATES, config, candidates.matched), np.random.default_rng(candidates.seed)
+    maps = fit_matched(candidates.data, candidates.matched, config.score_calibrators, candidates.replicates, rng)
+    return [calibrated(terms, name, fitted, table.model, limits) for name, (fitted, limits) in maps.items()]
+
+
+def fit_matched(
+    data: MixtureData, matched: Matched, names: Sequence[str], replicates: int, rng: np.random.Generator
+) -> dict[str, tuple[Calibrator, Support]]:
+    """Fit calibrators to the candidates, with limits of their probabilities that count the mixture's uncertainty.
+
+    names       registered names of the calibrators
+    replicates  bootstrap replicates, at least 20
+
+    A calibrator with a map for each predicate is fitted with the base rate and the mistakes of each relation. All
+    others share the limits of `fit_to_candidates`.
+    """
+    _, band = fit_to_candidates(data, matched.fit, SmoothedIsotonic, replicates, rng)
+    fitted = {}
+    for name in names:
+        calibrator = CALIBRATORS.get(name)()
+        sample = candidate_sample(data, matched, calibrator.by_predicate)
+        relations = matched.relations if calibrator.by_predicate else ()
+        bands = {relation.predicate: _relation_band(relation, sample, rng) for relation in relations}
+        fitted[name] = (calibrator.fit_sample(sample), Support(band, bands, rows_of(sample)))
+    return fitted
+
+
+def _relation_band(relation: RelationRate, sample: CalibrationSample, rng: np.random.Generator) -> Band:
+    """Return confidence limits of one relation. They hold for every base rate in the interval of the relation.
+
+    The uncertainty of the relation's shares is not counted.
+    """
+    own = sample.part(sample.predicates == relation.predicate)  # type: ignore[arg-type]
+    rows = evenly_weighted(own, rng)
+    band = Band.fit(rows, most_points=MOST_POINTS_OF_A_RELATION)
+    moved = logit(own.base_rate) - logit(inside(relation.shrunk))  # if the base rate of all relations was stated
+    ends = [inside(float(expit(logit(inside(end)) + moved))) for end in (relation.own.low, relation.own.high)]
+    low, high = min(*ends, own.base_rate), max(*ends, own.base_rate)
+    return Band(band.scores, shift(band.low, rows.base_rate, low), shift(band.high, rows.base_rate, high))
+
+
+def unlabelled_figures(fitted: Sequence[tuple[Calibrated, MixtureData]]) -> dict[str, float]:
+    """Return the Brier score of each calibrator for candidates, estimated without labels: see `unlabelled_brier`.
+
+    fitted  calibrators, and the samples of the mixtures that they were fitted to
+
+    The estimate is too low if true candidates are unlike the positives. So what they cost at least is added, and their
+    share is a figure of its own: see `unlike`. Evidence that only tells positives from candidates is not chosen then.
+    """
+    figures = {}
+    for bound, data in fitted:
+        q = [bound.predict(rows.scores, bound.model, rows.predicates) for rows in (data.positives, data.candidates)]
+        figures[UNLIKE + bound.shown_name], cost = unlike(q[0], q[1], bound.base_rate)
+        figures[FIGURE + bound.shown_name] = unlabelled_brier(q[0], q[1], bound.base_rate) + cost
+    return figures
+
+
+def candidate_sample(data: MixtureData, matched: Matched, by_predicate: bool = False) -> CalibrationSample:
+    """Return the sample that calibrators are fitted on.
+
+    by_predicate  whether each relation has its own base rate and its own mistakes, where there is enough
+    """
+    if by_predicate and matched.relations:
+        return relation_sample(data, matched.fit, matched.relations, matched.others)
+    return mixture_sample(data, inside(matched.fit.base_rate), matched.fit.weights)
 
 
 def mixture_sample(data: MixtureData, base_rate: float, weights: Mapping[str, float]) -> CalibrationSample:
@@ -90,8 +184,7 @@ def _with_remainder(fit: MixtureFit, weights: Mapping[str, float]) -> dict[str, 
 def _moved(rates: Floats, shares: Floats, mean: float) -> Floats:
     """Return the rates (m,), moved by one number in log-odds, so that their mean with these shares (m,) is `mean`."""
     move = brentq(lambda by: float(shares @ expit(logit(rates) + by)) - mean, -50, 50)
-    moved: Floats = expit(logit(rates) + move)
-    return moved
+    return expit(logit(rates) + move)
 
 
 def fit_to_candidates(
@@ -127,10 +220,7 @@ def fit_to_candidates(
 def _sample(
     data: MixtureData, base_rate: float, weights: list[float], rest: float, draw: list[Ints] | None
 ) -> CalibrationSample:
-    """Build the sample, in which the remainder has the share `rest` of the mistakes.
-
-    draw  the number of times that each row was drawn; None: each row once
-    """
+    """Build the sample, in which the remainder has the share `rest`. draw: how often each row was drawn; None: once."""
     scores, labels, row_weights, predicates = [], [], [], []
     shares = [base_rate, *((1 - base_rate) * weight for weight in weights)]
     for position, (sample, share) in enumerate(zip(data.components, shares, strict=True)):
@@ -144,7 +234,8 @@ def _sample(
         if sample.predicates is not None:
             predicates.append(sample.predicates[rows])
     if rest > 0 and base_rate < 1:
-        left = _remainder(data, base_rate, draw)
+        drawn = None if draw is None else [draw[place].astype(np.float64) for place in (0, -2, -1)]
+        left = remainder(data, base_rate, drawn)
         rows = left.weights > 0
         scores.append(left.sample.scores[rows])
         labels.append(np.zeros(int(rows.sum())))
@@ -153,11 +244,6 @@ def _sample(
             predicates.append(left.sample.predicates[rows])
     known = np.concatenate(predicates) if len(predicates) == len(scores) else None
     return CalibrationSample(np.concatenate(scores), np.concatenate(labels), np.concatenate(row_weights), known)
-
-
-def _remainder(data: MixtureData, base_rate: float, draw: list[Ints] | None) -> Remainder:
-    times = None if draw is None else Times(*(draw[place].astype(np.float64) for place in (0, -2, -1)))
-    return remainder(data, base_rate, times)
 
 
 def _draw(data: MixtureData, rng: np.random.Generator) -> list[Ints]:
@@ -183,8 +269,7 @@ def _times_of(sample: ScoreSample, rng: np.random.Generator) -> Ints:
 
 
 def _rows(n: int, rng: np.random.Generator) -> Ints:
-    drawn: Ints = rng.multinomial(n, np.full(n, 1 / n)) if n else np.empty(0, dtype=np.int64)
-    return drawn
+    return rng.multinomial(n, np.full(n, 1 / n)) if n else np.empty(0, dtype=np.int64)
 
 
 def _drawn(data: MixtureData, draw: list[Ints]) -> MixtureData:

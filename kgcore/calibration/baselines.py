@@ -1,13 +1,28 @@
-"""Constants as baselines: the base rate, and the mean confidence of all triples or of those of each relation."""
+"""Baselines: maps from scores to probabilities that fit no curve to the labels. Calibrators are compared with them.
+
+They implement the class `Calibrator`, but have a separate registry, so that no setting can choose one as a calibrator.
+"""
 
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from scipy.special import expit
 
 from kgcore.arrays import Ints, Probabilities, Scores
 from kgcore.calibration.base import Calibrator
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.registries import BASELINES
+
+
+@BASELINES.register("uncalibrated")
+class Uncalibrated(Calibrator):
+    """The usual probability without calibration, q = 1 / (1 + exp(-f)) for a score f (paper, section 5)."""
+
+    def fit_sample(self, sample: CalibrationSample) -> Self:
+        return self.set_fitted()
+
+    def calibrate(self, scores: Scores) -> Probabilities:
+        return expit(scores)
 
 
 @BASELINES.register("constant")

@@ -1,23 +1,153 @@
-"""Paths of two and of three training facts from subject to object, with the confidence of each type of path."""
+"""How training facts link subject and object: common neighbours, rules with one atom, and paths."""
 
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from kgcore.arrays import Floats, Ints, Triples
-from kgcore.evidence.base import Feature, Source
-from kgcore.evidence.links import Links
-from kgcore.evidence.lookup import Counts, best_and_any, expanded
-from kgcore.evidence.tile import ZERO, Tile, Tiled, meeting
+from kgcore.evidence.base import ZERO, Feature, Source, Tile, Tiled
+from kgcore.evidence.lookup import Counts, Links, best_and_any, expanded, meeting, row_sums
 from kgcore.graph import TripleIndex
 from kgcore.registries import EVIDENCE
 
+MOST_NEIGHBOURS = 128  # of the entity with fewer neighbours
+SMOOTHING = 1.0
 MOST_TWO = 64  # links that are followed from the entity with fewer links, for paths of two facts
 MOST_THREE = 8  # links that are followed from subject and from object, for paths of three facts
 MOST_FACTS = 4_000  # facts of a predicate from which its confidences are counted
 SHUFFLES = 3  # shuffled pairs for each of these facts
-SMOOTHING = 1.0
+
+
+@EVIDENCE.register("neighbours")
+@dataclass(frozen=True)
+class Neighbours(Feature):
+    """How subject and object are linked by training facts, whatever the predicates. For (s, p, o) that is left out:
+
+        common_neighbours  log(1 + c) for the number c of z, other than s and o, that are linked to both
+        adamic_adar        sum over these z of 1 / log(1 + neighbours of z)
+        jaccard            c / (neighbours of s or o, other than s and o); 0 without neighbours
+        reverse_known      1 if train has (o, p, s)
+        other_relations    log(1 + other facts about s and o together, apart from (o, p, s))
+
+    Adamic and Adar, "Friends and neighbors on the Web", Social Networks 2003. Of the entity with fewer neighbours,
+    MOST_NEIGHBOURS are followed, those with the fewest links first. Cost: at most so many look-ups a triple.
+
+    Misleading in graphs in which one fact is written twice, in both directions: the reverse fact then answers alone.
+
+    facts  an index of the training facts
+    links  one link for each pair of linked entities
+    every  all links
+    """
+
+    facts: TripleIndex
+    links: Links
+    every: Links
+
+    names = ("common_neighbours", "adamic_adar", "jaccard", "reverse_known", "other_relations")
+
+    @classmethod
+    def of(cls, source: Source) -> Self:
+        every = source.links
+        keys = every.pairs.keys
+        ends, others = np.divmod(keys[keys // every.num_entities < keys % every.num_entities], every.num_entities)
+        single = Links.of(np.stack([ends, np.zeros_like(ends), others], axis=1), every.num_entities, 1)
+        return cls(source.facts, single, every)
+
+    def values(self, triples: Triples) -> Floats:
+        s, _, o = triples.T
+        own, loop, count = self.facts.contains(triples), s == o, len(triples)
+        reverse = self.facts.contains(triples[:, ::-1]) & ~loop
+        direct = self.every.number(s, o)
+        other = np.where(loop, 0, direct - own - reverse)
+        rows, shared = self._shared(s, o)
+        common = np.bincount(rows, minlength=count)
+        weight = row_sums(rows, 1 / np.log1p(self.links.degrees[shared]), count)
+        degrees = self.links.degrees[s] + self.links.degrees[o] - 2 * (direct > 0) - common
+        jaccard = common / np.maximum(degrees, 1)
+        return np.stack([np.log1p(common), weight, jaccard, reverse.astype(float), np.log1p(other)], axis=1)
+
+    def tile(self, tile: Tile) -> Tiled:
+        return Tiled((ZERO,) * len(self.names), self.links.near(tile))
+
+    def _shared(self, s: Ints, o: Ints) -> tuple[Ints, Ints]:
+        """Return row and entity of each common neighbour other than s and o; rows ascend."""
+        degrees = self.links.degrees
+        fewer = degrees[s] <= degrees[o]
+        near, far = np.where(fewer, s, o), np.where(fewer, o, s)
+        rows, middle, _ = self.links.leaving(near, MOST_NEIGHBOURS, far)
+        hits, _ = self.links.pairs.find(middle * self.links.num_entities + far[rows])
+        hits = hits[(s != o)[rows[hits]]]
+        return rows[hits], middle[hits]
+
+
+@EVIDENCE.register("rules")
+@dataclass(frozen=True)
+class Rules(Feature):
+    """Rules q(X, Y) => p(X, Y) and q(Y, X) => p(X, Y), also with q = p in the second. Their confidence is
+
+        conf = #{(x, y): q(x, y), p(x, y)} / (#{(x, y): q(x, y), p(x, z) for some z != x} + SMOOTHING)
+
+    the PCA confidence of Galárraga et al., "Fast rule mining in ontological knowledge bases with AMIE+", VLDB Journal
+    2015, section 3, smoothed. Both counts leave the triple out. The features of a triple (s, p, o), over the rules
+    whose body is a training fact about s and o:
+
+        rule_best    the highest confidence
+        rule_any     the noisy-or 1 - prod (1 - conf)
+        rules_fired  log(1 + number of rules)
+
+    Closed rules with two atoms in the body are in `paths`, rules with a constant in `constants`. Cost: one look-up for
+    the pair, and three for each of its facts. Misleading where one fact is written under two predicates: the second
+    answers for the first.
+
+    facts         an index of the training facts
+    links         the links between entities
+    support       (p, kind of link) -> number of facts of p with such a link; key p 2R + kind
+    bodies        (p, kind) -> number of links of the kind whose X has some object by p
+    leaving       (e, kind) -> number of links of the kind; key e 2R + kind
+    """
+
+    facts: TripleIndex
+    links: Links
+    support: Counts
+    bodies: Counts
+    leaving: Counts
+
+    names = ("rule_best", "rule_any", "rules_fired")
+
+    @classmethod
+    def of(cls, source: Source) -> Self:
+        links, (entities, predicates) = source.links, source.sizes
+        s, p, o = source.triples.T
+        width = 2 * predicates
+        rows, kinds = links.between(s, o)
+        others = kinds != p[rows]
+        support = Counts.of(p[rows[others]] * width + kinds[others])
+        ends = np.repeat(np.arange(entities), links.degrees)
+        leaving = Counts.of(ends * width + links.kinds)
+        x, kind = np.divmod(leaving.table.keys, width)
+        many = csr_array((leaving.counts, (kind, x)), shape=(width, entities))
+        has = np.unique((s * predicates + p)[s != o])
+        subjects = csr_array((np.ones(len(has), dtype=np.int64), np.divmod(has, predicates)), (entities, predicates))
+        return cls(source.facts, links, support, Counts.of_matrix(subjects.T @ many.T), leaving)
+
+    def values(self, triples: Triples) -> Floats:
+        s, p, o = triples.T
+        own, width = self.facts.contains(triples), 2 * self.links.num_predicates
+        rows, kinds = self.links.between(s, o)
+        others = kinds != p[rows]  # only the triple itself links s to o by p
+        rows, kinds = rows[others], kinds[others]
+        keys, left = p[rows] * width + kinds, own[rows].astype(np.int64)
+        mirrored = left * (kinds == p[rows] + self.links.num_predicates)  # the triple is the body of the reverse fact
+        only = own & (self.leaving(s * width + p) == 1)
+        bodies = self.bodies(keys) - only[rows] * self.leaving(s[rows] * width + kinds) - mirrored
+        shares = (self.support(keys) - left - mirrored) / (bodies + SMOOTHING)
+        fired = np.bincount(rows, minlength=len(triples))
+        return np.stack([*best_and_any(rows, shares, len(triples)), np.log1p(fired)], axis=1)
+
+    def tile(self, tile: Tile) -> Tiled:
+        return Tiled((ZERO,) * len(self.names), self.links.linked(tile))
 
 
 @EVIDENCE.register("paths")

@@ -1,5 +1,7 @@
-"""The score of a triple among the scores of a cohort: levels, margins and relative ranks, on both sides."""
+"""The score of the model, where it lies among the scores of a cohort, and the same of further models."""
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Self
@@ -9,8 +11,7 @@ import numpy.typing as npt
 import torch
 
 from kgcore.arrays import Bools, Floats, Ints, Triples
-from kgcore.evidence.base import Feature, Source
-from kgcore.evidence.tile import PairColumn, Tile, Tiled
+from kgcore.evidence.base import Feature, PairColumn, Source, Tile, Tiled
 from kgcore.loops.forests import fill_shares
 from kgcore.models.base import LARGEST_BLOCK, block_rows, fixed_blocks
 from kgcore.models.trained import TrainedModel
@@ -18,6 +19,35 @@ from kgcore.registries import EVIDENCE
 
 MEMBERS = 64  # of a cohort; a multiple of kgcore.models.base.MULTIPLE
 QUERIES_AT_ONCE = 256
+RANKS = ("object_rank", "subject_rank")  # of `cohorts`
+
+
+@EVIDENCE.register("score")
+@dataclass(frozen=True)
+class Score(Feature):
+    """score: f(t), or the cohort-normalised f'(t) if the model has a cohort.
+
+    Cost: one score a triple. Misleading where the model has trained on the triple itself: a training fact has a higher
+    score than an equally plausible triple that train lacks, and leaving it out would need another training.
+    """
+
+    trained: TrainedModel
+
+    names = ("score",)
+
+    @classmethod
+    def of(cls, source: Source) -> Self:
+        return cls(source.trained)
+
+    def values(self, triples: Triples) -> Floats:
+        return self.trained.score(triples)[:, None]
+
+    def tile(self, tile: Tile) -> Tiled:
+        low, high = tile.raw(self.trained)
+        if self.trained.cohort is not None:
+            levels = self.trained.cohort.weight * self.trained.levels(tile.triples(tile.subjects, tile.subjects))
+            low, high = low - levels[:, None], high - levels[:, None]
+        return Tiled((PairColumn.between(low, high),))
 
 
 @EVIDENCE.register("cohorts")
@@ -144,3 +174,50 @@ def _moments(scores: Floats, others: Bools) -> tuple[Floats, Floats, Floats, Flo
     mean = np.where(others, scores, 0).sum(1) / count
     spread = np.sqrt(np.where(others, (scores - mean[:, None]) ** 2, 0).sum(1) / count)
     return count, level, mean, spread
+
+
+@EVIDENCE.register("other_scores")
+@dataclass(frozen=True)
+class OtherScores(Feature):
+    """For each further model of the source, number n = 2, 3, ...: what `score` and `cohorts` say of the first model.
+
+        model_n_score         its score, as `score`
+        model_n_object_rank   relative rank of its raw score among those of a cohort of objects, in [0, 1]:
+        model_n_subject_rank  the same among subjects
+
+    The other features of `cohorts` add hardly anything to these. Models with other scoring functions make other
+    mistakes. Without further models the group has no features. Cost, for each further model: that of both groups.
+    Misleading where these are.
+
+    names  (d) names of the features
+    parts  of each model, its score and its cohorts
+    """
+
+    names: tuple[str, ...]
+    parts: tuple[tuple[Score, Cohorts], ...]
+
+    @classmethod
+    def of(cls, source: Source) -> Self:
+        models = [source.of_other(number) for number in range(len(source.others))]
+        parts = tuple((Score.of(model), Cohorts.of(model)) for model in models)
+        own = (*Score.names, *RANKS)
+        names = (f"model_{number}_{name}" for number, _ in enumerate(parts, start=2) for name in own)
+        return cls(tuple(names), parts)
+
+    @classmethod
+    def own(cls, names: Sequence[str]) -> tuple[str, ...]:
+        return tuple(name for name in names if re.match(r"model_\d+_", name))
+
+    def values(self, triples: Triples) -> Floats:
+        columns = [Cohorts.names.index(name) for name in RANKS]
+        found = [(score.values(triples), cohorts.values(triples)[:, columns]) for score, cohorts in self.parts]
+        return np.concatenate([np.empty((len(triples), 0)), *(part for pair in found for part in pair)], axis=1)
+
+    def tile(self, tile: Tile) -> Tiled:
+        places, columns = [Cohorts.names.index(name) for name in RANKS], list[PairColumn]()
+        apart = np.zeros(tile.shape, dtype=bool)
+        for score, cohorts in self.parts:
+            tiled = cohorts.tile(tile)
+            apart |= False if tiled.apart is None else tiled.apart
+            columns += [*score.tile(tile).columns, *(tiled.columns[place] for place in places)]
+        return Tiled(columns, apart)
