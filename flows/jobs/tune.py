@@ -16,8 +16,7 @@ from kgcore.config import (
     TuneConfig,
     presets,
 )
-from tasks.jobs.tune import search_settings, tuning_run
-from tasks.jobs.tuning_result import TuningResult
+from tasks.jobs.tune import TuningResult, search_settings, tuning_run
 from tasks.stages.prepare import PREPARE
 from tasks.stages.reference import Context
 

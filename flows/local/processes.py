@@ -12,11 +12,11 @@ from contextlib import suppress
 import psutil
 
 from kgcore.errors import InputError
-from tasks.workspace.network import port_is_taken
 from tasks.workspace.services import (
     TOKEN_VARIABLE,
     Service,
     log_file,
+    port_is_taken,
     recorded_services,
     services_folder,
     write_record,

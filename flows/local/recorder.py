@@ -89,9 +89,7 @@ def recording_api() -> str:
 
 
 def _start_recorder() -> str:
-    from flows.local.prefect_database import create_prefect_database
-    from flows.local.prefect_server import client_of, server_environment
-    from flows.local.prefect_setup import set_up_server
+    from flows.local.prefect_server import client_of, create_prefect_database, server_environment, set_up_server
 
     log.info("starting Prefect, which records the flow runs of this home")
     create_prefect_database()

@@ -3,17 +3,32 @@
 import logging
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from kgcore.calibrated import CalibratedModel
 from kgcore.calibration.answering import answers_because
+from kgcore.calibration.fit import calibration_bases
+from kgcore.calibration.matched import candidate_sample
+from kgcore.calibration.sample import CalibrationSample, drawn_sample, even_sample
+from kgcore.config import CalibrateConfig
+from kgcore.ensembles.ensemble import PooledModel, pooled_table
 from kgcore.errors import InputError
 from kgcore.external.calibrator import ScoreCalibrator
 from kgcore.loaded import LoadedModel
 from tasks.jobs.compare import dataset_name
 from tasks.jobs.manifest import named_run, newest_pipeline, resolve
-from tasks.tracking.artifacts import CALIBRATION_AUDIT, MANIFEST, SCORE_CALIBRATOR
-from tasks.tracking.labels import CALIBRATE_SCORES, ENSEMBLE_NAME, LATEST, model_name
-from tasks.tracking.record import RunTags
-from tasks.tracking.registry import CHAMPION, aliased, load_calibrated, model_of_uri
+from tasks.stages.calibrate import completeness_of, scores_of
+from tasks.stages.running import config_of
+from tasks.tracking.artifacts import (
+    CALIBRATION_AUDIT,
+    COMBINED_MIXTURE,
+    HELD_OUT_LOG_ODDS,
+    MANIFEST,
+    MIXTURE,
+    SCORE_CALIBRATOR,
+)
+from tasks.tracking.record import CALIBRATE_SCORES, ENSEMBLE_NAME, LATEST, RunTags, model_name
+from tasks.tracking.registry import CHAMPION, aliased, load_calibrated, model_of_uri, sources_of
 from tasks.tracking.store import Store, open_store
 
 log = logging.getLogger("kgcal")
@@ -240,3 +255,47 @@ def _newest_calibration(store: Store, dataset: str) -> str:
             f"{dataset} has neither a champion nor a finished run: run `kgcal run --dataset {dataset}` first"
         )
     return max(runs, key=lambda run: run.started).run_id
+
+
+SEED = 0  # of the draw of negatives
+
+
+def counted_sample(model_id: str, model: CalibratedModel) -> CalibrationSample:
+    """Return the sample of `calibration_sample` for methods that count its rows: `even_sample` or `drawn_sample`."""
+    even = drawn_sample if model.calibrator.mixture is None else even_sample
+    return even(calibration_sample(model_id, model), np.random.default_rng(SEED))
+
+
+def calibration_sample(model_id: str, model: CalibratedModel) -> CalibrationSample:
+    """Return the sample that a calibrator was fitted on. For a baseline: labelled triples, corruptions without labels.
+
+    model_id  id of the LoggedModel of the calibrator or of the ensemble
+    model     the calibrated model itself
+
+    For an ensemble, the scores are those that it gives to these triples. Its recalibrator was fitted to log-odds of
+    members that had not seen the triple, which differ a little. For a combiner, the scores are the log-odds of
+    combiners that had not seen the triple.
+
+    Raises InputError if a score run or a calibrate run upstream of the calibrator no longer exists.
+    """
+    store, scorer = open_store(), model.trained
+    run = sources_of(store, model_id).run
+    if (found := model.calibrator.mixture) is not None:
+        combined = model.calibrator.combined is not None
+        place = (run.run_id, COMBINED_MIXTURE) if combined else (run.tags.inputs["match"], MIXTURE)
+        return candidate_sample(store.load(*place), found, model.calibrator.calibrator.by_predicate)
+    made_by = (
+        [run]
+        if not isinstance(scorer, PooledModel)
+        else [store.known(run.tags.inputs[f"calibrate.{number}"]) for number in range(1, len(scorer.members) + 1)]
+    )
+    tables = [scores_of(calibrated.tags.inputs, completeness_of(calibrated)) for calibrated in made_by]
+    table = tables[0]
+    if isinstance(scorer, PooledModel):
+        table = pooled_table(scorer, [own.without_search() for own in tables])
+    config, kind = config_of(CalibrateConfig, made_by[0]), model.calibrator.negatives
+    bases = calibration_bases(table, config)
+    kind = kind if kind in bases else min(bases)  # a baseline: labelled triples, or corruptions without labels
+    if model.calibrator.combined is not None:
+        return bases[kind].scored(store.load(run.run_id, HELD_OUT_LOG_ODDS)[model.calibrator.label]).sample
+    return bases[kind].sample

@@ -12,10 +12,9 @@ from kgcore.metrics.catalogue import highest_best, metric_names, ranked
 from kgcore.registries import DATASETS
 from kgcore.report.columns import title
 from kgcore.report.result import Result, ResultTable, table_of
-from tasks.tracking.labels import ENSEMBLE_NAME, shares_text
-from tasks.tracking.record import RunRecord, RunTags
+from tasks.tracking.record import ENSEMBLE_NAME, RunRecord, RunTags, shares_text
 from tasks.tracking.store import open_store
-from tasks.tracking.views import best_runs_page
+from tasks.tracking.ui import best_runs_page
 
 HEADLINE_METRICS = metric_names("headline")
 FURTHER_METRICS = tuple(name for name in ranked() if name not in HEADLINE_METRICS)

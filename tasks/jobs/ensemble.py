@@ -30,9 +30,8 @@ from tasks.tracking.artifacts import (
     GRAPH,
 )
 from tasks.tracking.keys import digest
-from tasks.tracking.labels import ENSEMBLE_NAME, labelled_metrics, short_label
 from tasks.tracking.mlmodel import example_triples, log_pyfunc
-from tasks.tracking.record import DatasetId, RunTags
+from tasks.tracking.record import ENSEMBLE_NAME, DatasetId, RunTags, labelled_metrics, short_label
 from tasks.tracking.store import Store, open_store
 
 if TYPE_CHECKING:

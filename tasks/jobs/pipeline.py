@@ -1,15 +1,17 @@
 """The MLflow run of a pipeline: its stages are nested under it, and it has the manifest, summary and report."""
 
+import logging
+import shlex
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
 from kgcore.base_rate import ESTIMATED
 from kgcore.config import CalibrateConfig, Config, PipelineConfigs, TrainConfig
-from kgcore.config.presets import AUTO
+from kgcore.config.presets import AUTO, NONE
 from kgcore.config.race import RaceConfig
 from kgcore.datasets.base import find_dataset
 from kgcore.errors import InputError
@@ -18,6 +20,7 @@ from kgcore.report.result import runs_text
 from kgcore.report.summary import PipelineSummary
 from kgcore.storage.json_file import FORMAT
 from tasks.stages.calibrate import CALIBRATE
+from tasks.stages.choose import choices_for, chosen_settings
 from tasks.stages.match import check_file, identity
 from tasks.stages.reference import Context, StageRef
 from tasks.stages.running import config_of, loss_of
@@ -25,8 +28,7 @@ from tasks.stages.task import as_task
 from tasks.stages.train import check_training
 from tasks.tracking.artifacts import MANIFEST, PIPELINE_SUMMARY, RACE, REPORT, SUMMARY, save
 from tasks.tracking.keys import digest, whole_code_fingerprint
-from tasks.tracking.labels import short_label
-from tasks.tracking.record import RunRecord, RunTags
+from tasks.tracking.record import RunRecord, RunTags, short_label
 from tasks.tracking.store import Store, open_store
 from tasks.workspace.settings import ensure_home
 
@@ -194,3 +196,48 @@ def _key(configs: PipelineConfigs, others: str = "") -> str:
     stated = CALIBRATE.identity(configs.calibrate)
     settings |= {"other_models": {"names": others}} if others else {}
     return digest([settings, spec.identity(), candidates, stated, FORMAT, whole_code_fingerprint()])
+
+
+log = logging.getLogger("kgcal")
+
+
+def run_command(configs: Iterable[Config]) -> str:
+    """Return the `kgcal run` command for these settings.
+
+    It uses no preset, and has an option for each setting that differs from its default.
+    """
+    words = ["kgcal", "run", "--preset", NONE]
+    for config in configs:
+        words += _options(config)
+    return shlex.join(words)
+
+
+def log_train_command(choice: StageRef) -> None:
+    """Log the `kgcal train` command for the settings that a choose run has chosen."""
+    data = open_store().get(choice.run_id).tags.inputs["prepare"]
+    words = ["kgcal", "train", "--data", data, *_options(chosen_settings(choice))]
+    log.info("to train with these settings: %s", shlex.join(words))
+
+
+def log_choice(data: StageRef, used: TrainConfig) -> None:
+    """If no setting was given, but a race on the graph chose other ones, log the command that trains with them."""
+    for choice in choices_for(open_store(), data.run_id)[:1] if used == TrainConfig() else ():
+        ref = StageRef("choose", choice)
+        if chosen_settings(ref) != used:
+            log.info("train     a race on this graph (run %s) chose other settings", choice)
+            log_train_command(ref)
+
+
+def _options(config: Config) -> list[str]:
+    """Return an option for each setting that differs from its default."""
+    usual = type(config)().as_dict()
+    changed = {name: value for name, value in config.as_dict().items() if value != usual[name]}
+    return [word for name, value in changed.items() for word in _option(name.replace("_", "-"), value)]
+
+
+def _option(name: str, value: object) -> list[str]:
+    if isinstance(value, bool):
+        return [f"--{name}" if value else f"--no-{name}"]
+    if isinstance(value, dict):
+        return [f"--{name}", ",".join(f"{key}={number!r}" for key, number in value.items())]
+    return [f"--{name}", ",".join(value) if isinstance(value, tuple) else str(value)]

@@ -28,10 +28,8 @@ from kgcore.report.ensemble_summary import EnsembleSummary
 from kgcore.report.result import Result
 from kgcore.report.summary import Summary
 from tasks.jobs.calibrated_model import FoundScores, registered_scores
-from tasks.jobs.candidates import choose, measured_candidates, why_not
 from tasks.jobs.compare import comparison, dataset_name
-from tasks.jobs.exam import begin_era, exam_of
-from tasks.jobs.sitting import Judged, Sheet, sheet_of, sit
+from tasks.jobs.exam import Judged, Sheet, begin_era, choose, exam_of, measured_candidates, sheet_of, sit, why_not
 from tasks.stages.choose import race_of
 from tasks.tracking.artifacts import CALIBRATOR, COUNTS, ENSEMBLE_SUMMARY, PREDICATES, SCORE_CALIBRATOR, SUMMARY
 from tasks.tracking.keys import digest

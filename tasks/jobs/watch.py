@@ -22,7 +22,7 @@ from kgcore.monitoring.two_samples import NewTriples
 from kgcore.report.columns import headline
 from kgcore.report.result import Result
 from kgcore.storage.json_file import read_json
-from tasks.jobs.calibration_sample import calibration_sample
+from tasks.jobs.calibrated_model import calibration_sample
 from tasks.jobs.compare import dataset_name
 from tasks.jobs.exam import add_field_labels
 from tasks.tracking.artifacts import ENSEMBLE_PREDICTIONS, PREDICTIONS, Artifact

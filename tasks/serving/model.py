@@ -1,4 +1,4 @@
-"""The model or the calibrator of scores that a server asks, loaded anew when another one answers."""
+"""Runs the web server of `kgcal serve`."""
 
 import logging
 import threading
@@ -29,19 +29,18 @@ from tasks.jobs.calibrated_model import (
     FoundModel,
     FoundScores,
     Located,
+    counted_sample,
     find_calibrated_model,
     find_scores,
     locate,
 )
-from tasks.jobs.calibration_sample import counted_sample
-from tasks.jobs.population import Stated, calibrate_to_missing
-from tasks.jobs.request import Answering
+from tasks.jobs.request import Answering, Stated, calibrate_to_missing
 from tasks.tracking.keys import digest
 
+log = logging.getLogger("kgcal")
 SECONDS = 2.0  # between two looks at the store
 MOST_KEPT = 8  # explainers, and calibrations to missing facts
 Kept = TypeVar("Kept")
-log = logging.getLogger("kgcal")
 
 
 class Names:
@@ -231,3 +230,6 @@ class ServedScores(Followed[FoundScores]):
 
     def _load(self) -> FoundScores:
         return find_scores(self.ask)
+
+
+log = logging.getLogger("kgcal")

@@ -23,8 +23,7 @@ from tasks.stages.task import as_task
 from tasks.tracking.artifacts import EMBEDDINGS, GRAPH
 from tasks.tracking.keys import code_fingerprint, digest
 from tasks.tracking.record import RunTags
-from tasks.tracking.series import SeriesLog
-from tasks.tracking.store import Store, open_store
+from tasks.tracking.store import SeriesLog, Store, open_store
 from tasks.workspace.progress import console, progress_bar
 from tasks.workspace.resources import find_device, free_memory, gpu_slot
 from tasks.workspace.settings import checkpoint_seconds, own_database, own_uri, tracking_uri

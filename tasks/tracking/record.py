@@ -5,6 +5,8 @@ is a run as read from the store.
 """
 
 import json
+import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Self
@@ -12,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Self
 from kgcore.errors import InputError
 
 if TYPE_CHECKING:
-    from mlflow.entities import Run
+    from mlflow.entities import DatasetInput, Metric, Param, Run, RunTag
+
 
 FINISHED, RUNNING, FAILED, KILLED = "FINISHED", "RUNNING", "FAILED", "KILLED"
 _PREFIX = "kgcal."
@@ -209,3 +212,72 @@ class LoggedModel:
     label: str
     base_model: str
     fingerprint: str
+
+
+LATEST = "latest"  # names the newest finished pipeline where a user names a run
+ENSEMBLE_NAME = "ensemble"  # stage of an ensemble's run; value of the parameter `model` in its measurements
+CALIBRATE_SCORES = "calibrate-scores"  # stage of a run that calibrates scores of any scorer
+APPLY_SCORES = "apply-scores"  # stage of a run in which a stored calibrator of scores answers
+WATCH_SCORES = "watch-scores"  # stage of a run that checks a calibrator of scores on newly labelled rows
+_SHORT = {"ground_truth": "gt", "synthetic": "syn", "candidates": "cand"}
+
+
+def short_label(label: str) -> str:
+    """Return the short label of a calibrator for metric names: `gt.isotonic` for `ground_truth.isotonic`."""
+    negatives, _, name = label.rpartition(".")
+    return f"{_SHORT[negatives]}.{name}" if negatives else name
+
+
+def labelled_metrics(label: str, metrics: Mapping[str, float]) -> dict[str, float]:
+    """Return the metrics of the calibrator with that label, under names such as `gt.isotonic.brier`."""
+    return {f"{short_label(label)}.{name}": value for name, value in metrics.items()}
+
+
+def shares_text(shares: Mapping[str, float]) -> str:
+    """Return corruption strategies and their shares as text: `typed`, or `typed=0.5 uniform=0.5`."""
+    return next(iter(shares)) if len(shares) == 1 else " ".join(f"{name}={share:g}" for name, share in shares.items())
+
+
+def model_name(text: str) -> str:
+    """Return the text as a name that MLflow accepts for a model: with a hyphen in place of each / : . % " and '."""
+    return re.sub(r"""[/:.%"']""", "-", text)
+
+
+def metric_entries(
+    run_id: str, rows: Sequence[tuple[str | None, str, float, int]], dataset: DatasetId | None
+) -> "list[Metric]":
+    """Return metrics of a run on a data set. A row is the id of a LoggedModel or None, name, value and step."""
+    from mlflow.entities import Metric
+
+    now = int(time.time() * 1000)
+    name, digest = (dataset.name, dataset.digest) if dataset else (None, None)
+    return [Metric(key, value, now, step, model_id, name, digest, run_id) for model_id, key, value, step in rows]
+
+
+def param_entries(params: Mapping[str, object]) -> "list[Param]":
+    """Return parameters, whose values are text."""
+    from mlflow.entities import Param
+
+    texts = {name: ", ".join(value) if isinstance(value, tuple) else str(value) for name, value in params.items()}
+    return [Param(name, text) for name, text in texts.items()]
+
+
+def tag_entries(tags: RunTags) -> "list[RunTag]":
+    """Return the tags that are not None."""
+    from mlflow.entities import RunTag
+
+    return [RunTag(name, value) for name, value in tags.to_mlflow().items()]
+
+
+def dataset_entry(dataset: DatasetId, source: str, counts: Mapping[str, int]) -> "DatasetInput":
+    """Return a data set as the input of a run. The arguments are those of `Store.log_dataset`."""
+    from mlflow.entities import Dataset, DatasetInput, InputTag
+
+    entity = Dataset(
+        name=dataset.name,
+        digest=dataset.digest,
+        source_type="http" if source.startswith("http") else "code",
+        source=json.dumps({"url": source}),
+        profile=json.dumps(dict(counts)),
+    )
+    return DatasetInput(entity, [InputTag("mlflow.data.context", "training")])

@@ -13,8 +13,7 @@ from kgcore.arrays import Triples
 from kgcore.errors import InputError, first_line
 from tasks.tracking.artifacts import CALIBRATOR, EMBEDDINGS, GRAPH, LABELLED
 from tasks.tracking.keys import digest
-from tasks.tracking.labels import ENSEMBLE_NAME
-from tasks.tracking.record import RunRecord, quoted
+from tasks.tracking.record import ENSEMBLE_NAME, RunRecord, quoted
 from tasks.tracking.store import Store
 
 if TYPE_CHECKING:

@@ -4,6 +4,7 @@ import hashlib
 import json
 import socket
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,18 +15,31 @@ from typing import TYPE_CHECKING, TypeVar
 from filelock import FileLock, Timeout
 
 from kgcore.errors import InputError, first_line
-from tasks.tracking.artifacts import Artifact, ModelFiles
+from tasks.tracking.artifacts import BESIDE_MLMODEL, Artifact, ModelFiles, StoredFiles
 from tasks.tracking.connection import connect, run_of, unreachable
-from tasks.tracking.entries import dataset_entry, metric_entries, param_entries, tag_entries
-from tasks.tracking.files import BESIDE_MLMODEL, StoredFiles
-from tasks.tracking.labels import model_name
-from tasks.tracking.record import FAILED, FINISHED, KILLED, RUNNING, DatasetId, LoggedModel, RunRecord, RunTags, quoted
+from tasks.tracking.record import (
+    FAILED,
+    FINISHED,
+    KILLED,
+    RUNNING,
+    DatasetId,
+    LoggedModel,
+    RunRecord,
+    RunTags,
+    dataset_entry,
+    metric_entries,
+    model_name,
+    param_entries,
+    quoted,
+    tag_entries,
+)
 from tasks.workspace.settings import ensure_home, experiment_name, masked, project_run_id, tracking_uri
 
 if TYPE_CHECKING:
     from mlflow.entities import LoggedModel as MlflowModel
     from mlflow.entities import Metric, Run, RunInfo
     from mlflow.store.entities import PagedList
+
 
 T = TypeVar("T")
 PAGE = 1000  # runs that one request returns
@@ -396,3 +410,30 @@ def open_store() -> Store:
 
     mlflow.set_tracking_uri(tracking_uri())  # MLflow looks up `models:/...` there
     return _store(tracking_uri(), ensure_home(), experiment_name())
+
+
+class SeriesLog:
+    """A buffer for the values of one metric of a run. It writes them to MLflow at intervals of at least `seconds`.
+
+    name     name of the metric
+    dataset  the data set on which the metric is measured
+    seconds  shortest time between two writes
+    """
+
+    def __init__(self, store: Store, run_id: str, name: str, dataset: DatasetId, seconds: float) -> None:
+        self._store, self._run_id, self._name, self._dataset = store, run_id, name, dataset
+        self._seconds, self._flushed = seconds, time.monotonic()
+        self._first, self._values = 1, list[float]()
+
+    def add(self, step: int, value: float) -> None:
+        """Add the value of a step. The first step may have any number, each later one is the step before plus 1."""
+        if not self._values:
+            self._first = step
+        self._values.append(value)
+        if time.monotonic() - self._flushed >= self._seconds:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write the values to MLflow that are not written yet."""
+        self._store.log_series(self._run_id, self._name, self._values, self._dataset, self._first)
+        self._values, self._flushed = [], time.monotonic()

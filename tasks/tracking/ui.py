@@ -1,15 +1,18 @@
 """The MLflow UI of this store: its address, the command that opens it, and the server that shows it."""
 
+import json
 import os
 import shlex
 import shutil
 import sys
 from pathlib import Path
+from urllib.parse import quote
 
 from kgcore.errors import InputError
+from kgcore.report.columns import overview
+from tasks.tracking.record import RunTags, quoted
 from tasks.tracking.store import open_store
-from tasks.workspace.network import port_is_taken
-from tasks.workspace.services import MLFLOW, recorded_services
+from tasks.workspace.services import MLFLOW, port_is_taken, recorded_services
 from tasks.workspace.settings import artifact_place, mlflow_server, tracking_uri
 
 
@@ -65,3 +68,26 @@ def server_command(port: int) -> tuple[list[str], dict[str, str]]:
     # a variable has the store's address, which may hold a password: every user of the machine can read command lines
     quiet = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "PYTHONWARNINGS": "ignore"}
     return command, quiet | {"MLFLOW_BACKEND_STORE_URI": tracking_uri()}
+
+
+SETTINGS = ("model", "loss", "training_strategy", "negatives", "calibration_strategy", "calibrator", "base_rate")
+
+
+def best_runs_page(dataset: str) -> str | None:
+    """Save a view of all measurements on a data set: lowest Brier score first, columns for settings and main metrics.
+
+    The view is saved in a tag of the experiment. Return its address; None if no server shows the store.
+    """
+    if not (address := ui_address()):
+        return None
+    store, view = open_store(), f"kgcal-{dataset}"
+    # the format of a view that a user shares in MLflow's UI; MLflow 3.17 also reads it as plain JSON
+    state = {
+        "searchFilter": f"{RunTags(stage='measurement').where(None)} and params.dataset = {quoted(dataset)}",
+        "orderByKey": "metrics.`brier`",
+        "orderByAsc": True,
+        "selectedColumns": [f"params.`{name}`" for name in SETTINGS] + [f"metrics.`{name}`" for name in overview()],
+    }
+    store.client.set_experiment_tag(store.experiment_id, f"mlflow.sharedViewState.{view}", json.dumps(state))
+    page = f"{address}/#/experiments/{store.experiment_id}/runs"
+    return f"{page}?viewStateShareKey={quote(view)}&workflowType=machine_learning"

@@ -5,14 +5,15 @@ the operating system may give it to another program later.
 """
 
 import json
+import socket
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import psutil
+import requests
 
 from kgcore.errors import InputError, first_line
-from tasks.workspace.network import answers
 from tasks.workspace.settings import home
 
 MLFLOW, PREFECT, WORKER, RECORDER = "mlflow", "prefect", "worker", "recorder"
@@ -84,3 +85,22 @@ def log_file(name: str) -> Path:
 
 def _record() -> Path:
     return services_folder() / "services.json"
+
+
+def answers(url: str) -> bool:
+    """Return whether a GET request to `url` is answered with status 200 within 2 seconds."""
+    try:
+        return requests.get(url, timeout=2).status_code == 200
+    except requests.RequestException:
+        return False
+
+
+def port_is_taken(port: int) -> bool:
+    """Return whether a program listens on this port of 127.0.0.1."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return True
+    return False

@@ -33,7 +33,7 @@ from flows.deployment.publish import publish
 from flows.flow import HeartbeatFlow
 from flows.jobs import reproduce
 from flows.jobs.tune import tune
-from flows.local.prefect_setup import SILENT_SECONDS
+from flows.local.prefect_server import SILENT_SECONDS
 from flows.pipeline import pipeline
 from kgcore.config import (
     CalibrateConfig,

@@ -12,8 +12,7 @@ from kgcore.graph import KnowledgeGraph
 from kgcore.monitoring.exam import first_exam
 from kgcore.prediction.judged import read_judged
 from tasks.jobs.calibrated_model import Ask, locate
-from tasks.jobs.exam import add_field_labels, exam_of
-from tasks.jobs.sitting import StoredAnswers
+from tasks.jobs.exam import StoredAnswers, add_field_labels, exam_of
 from tasks.stages.calibrate import CALIBRATE, settle
 from tasks.stages.corrupt import CORRUPT
 from tasks.stages.match import MATCH, check_candidates, check_file
