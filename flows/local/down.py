@@ -66,7 +66,7 @@ def cancel_runs(client: SyncPrefectClient, seconds: float) -> None:
     """Cancel the active runs, and wait until the worker has ended them, at most `seconds`."""
     api = str(client.api_url)
     for run in active_runs(api):
-        client.set_flow_run_state(UUID(run.id), Cancelling(message="kgcal down"))
+        client.set_flow_run_state(UUID(run["id"]), Cancelling(message="kgcal down"))
     end = time.monotonic() + seconds
     while active_runs(api) and time.monotonic() < end:
         time.sleep(0.5)
@@ -74,7 +74,7 @@ def cancel_runs(client: SyncPrefectClient, seconds: float) -> None:
 
 def end_runs(client: SyncPrefectClient) -> None:
     """End the processes of active runs, whose worker has already ended, and mark these runs as crashed."""
-    left = {run.id for run in active_runs(str(client.api_url))}
+    left = {run["id"] for run in active_runs(str(client.api_url))}
     end_processes([process for process in psutil.process_iter() if _flow_run_id(process) in left])
     for run in left:
         client.set_flow_run_state(UUID(run), Crashed(message="ended by kgcal down"), force=True)

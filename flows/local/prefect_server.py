@@ -1,11 +1,12 @@
-"""The Prefect server of `kgcal up`, and clients of it."""
+"""The Prefect server of `kgcal up`: its database, its start, its set-up, and clients of it."""
 
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path
 
 import httpx
 from prefect.client.orchestration import SyncPrefectClient, get_client
@@ -24,6 +25,13 @@ from tasks.tracking.connection import check_database, new_sqlite_file
 from tasks.workspace.resources import GPU_LIMIT
 from tasks.workspace.services import PREFECT, recorded_services
 from tasks.workspace.settings import home, masked, prefect_database
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+PREFECT_SECONDS = 180  # longest time of a `prefect` command
+AUTOMATION = "mark runs without a heartbeat as crashed"
+HEARTBEAT = "prefect.flow-run.heartbeat"
+LAST_STATES = ("Completed", "Failed", "Cancelled", "Crashed", "Paused", "Suspended")  # no heartbeat comes after them
+SILENT_SECONDS = 90  # a run without a heartbeat for this long counts as dead
 
 
 def start_prefect(port: int) -> str:
@@ -65,9 +73,6 @@ def client_of(api: str) -> Iterator[SyncPrefectClient]:
         raise InputError(f"a request to the Prefect server {api} failed: {first_line(error)}") from error
 
 
-MIGRATION_SECONDS = 120
-
-
 def create_prefect_database() -> None:
     """Create the database in KGCAL_HOME, unless it exists or the environment names another database.
 
@@ -78,29 +83,28 @@ def create_prefect_database() -> None:
         return
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with new_sqlite_file(path) as partial:
-        command = [sys.executable, "-m", "prefect", "server", "database", "upgrade", "--yes"]
         database = {"PREFECT_SERVER_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{partial}"}
-        try:
-            subprocess.run(  # noqa: S603
-                command,
-                env=os.environ | server_environment() | database,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                check=True,
-                timeout=MIGRATION_SECONDS,
-            )
-        except subprocess.TimeoutExpired:
-            raise InputError(f"Prefect's database is not complete after {MIGRATION_SECONDS} seconds: {path}") from None
-        except subprocess.CalledProcessError as error:
-            lines = (error.stderr.strip() or error.stdout.strip() or "no output").splitlines()
-            raise InputError(f"Prefect's database {path} cannot be created: {masked(lines[-1].strip())}") from None
+        run_prefect(["server", "database", "upgrade", "--yes"], database, f"Prefect's database {path}")
 
 
-AUTOMATION = "mark runs without a heartbeat as crashed"
-HEARTBEAT = "prefect.flow-run.heartbeat"
-LAST_STATES = ("Completed", "Failed", "Cancelled", "Crashed", "Paused", "Suspended")  # no heartbeat comes after them
-SILENT_SECONDS = 90  # a run without a heartbeat for this long counts as dead
+def run_prefect(arguments: Sequence[str], environment: dict[str, str], what: str) -> None:
+    """Run a `prefect` command in the checkout. Raises InputError, which calls its result `what`, if it fails."""
+    try:
+        subprocess.run(  # noqa: S603
+            [sys.executable, "-m", "prefect", *arguments],
+            cwd=CHECKOUT,
+            env=os.environ | server_environment() | environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=PREFECT_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        raise InputError(f"{what} cannot be created within {PREFECT_SECONDS} seconds") from None
+    except subprocess.CalledProcessError as error:
+        lines = (error.stderr.strip() or error.stdout.strip() or "no output").splitlines()
+        raise InputError(f"{what} cannot be created: {masked(lines[-1].strip())}") from None
 
 
 def set_up_server(client: SyncPrefectClient) -> None:

@@ -2,13 +2,11 @@
 
 import hashlib
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
 
 from filelock import FileLock, Timeout
 from prefect.client.orchestration import SyncPrefectClient
@@ -17,8 +15,10 @@ from prefect.settings import PREFECT_API_URL
 
 from flows.job import all_jobs
 from flows.local.prefect_server import (
+    CHECKOUT,
     client_of,
     create_prefect_database,
+    run_prefect,
     server_environment,
     set_up_server,
     start_prefect,
@@ -32,6 +32,8 @@ from tasks.workspace.resources import cores
 from tasks.workspace.services import MLFLOW, PREFECT, WORKER, recorded_services
 from tasks.workspace.settings import ensure_home, home, masked, mlflow_server, tracking_uri
 
+CONCURRENT_RUNS = 2  # flow runs of the worker at the same time; they share the cores
+VARIABLE = "kgcal_deployed"  # a variable on the server: the digest of the last deployed sources
 START_SECONDS = 10.0  # longest time in which a process starts, without the wait for its answer
 
 
@@ -113,9 +115,6 @@ def start_mlflow(port: int) -> None:
     wait(start(MLFLOW, command, environment, port, "/health", setup))
 
 
-CONCURRENT_RUNS = 2  # flow runs of the worker at the same time; they share the cores
-
-
 def start_worker(client: SyncPrefectClient, api: str) -> None:
     """Start a worker of the work pool unless one already runs, and wait until the server knows it.
 
@@ -138,11 +137,6 @@ def start_worker(client: SyncPrefectClient, api: str) -> None:
     wait(worker, lambda: any(known.name == name for known in client.read_workers_for_work_pool(WORK_POOL)))
 
 
-CHECKOUT = Path(__file__).resolve().parents[2]
-VARIABLE = "kgcal_deployed"  # a variable on the server: the digest of the last deployed sources
-DEPLOY_SECONDS = 180
-
-
 def deploy(client: SyncPrefectClient, api: str) -> None:
     """Create the deployments of prefect.yaml, or update them if their sources have changed.
 
@@ -153,17 +147,7 @@ def deploy(client: SyncPrefectClient, api: str) -> None:
     known = client.read_variable_by_name(VARIABLE)
     if known is not None and known.value == current:
         return
-    command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all"]
-    environment = os.environ | server_environment() | {"PREFECT_API_URL": api}
-    try:
-        subprocess.run(  # noqa: S603
-            command, cwd=CHECKOUT, env=environment, capture_output=True, text=True, check=True, timeout=DEPLOY_SECONDS
-        )
-    except subprocess.TimeoutExpired:
-        raise InputError(f"`prefect deploy --all` did not end within {DEPLOY_SECONDS} seconds") from None
-    except subprocess.CalledProcessError as error:
-        lines = (error.stderr.strip() or error.stdout.strip() or "no output").splitlines()
-        raise InputError(f"the deployments of prefect.yaml cannot be created: {lines[-1].strip()}") from None
+    run_prefect(["--no-prompt", "deploy", "--all"], {"PREFECT_API_URL": api}, "the deployments of prefect.yaml")
     if known is None:
         client.create_variable(VariableCreate(name=VARIABLE, value=current))
     else:

@@ -1,6 +1,5 @@
 """Calibrates the scores of any scorer. No graph is needed."""
 
-import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -11,6 +10,7 @@ import pandas as pd
 from filelock import FileLock
 from scipy.special import expit
 
+from kgcore.arrays import Probabilities
 from kgcore.calibration.fit import labelled_sample
 from kgcore.config import EvaluateConfig, GateConfig, ScoresConfig, WatchConfig
 from kgcore.errors import InputError
@@ -21,7 +21,7 @@ from kgcore.external.calibrator import RELATION, SCORE, ScoreCalibrator
 from kgcore.external.fit import fit_scores, folds_of, of_other_folds, of_test_rows, usable
 from kgcore.external.rows import ScoreFile, in_halves, read_new_rows, read_scores, renumbered, stored_rows, tables_after
 from kgcore.external.tables import check_table
-from kgcore.monitoring.drift import Check, DriftReference, check, find_evidence
+from kgcore.monitoring.drift import DriftReference, check, find_evidence
 from kgcore.monitoring.two_samples import NewTriples
 from kgcore.prediction.sink import check_ending, sink
 from kgcore.report.plots import reliability_figures
@@ -30,19 +30,16 @@ from kgcore.report.results import Results
 from kgcore.report.scores import RowCounts, ScoresSummary, scores_page
 from kgcore.score_table import ScoreTable
 from kgcore.storage.json_file import write_json, write_measured
-from tasks.jobs.calibrated_model import Ask, FoundScores, Located, chosen, find_scores, registered_scores
+from tasks.jobs.calibrated_model import Ask, FoundScores, chosen, find_scores, registered_scores
 from tasks.jobs.promote import promote_scores
 from tasks.jobs.request import MOST_EXAMPLES
 from tasks.jobs.watch import FEWEST_OF_A_LABEL, WatchResult, markdown, readable
 from tasks.tracking.artifacts import REPORT, SCORE_ROWS, save
-from tasks.tracking.mlmodel import log_score_calibrator
+from tasks.tracking.mlmodel import EXAMPLES, log_score_calibrator
 from tasks.tracking.record import APPLY_SCORES, CALIBRATE_SCORES, WATCH_SCORES, DatasetId, RunTags, labelled_metrics
 from tasks.tracking.registry import CHAMPION, registered_name, run_of_model
 from tasks.tracking.store import Store, open_store
 from tasks.workspace.progress import progress_bar
-from tasks.workspace.settings import ensure_home
-
-EXAMPLES = 3  # rows of the input example of a LoggedModel
 
 
 @dataclass(frozen=True)
@@ -116,7 +113,7 @@ class ScoresResult:
 
     def result(self) -> Result:
         """Return the results of the calibrators, the counts of the answers, and the places."""
-        summary, bound, uri = self.summary, self.found.calibrator.bound, self.found.located.uri
+        summary, bound, uri = self.summary, self.found.calibrator.bound, self.found.uri
         notes = [*summary.results.best_text(), *summary.notes] if summary else []
         model = f"model: {uri} ({bound.label}), base rate {bound.rate}"
         return Result(
@@ -144,7 +141,7 @@ def apply_scores(store: Store, result: ScoresResult, request: ScoresRequest, con
             expected += float(np.sum(table["probability"].to_numpy()))
             examples += table.slice(0, max(0, MOST_EXAMPLES - len(examples))).to_pylist()
             move(int(100 * done), f"{rows:,} rows")
-    store.log_metrics(result.run, {"rows": float(rows), "expected": expected}, model_id=result.found.located.model_id)
+    store.log_metrics(result.run, {"rows": float(rows), "expected": expected}, model_id=result.found.model_id)
     said = f"{rows:,} rows, {expected:,.1f} expected to be true: {request.output}"
     return replace(result, answers=said, examples=examples)
 
@@ -171,14 +168,6 @@ class FittedScores:
         best = self.summary.results.best_fitted()
         assert best is not None
         return best.label, best.metrics["brier"]
-
-    @property
-    def example(self) -> pd.DataFrame:
-        """Return a few rows that show how to ask a calibrator."""
-        few = stored_rows(self.table, EXAMPLES)
-        scores = expit(few.scores) if self.calibrators[0].scale == "probability" else few.scores
-        names = {RELATION: [few.relations[number] for number in few.triples[:, 1]]} if few.relations else {}
-        return pd.DataFrame({SCORE: scores, **names})
 
 
 def fit_and_measure(file: ScoreFile, config: ScoresConfig, evaluation: EvaluateConfig) -> FittedScores:
@@ -235,13 +224,12 @@ def log_fit(
         params = {**config.as_dict(), **evaluation.as_dict(), "base_rate": fitted.summary.base_rate}
         store.log_params(run_id, {**params, "file": Path(request.file).name, "best": label})
         ids = _log_models(store, run_id, fitted)
+        found = FoundScores(ids[label], f"models:/{ids[label]}", labels[label])
         settings = {CALIBRATE_SCORES: config.as_dict(), "evaluate": evaluation.as_dict()}
-        report = _log_report(store, run_id, fitted, settings)
-        found = FoundScores(Located(ids[label], f"models:/{ids[label]}"), labels[label])
-        result = ScoresResult(found, run_id, fitted.summary, report)
+        result = ScoresResult(found, run_id, fitted.summary, _log_report(store, run_id, fitted, settings))
         if request.promote:
             decision = promote_scores(store, found, fitted.predictions, fits * len(usable(config)), GateConfig())
-            promoted = replace(found, located=Located(ids[label], decision.challenger))
+            promoted = replace(found, uri=decision.challenger)
             result = replace(result, found=promoted, promotion=decision.explanation)
             store.log_metrics(run_id, {"promoted": float(decision.passed)}, model_id=ids[label])
         return apply_scores(store, result, request, config) if request.apply else result
@@ -249,12 +237,15 @@ def log_fit(
 
 def _log_models(store: Store, run_id: str, fitted: FittedScores) -> dict[str, str]:
     """Log every calibrator as a LoggedModel with its metrics. Return label -> id of the LoggedModel."""
-    ids = {}
+    ids, few = {}, stored_rows(fitted.table, EXAMPLES)
+    scores = expit(few.scores) if fitted.calibrators[0].scale == "probability" else few.scores
+    names = {RELATION: [few.relations[number] for number in few.triples[:, 1]]} if few.relations else {}
+    example = pd.DataFrame({SCORE: scores, **names})
     dataset = DatasetId(fitted.summary.scorer, fitted.table.dataset)
     store.log_dataset(run_id, dataset, dataset.name, asdict(fitted.summary.counts))
     for number, calibrator in enumerate(fitted.calibrators):
         label = calibrator.bound.label
-        ids[label] = log_score_calibrator(store, run_id, number, calibrator, fitted.example)
+        ids[label] = log_score_calibrator(store, run_id, number, calibrator, example)
         metrics = labelled_metrics(label, fitted.measured[label].with_ends())
         store.log_metrics(run_id, metrics, model_id=ids[label], dataset=dataset)
     return ids
@@ -273,9 +264,7 @@ def _log_report(store: Store, run_id: str, fitted: FittedScores, settings: dict[
         (folder / REPORT.path).write_text(page, encoding="utf-8")
         for title, figure in figures.items():
             figure.savefig(folder / "figures" / f"{title}.png", dpi=150)
-        store.log_files(run_id, folder)
-        place = ensure_home() / "reports" / run_id
-        shutil.copytree(folder, place, dirs_exist_ok=True)
+        place = store.log_report(run_id, folder)
     note = summary.results.table(notes=[*summary.notes, runs_text({CALIBRATE_SCORES: run_id})])
     store.log_tags(run_id, RunTags(note=note.markdown()))
     return str(place / REPORT.path)
@@ -311,7 +300,7 @@ def _apply_stored(store: Store, request: ScoresRequest, config: ScoresConfig) ->
     found = replace(found, calibrator=found.calibrator.at(config.base_rate))
     with store.open_run(f"apply scores of {config.named}", RunTags(stage=APPLY_SCORES, dataset=config.named)) as run_id:
         asked = {"score": config.score, "relation": config.relation, "apply": Path(request.apply).name}
-        answers = {"model": found.located.uri, "base_rate": found.calibrator.bound.base_rate}
+        answers = {"model": found.uri, "base_rate": found.calibrator.bound.base_rate}
         store.log_params(run_id, asked | answers)
         return apply_scores(store, ScoresResult(found, run_id), request, config)
 
@@ -328,7 +317,7 @@ def watch_scores(store: Store, request: ScoresRequest, config: ScoresConfig) -> 
     limits, path = WatchConfig(), Path(request.file)
     uri = request.model or f"models:/{registered_name(registered_scores(config.named))}@{CHAMPION}"
     found = find_scores(Ask(uri, calibrator=request.calibrator, scorer=config.named))
-    made_by = run_of_model(store, f"models:/{found.located.model_id}")
+    made_by = run_of_model(store, f"models:/{found.model_id}")
     new = read_new_rows(path, config)
     if new.dataset == found.calibrator.bound.dataset:
         raise InputError(f"{path} has the rows that the calibrator was fitted to: give newly labelled rows")
@@ -337,15 +326,24 @@ def watch_scores(store: Store, request: ScoresRequest, config: ScoresConfig) -> 
     tags = RunTags(stage=WATCH_SCORES, dataset=config.named, inputs={CALIBRATE_SCORES: made_by})
     with FileLock(store.home / "watch.lock"):
         number = 1 + len(store.find_all(tags))
-        asked, origin = _as_asked(new, found.calibrator), _origin(store.load(made_by, SCORE_ROWS), found.calibrator)
-        measured = check(found.calibrator.calibrate(asked.scores, asked.predicates)[0], asked, origin, limits, number)
+        compared = _compared(new, store.load(made_by, SCORE_ROWS), found.calibrator)
+        measured = check(*compared, limits, number)
         with store.open_run(f"watch scores of {config.named}", tags) as run_id:
-            result = _result(found, path, config, measured, number, run_id)
-            store.log_params(run_id, {"file": path.name, "model": result.model, **limits.as_dict()})
-            metrics = {**result.metrics, "check": float(number)}
-            store.log_metrics(run_id, metrics, model_id=found.located.model_id)
-            store.log_tags(run_id, RunTags(note=markdown(result)))
-    return result
+            rate, model = readable(measured.evidence.moved_base_rate.value), found.uri
+            scores = f"--scorer {config.named} --score {config.score}"
+            shift = f"--model {model} {scores} --base-rate {rate:g} --apply FILE --output FILE"
+            commands = {
+                "shift": f"kgcal calibrate-scores {shift}",
+                "refit": f"kgcal calibrate-scores {path} {scores} --label {config.label} --promote",
+            }
+            seen = WatchResult.of(config.named, model, measured, measured.metrics(), commands, number, run_id)
+            findings, notes = ([text.replace("triple", "row") for text in said] for said in (seen.findings, seen.notes))
+            seen = replace(seen, findings=findings, notes=notes)
+            store.log_params(run_id, {"file": path.name, "model": model, **limits.as_dict()})
+            metrics = {**seen.metrics, "check": float(number)}
+            store.log_metrics(run_id, metrics, model_id=found.model_id)
+            store.log_tags(run_id, RunTags(note=markdown(seen)))
+    return seen
 
 
 def recalibrate_scores(
@@ -370,9 +368,7 @@ def recalibrate_scores(
     half = new.part(new.rows("valid"))
     rate = float(half.labels.mean())
     if seen.answer == "shift":
-        asked, origin = _as_asked(half, found.calibrator), _origin(old, found.calibrator)
-        q, _, _ = found.calibrator.calibrate(asked.scores, asked.predicates)
-        rate = find_evidence(q, asked, origin).moved_base_rate.value
+        rate = find_evidence(*_compared(half, old, found.calibrator)).moved_base_rate.value
     config = config.replace(base_rate=readable(rate))
     tables = tables_after(seen.answer, old, new, readable(rate), FEWEST_OF_A_LABEL)
     fits = [(what, fit_and_measure(ScoreFile(table), config, evaluation)) for what, table in tables.items()]
@@ -384,41 +380,21 @@ def recalibrate_scores(
     return replace(seen, recalibrated=result.run, notes=(*seen.notes, said))
 
 
-def _origin(fitted: ScoreTable, calibrator: ScoreCalibrator) -> DriftReference:
-    """Return what a calibrator was fitted and measured on: its rows, weighted to the base rate of its fit."""
-    bound = calibrator.bound
+def _compared(
+    new: ScoreTable, fitted: ScoreTable, calibrator: ScoreCalibrator
+) -> tuple[Probabilities, NewTriples, DriftReference]:
+    """Return probabilities of new rows, the rows with the calibrator's numbers of relations, and what it was fitted to.
+
+    Raises InputError if the calibrator has a map for each relation, and the rows have no relations.
+    """
+    bound, relations = calibrator.bound, None
+    if calibrator.by_relation:
+        if not new.relations:
+            raise InputError(f"the calibrator {bound.name} has a map for each relation: name their column: --relation")
+        relations = renumbered(new.relations, calibrator.relations, new.triples[:, 1])
     at_fit = bound.base_rate if bound.fitted_at is None else bound.fitted_at
     sample = labelled_sample(replace(fitted, labelled_base_rate=at_fit))
-    return DriftReference(
-        sample, bound.base_rate, calibrator.by_relation, sample.scores, sample.weights, bound.rate.limits
-    )
-
-
-def _as_asked(new: ScoreTable, calibrator: ScoreCalibrator) -> NewTriples:
-    """Return new rows as the calibrator takes them: with its numbers of the relations, if it has a map for each.
-
-    Raises InputError if it has, and the rows have no relations.
-    """
-    if not calibrator.by_relation:
-        return NewTriples(new.scores, new.labels)
-    if not new.relations:
-        name = calibrator.bound.name
-        raise InputError(f"the calibrator {name} has a map for each relation: name their column: --relation")
-    return NewTriples(new.scores, new.labels, renumbered(new.relations, calibrator.relations, new.triples[:, 1]))
-
-
-def _result(
-    found: FoundScores, path: Path, config: ScoresConfig, measured: Check, number: int, run_id: str
-) -> WatchResult:
-    rate, answer, model = readable(measured.evidence.moved_base_rate.value), measured.report.answer, found.located.uri
-    asked = f"--scorer {config.named} --score {config.score}"
-    commands = {
-        "shift": f"kgcal calibrate-scores --model {model} {asked} --base-rate {rate:g} --apply FILE --output FILE",
-        "refit": f"kgcal calibrate-scores {path} {asked} --label {config.label} --promote",
-    }
-    findings, notes = (
-        tuple(text.replace("triple", "row") for text in said)
-        for said in (measured.report.findings, measured.report.notes)
-    )
-    said = (measured.metrics(), findings, notes, answer, commands.get(answer, ""))
-    return WatchResult(config.named, model, *said, number, run_id)
+    limits = bound.rate.limits
+    origin = DriftReference(sample, bound.base_rate, calibrator.by_relation, sample.scores, sample.weights, limits)
+    q, _, _ = calibrator.calibrate(new.scores, relations)
+    return q, NewTriples(new.scores, new.labels, relations), origin

@@ -47,31 +47,26 @@ class Located:
 
 
 @dataclass(frozen=True)
-class FoundModel:
-    """A calibrated model, and its names.
+class FoundModel(Located):
+    """A calibrated model, its place and its names.
 
-    located  its place in the store
     dataset  name of the data set that it was trained on
     label    label of the calibrator, such as `synthetic.isotonic`, or of the ensemble, such as `synthetic.linear`
     model    the model itself
     because  why it answers, in sentences; '' if the user has named it
     """
 
-    located: Located
     dataset: str
     label: str
     model: CalibratedModel
     because: str = ""
 
-    @property
-    def uri(self) -> str:
-        """Return the URI of the model."""
-        return self.located.uri
 
-    @property
-    def model_id(self) -> str:
-        """Return the id of the LoggedModel."""
-        return self.located.model_id
+@dataclass(frozen=True)
+class FoundScores(Located):
+    """A calibrator of scores, and its place in the store."""
+
+    calibrator: ScoreCalibrator
 
 
 @dataclass(frozen=True)
@@ -92,14 +87,6 @@ class Ask:
     dataset: str = ""
     calibrator: str = ""
     scorer: str = ""
-
-
-@dataclass(frozen=True)
-class FoundScores:
-    """A calibrator of scores, and its place in the store."""
-
-    located: Located
-    calibrator: ScoreCalibrator
 
 
 def registered_scores(scorer: str) -> str:
@@ -124,7 +111,7 @@ def find_scores(ask: Ask) -> FoundScores:
         raise InputError(
             f"the model {located.uri} is not a calibrator of scores: use `kgcal predict --model {ask.model}`"
         )
-    found = FoundScores(located, store.load_model(located.model_id, SCORE_CALIBRATOR))
+    found = FoundScores(located.model_id, located.uri, store.load_model(located.model_id, SCORE_CALIBRATOR))
     if ask.scorer:
         found.calibrator.check_scorer(ask.scorer)
     return found
@@ -200,7 +187,8 @@ def read_located(located: Located) -> FoundModel:
         raise InputError(f"the model {located.uri} calibrates scores: use `kgcal calibrate-scores --model`")
     if not record.label:
         raise InputError(f"the model {located.uri} has no calibrator: name a calibrator, a calibrate run or a pipeline")
-    return FoundModel(located, record.params["dataset"], record.label, load_calibrated(store, located.model_id))
+    model_id, model = located.model_id, load_calibrated(store, located.model_id)
+    return FoundModel(model_id, located.uri, record.params["dataset"], record.label, model)
 
 
 def _calibrator_of(store: Store, run_id: str, label: str) -> str:

@@ -1,14 +1,15 @@
-"""The exam of a data set in the store: made once, with a new version whenever field labels arrive.
+"""The exam of a data set in the store: its versions, the candidates that sit it, and their comparison.
 
-Each version is an MLflow run of stage `exam`, with the questions as exam.parquet.
+The exam is made once, with a new version whenever field labels arrive. Each version is an MLflow run of stage `exam`,
+with the questions as exam.parquet. A sitting compares candidates on the same questions and at the same base rate.
 """
 
 import logging
 import tempfile
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -17,9 +18,10 @@ from filelock import FileLock
 from kgcore.arrays import Bools, Probabilities
 from kgcore.calibrated import CalibratedModel
 from kgcore.config import EXAM_SHARE, CalibrateConfig, GateConfig, PrepareConfig
+from kgcore.datasets.labels import read_labels
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
-from kgcore.monitoring.exam import TEST, Exam, Paper
+from kgcore.monitoring.exam import TEST, WEIGHT, Exam, Paper, first_exam
 from kgcore.monitoring.gate import Verdict, gate, level_of
 from tasks.jobs.compare import comparison
 from tasks.stages.prepare import original_data
@@ -30,21 +32,16 @@ from tasks.tracking.record import ENSEMBLE_NAME, RunTags
 from tasks.tracking.registry import content_of, load_calibrated
 from tasks.tracking.store import Store, open_store
 
-if TYPE_CHECKING:
-    from kgcore.monitoring.exam import Exam
-
-
 log = logging.getLogger("kgcal")
+FEWEST_TRIPLES = 50  # a comparison needs at least so many questions that are new to both models
 
 
-def exam_of(store: Store, dataset: str, prepared: str) -> "Exam":
+def exam_of(store: Store, dataset: str, prepared: str) -> Exam:
     """Return the newest version of the exam of a data set. Make it if there is none.
 
     prepared  a prepare run of the data set. If its test split is not that of the exam, a new version gets its test
               split
     """
-    from kgcore.monitoring.exam import first_exam
-
     data = original_data(store, prepared)
     with FileLock(store.home / "locks" / f"exam-{dataset}.lock"):
         found = _newest(store, dataset)
@@ -64,9 +61,6 @@ def add_field_labels(prepared: str, labels: Path, share: float) -> None:
 
     Raises InputError if the file cannot be read.
     """
-    from kgcore.datasets.labels import read_labels
-    from kgcore.monitoring.exam import first_exam
-
     if share == 0:
         return
     store = open_store()
@@ -91,17 +85,12 @@ def begin_era(store: Store, dataset: str) -> None:
             _log(store, found.next_era())
 
 
-def _newest(store: Store, dataset: str) -> "Exam | None":
+def _newest(store: Store, dataset: str) -> Exam | None:
     runs = store.find_all(RunTags(stage="exam", dataset=dataset))
-    if not runs:
-        return None
-    newest = max(runs, key=lambda run: int(run.tags.exam or 0))
-    return store.load(newest.run_id, EXAM)
+    return store.load(max(runs, key=lambda run: int(run.tags.exam or 0)).run_id, EXAM) if runs else None
 
 
-def _log(store: Store, exam: "Exam") -> "Exam":
-    from kgcore.monitoring.exam import TEST
-
+def _log(store: Store, exam: Exam) -> Exam:
     tags = RunTags(
         stage="exam", dataset=exam.dataset, test=exam.test, exam=str(exam.version), era=str(exam.era), note=_note(exam)
     )
@@ -118,9 +107,7 @@ def _log(store: Store, exam: "Exam") -> "Exam":
     return exam
 
 
-def _note(exam: "Exam") -> str:
-    from kgcore.monitoring.exam import TEST, WEIGHT
-
+def _note(exam: Exam) -> str:
     negatives = "corruptions of them" if exam.synthetic else "labelled negatives"
     negatives = "with their confidences" if WEIGHT in exam.questions else negatives
     return (
@@ -212,23 +199,15 @@ def measured_candidates(store: Store, dataset: str) -> MeasuredCandidates:
     return MeasuredCandidates(ordered, original_data(store, newest["data"]), config_of(CalibrateConfig, calibrated))
 
 
-@dataclass(frozen=True)
-class Choice:
-    """The candidates that are judged together.
-
-    candidates   at most as many as asked for
-    calibrators  number of calibrators from which they were chosen by their Brier score on test: those that lost in
-                 their evaluation, and those that wait for a later sitting, included
-    """
-
-    candidates: list[Candidate]
-    calibrators: int
-
-
-def choose(store: Store, measured: MeasuredCandidates, judged: Collection[str], most: int) -> Choice:
+def choose(
+    store: Store, measured: MeasuredCandidates, judged: Collection[str], most: int
+) -> tuple[list[Candidate], int]:
     """Return the first candidates that were not judged, at most `most`, each calibrator once.
 
     judged  contents of the candidates that are not to be judged again
+
+    Also return the number of calibrators from which they were chosen by their Brier score on test: those that lost in
+    their evaluation, and those that wait for a later sitting, included.
     """
     chosen: dict[str, Candidate] = {}
     calibrators = 0
@@ -237,18 +216,14 @@ def choose(store: Store, measured: MeasuredCandidates, judged: Collection[str], 
             calibrators += int(row["among"])
             continue
         label = f"{row['negatives']}.{row['calibrator']}"
-        model_id = _model_id(store, row["evaluate"], label)
+        run = store.known(row["evaluate"])
+        run = run if run.tags.stage == ENSEMBLE_NAME else store.known(run.tags.inputs["calibrate"])
+        model_id = next(model_id for model_id in run.model_ids if store.model(model_id).label == label)
         content = content_of(store, model_id)
         if content[:16] not in judged:
             calibrators += int(row["among"])
             chosen.setdefault(content, Candidate(model_id, content, row["evaluate"], _words(row, label)))
-    return Choice(list(chosen.values()), calibrators)
-
-
-def _model_id(store: Store, evaluate: str, label: str) -> str:
-    """Return the id of the LoggedModel with this label that an evaluate run or an ensemble's run measured."""
-    model_ids = measured_models(store, evaluate)
-    return next(model_id for model_id in model_ids if store.model(model_id).label == label)
+    return list(chosen.values()), calibrators
 
 
 def _words(row: "pd.Series[Any]", label: str) -> str:
@@ -258,13 +233,7 @@ def _words(row: "pd.Series[Any]", label: str) -> str:
     return f"{made}, {label.replace('_', ' ')}"
 
 
-def measured_models(store: Store, run_id: str) -> tuple[str, ...]:
-    """Return the ids of the LoggedModels that a run measured: calibrators, or ensembles."""
-    run = store.known(run_id)
-    return run.model_ids if run.tags.stage == ENSEMBLE_NAME else store.known(run.tags.inputs["calibrate"]).model_ids
-
-
-def miscalibration(store: Store, run_id: str, label: str) -> str:
+def _miscalibration(store: Store, run_id: str, label: str) -> str:
     """Return a sentence if a run measured a calibration error above the tolerance; '' if it did not.
 
     label  of the calibrator or the ensemble
@@ -274,9 +243,6 @@ def miscalibration(store: Store, run_id: str, label: str) -> str:
     ensemble = store.known(run_id).tags.stage == ENSEMBLE_NAME
     summary = store.load(run_id, ENSEMBLE_SUMMARY) if ensemble else store.load(run_id, SUMMARY)
     return summary.miscalibrated.get(label, "")
-
-
-FEWEST_TRIPLES = 50  # a comparison needs at least so many questions that are new to both models
 
 
 @dataclass(frozen=True)
@@ -302,14 +268,6 @@ class Sheet:
     def identity(self) -> str:
         """Return a hash of the questions and the base rate."""
         return digest([self.paper.digest, self.base_rate])[:16]
-
-    def challengers(self, choice: Choice) -> int:
-        """Return by how many challengers the level of a sitting is divided.
-
-        Candidates were chosen by their Brier score on test. If test has the questions, a calibrator that was not chosen
-        counts, too: the best of several equal ones is better than the champion by chance. Field labels chose nobody.
-        """
-        return choice.calibrators if self.paper.era == TEST else len(choice.candidates)
 
     def described(self) -> str:
         """Return the kind of the questions and the base rate, as words."""
@@ -381,19 +339,23 @@ class Judged:
 
 
 def sit(
-    store: Store, sheet: Sheet, champion: CalibratedModel | None, choice: Choice, config: GateConfig
+    store: Store,
+    sheet: Sheet,
+    champion: CalibratedModel | None,
+    candidates: Sequence[Candidate],
+    counted: int,
+    config: GateConfig,
 ) -> list[Judged]:
     """Compare candidates with the champion on the same questions. Return the best first.
 
-    The level is divided by the number of challengers (`Sheet.challengers`).
+    counted  number of challengers by which the level is divided
 
     Those that pass come first, and then the largest gain. A candidate or a champion that was fitted to some questions
     is judged without these. A candidate is judged only if at least FEWEST_TRIPLES questions remain.
 
     Raises InputError if fewer remain for the champion, or for every candidate, or if the champion has another graph.
     """
-    answers, candidates = StoredAnswers(store, sheet.paper), choice.candidates
-    level = level_of(sheet.number, sheet.challengers(choice), 1 - config.level)
+    answers, level = StoredAnswers(store, sheet.paper), level_of(sheet.number, counted, 1 - config.level)
     theirs, allowed = None, np.ones(len(sheet.paper), dtype=bool)
     if champion is not None:
         theirs, allowed = answers.of(champion, champion.graph.fingerprint())
@@ -403,14 +365,14 @@ def sit(
         log.info("challenger %d of %d: %s", number, len(candidates), candidate.words)
         model = load_calibrated(store, candidate.model_id)
         if champion is not None:
-            check_same_graph(model.graph, champion)
+            _check_same_graph(model.graph, champion)
         q, own = answers.of(model, model.graph.fingerprint())
         most = own if own.sum() > most.sum() else most
         if (own & allowed).sum() < FEWEST_TRIPLES:
             continue
         chosen, rows = sheet.paper.rows(own & allowed, sheet.base_rate)
         verdict = gate(q[chosen], None if theirs is None else theirs[chosen], rows, config, level)
-        judged.append(Judged(candidate, verdict, miscalibration(store, candidate.evaluate, model.label)))
+        judged.append(Judged(candidate, verdict, _miscalibration(store, candidate.evaluate, model.label)))
     if not judged:
         _check_enough(most & allowed, "every challenger")
     return sorted(judged, key=lambda one: (not one.passed, -one.verdict.brier.value))
@@ -423,7 +385,7 @@ def _check_enough(rows: Bools, whose: str) -> None:
         )
 
 
-def check_same_graph(graph: KnowledgeGraph, champion: CalibratedModel) -> None:
+def _check_same_graph(graph: KnowledgeGraph, champion: CalibratedModel) -> None:
     """Raise InputError if the champion was trained on a different graph with the same name."""
     theirs = champion.graph.names_of(champion.graph.train.triples)
     triples, known = graph.number(theirs)

@@ -2,7 +2,6 @@
 
 import logging
 import shlex
-import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -30,7 +29,6 @@ from tasks.tracking.artifacts import MANIFEST, PIPELINE_SUMMARY, RACE, REPORT, S
 from tasks.tracking.keys import digest, whole_code_fingerprint
 from tasks.tracking.record import RunRecord, RunTags, short_label
 from tasks.tracking.store import Store, open_store
-from tasks.workspace.settings import ensure_home
 
 FIGURES = "figures"  # the folder of figures in the artifacts of a report run
 
@@ -129,7 +127,7 @@ def finish_pipeline(run_id: str, refs: Mapping[str, StageRef]) -> PipelineSummar
     that did not run in this pipeline. The artifacts are also copied to reports/RUN_ID in the home.
     """
     store = open_store()
-    runs = dict(zip(refs, store.get_all([ref.run_id for ref in refs.values()]), strict=True))
+    runs = {stage: store.known(ref.run_id) for stage, ref in refs.items()}
     train, ids = config_of(TrainConfig, runs["train"]), {stage: run.run_id for stage, run in runs.items()}
     summary = PipelineSummary(
         dataset=runs["prepare"].dataset.name,
@@ -147,9 +145,7 @@ def finish_pipeline(run_id: str, refs: Mapping[str, StageRef]) -> PipelineSummar
         save(Path(folder), PIPELINE_SUMMARY, summary)
         for path in (REPORT.path, FIGURES):
             store.copy(Path(folder), ids["report"], path)
-        store.log_files(run_id, Path(folder))
-        place = ensure_home() / "reports" / run_id
-        shutil.copytree(folder, place, dirs_exist_ok=True)
+        place = store.log_report(run_id, Path(folder))
     _log_headlines(store, run_id, runs, summary)
     base_rate = str(config_of(CalibrateConfig, runs["calibrate"]).rate)
     note = summary.results.table(notes=[runs_text(summary.runs)]).markdown()

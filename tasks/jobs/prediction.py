@@ -106,7 +106,7 @@ def run_prediction(predictor: Predictor, asked: Mapping[str, object], tables: It
         for table in tables:
             write(table)
             tally.add(table)
-        facts = tally.facts() | {"run": run_id}
+        facts = {**tally.facts(), "run": run_id}
         store.log_metrics(run_id, {**_metrics(facts), **predictor.figures}, model_id=found.model_id)
         store.log_json(run_id, facts, "prediction.json")
     return _result(facts, str(by))
@@ -156,7 +156,7 @@ class _Tally:
         others = self.expected - count.expected
         return count.low + others, count.high + others
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Mapping[str, Any]:
         """Return the facts of the prediction.
 
         dataset, model, calibrator, base_rate, base_rate_text, output  see `Answering.params`

@@ -133,11 +133,13 @@ def _promote(store: Store, dataset: str, base_rate: float | None, config: GateCo
         if champion is not None and model is not None and model.calibrator.negatives == CANDIDATES:
             return _cannot_judge(dataset, champion, sheet, config)
         measured = measured.without(CANDIDATES)
-    choice = choose(store, measured, not_again, config.most_challengers)
-    if not choice.candidates:
+    candidates, calibrators = choose(store, measured, not_again, config.most_challengers)
+    if not candidates:
         return _nothing_new(dataset, champion, sheet, measured.not_judged(config))
-    judged = sit(store, sheet, model, choice, config)
-    counted = sheet.challengers(choice)
+    # Candidates were chosen by their Brier score on test. If test has the questions, a calibrator that was not chosen
+    # counts, too: the best of several equal ones is better than the champion by chance. Field labels chose nobody.
+    counted = calibrators if sheet.paper.era == TEST else len(candidates)
+    judged = sit(store, sheet, model, candidates, counted, config)
     return _decide(store, dataset, champion, sheet, judged, counted, config, measured.not_judged(config))
 
 
@@ -257,9 +259,7 @@ def promote_scores(
     challenger = found.calibrator
     name, label = registered_scores(challenger.scorer), challenger.bound.label
     with FileLock(store.home / "locks" / f"promote-{name}.lock"):
-        version = register(
-            store, name, found.located.model_id, f"{label} of {challenger.scorer}", digest(challenger.to_json())
-        )
+        version = register(store, name, found.model_id, f"{label} of {challenger.scorer}", digest(challenger.to_json()))
         set_alias(store, name, CHALLENGER, version)
         champion = aliased(store, name, CHAMPION)
         if champion is not None and champion.number == version.number:

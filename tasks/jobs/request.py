@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from kgcore.population.population import Population
     from kgcore.population.survey import Survey
 
-
 MOST_EXAMPLES = 20  # rows that a summary keeps for the terminal and the Prefect UI
 
 

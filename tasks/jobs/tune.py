@@ -1,15 +1,17 @@
-"""The search for training settings: its MLflow run, and its study, the file from which a later call resumes."""
+"""The search for training settings: its run, its study, from which a later call resumes, and its result."""
 
 import logging
 import signal
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 from filelock import FileLock
 
 from kgcore.config import PipelineConfigs, TrainConfig, TuneConfig
@@ -29,8 +31,8 @@ from tasks.stages.train import check_training
 from tasks.tracking.artifacts import BEST_SETTINGS, GRAPH_WITHOUT_TEST, TRIALS, save
 from tasks.tracking.keys import code_fingerprint, digest
 from tasks.tracking.record import RUNNING, DatasetId, RunTags, shares_text
-from tasks.tracking.store import SeriesLog, Store, open_store
-from tasks.workspace.progress import progress_bar
+from tasks.tracking.store import Store, open_store
+from tasks.workspace.progress import SeriesLog, progress_bar
 from tasks.workspace.resources import find_device, gpu_slot
 from tasks.workspace.settings import ensure_home
 
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
     from optuna import Study
     from optuna.trial import FrozenTrial
 
-
+log = logging.getLogger("kgcal")
 MOST_ROWS = 10  # trials that the terminal and the Prefect UI show
 # searched setting -> its columns: header -> function that returns the text of a cell
 COLUMNS: Mapping[str, Mapping[str, Callable[[TrainConfig], str]]] = {
@@ -59,106 +61,6 @@ COLUMNS: Mapping[str, Mapping[str, Callable[[TrainConfig], str]]] = {
 TEXTS = ("training\nstrategy", "training\nsides")  # all other columns hold numbers
 LEGEND = {"k": "k: embedding size", "eta": "eta: corruptions per positive in training"}
 OBJECTIVE_TITLES = {"brier": "Brier", "log_loss": "log loss", "accuracy": "accuracy", "mrr": "MRR"}
-
-
-@dataclass(frozen=True)
-class Trial:
-    """A trial of a search.
-
-    number       its number in the study, from 0
-    state        complete, pruned, failed or running
-    value        its value of the objective; None: not measured
-    epochs_done  number of epochs that it trained
-    seconds      its duration in seconds; None: it has not ended
-    config       its settings; None: not drawn yet
-    """
-
-    number: int
-    state: str
-    value: float | None
-    epochs_done: int
-    seconds: float | None
-    config: TrainConfig | None
-
-
-@dataclass(frozen=True)
-class TuningResult:
-    """The result of a search.
-
-    dataset      name of the data set
-    metric       the objective of the search
-    searched     names of the searched settings
-    value        the best value of the objective
-    trial        number of the best trial
-    settings     the settings of the best trial
-    command      the `kgcal run` command that trains with these settings
-    trials       all trials, in the order of their numbers
-    interrupted  whether Ctrl-C ended the search
-    run          id of the search's MLflow run
-    """
-
-    dataset: str
-    metric: str
-    searched: tuple[str, ...]
-    value: float
-    trial: int
-    settings: TrainConfig
-    command: str
-    trials: tuple[Trial, ...]
-    interrupted: bool
-    run: str
-
-    def result(self) -> Result:
-        """Return the best trials, the number of trials in each state, and the command with the best settings."""
-        columns = {name: cell for searched in self.searched for name, cell in COLUMNS.get(searched, {}).items()}
-        metric, ranked = OBJECTIVE_TITLES[self.metric], self.ranked()[:MOST_ROWS]
-        rows = [
-            {
-                "trial": f"{trial.number}",
-                metric: f"{trial.value:.4f}",
-                "epochs": f"{trial.config.epochs}",
-                "seconds": f"{trial.seconds or 0:.0f}",
-                **{name: cell(trial.config) for name, cell in columns.items()},
-            }
-            for trial in ranked
-            if trial.config is not None
-        ]
-        data = [
-            {"trial": trial.number, "value": trial.value, "epochs": trial.epochs_done, "seconds": trial.seconds}
-            | (trial.config.as_dict() if trial.config else {})
-            for trial in self.ranked()
-        ]
-        legend = "; ".join(text for name, text in LEGEND.items() if name in columns)
-        heading = f"{self.dataset}, {self.settings.model} {self.settings.loss}: best {metric} on validation first"
-        return Result(
-            title=f"{self.settings.model} {self.settings.loss} on {self.dataset}: settings",
-            tables=[ResultTable(heading, rows, TEXTS, [legend] if legend else [])],
-            sentences=[self.outcome(), "train with the best settings:", self.command],
-            run=self.run,
-            linked=True,
-            rows=data[:MOST_ROWS],
-            facts=asdict(self) | {"settings": self.settings.as_dict(), "trials": data},
-            exit_code=128 + signal.SIGINT if self.interrupted else 0,
-        )
-
-    def ranked(self) -> list[Trial]:
-        """Return the complete trials, best first."""
-        complete = [trial for trial in self.trials if trial.state == "complete"]
-        return sorted(complete, key=lambda trial: trial.value or 0.0, reverse=OBJECTIVES[self.metric] == "maximize")
-
-    def outcome(self) -> str:
-        """Return how many trials ended in each state, and the values of the best and the initial settings, as text."""
-        states = ("complete", "pruned", "failed", "running")
-        counts = {state: sum(trial.state == state for trial in self.trials) for state in states}
-        ends = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
-        text = f"{len(self.trials)} trials: {ends}. "
-        text += f"Best {OBJECTIVE_TITLES[self.metric]}: {self.value:.4f} in trial {self.trial}"
-        first = self.trials[0]
-        text += f", {first.value:.4f} with the initial settings" if first.state == "complete" else ""
-        return text + "." + (" Interrupted: the same command resumes the search." if self.interrupted else "")
-
-
-log = logging.getLogger("kgcal")
 
 
 @contextmanager
@@ -188,7 +90,7 @@ def tuning_run(
 
 
 @as_task("search_settings")
-def search_settings(data: StageRef, configs: PipelineConfigs, config: TuneConfig, context: Context) -> TuningResult:
+def search_settings(data: StageRef, configs: PipelineConfigs, config: TuneConfig, context: Context) -> Result:
     """Search for the best training settings on the train and valid splits of a prepare run.
 
     data     the prepare run; its test split is not read
@@ -230,9 +132,7 @@ def search_settings(data: StageRef, configs: PipelineConfigs, config: TuneConfig
         records = TrialRecords(store, parent, config.metric, prepared.dataset, show_epoch)
         plan = Plan(config.trials, 60 * config.minutes, config.tune_seed)
         interrupted = search(study, graph, objective, space, plan, device, records, lock, is_alive)
-    result = _result(study, graph.name, configs, config, parent, interrupted)
-    _log(store, study, result)
-    return result
+    return _result(study, graph.name, configs, config, parent, interrupted)
 
 
 def _open(
@@ -271,55 +171,78 @@ def _key(graph: KnowledgeGraph, configs: PipelineConfigs, config: TuneConfig) ->
 
 def _result(
     study: "Study", dataset: str, configs: PipelineConfigs, config: TuneConfig, run: str, interrupted: bool
-) -> TuningResult:
-    from kgcore.tuning.study import begun, best, config_of
+) -> Result:
+    """Log the best settings. Return the best trials, their number in each state, and the command to train with them."""
+    from kgcore.tuning.study import begun, best, completed, config_of, trials_table
 
-    best_trial = best(study)
-    settings = config_of(best_trial)
-    trials = tuple(_trial(trial) for trial in begun(study))
-    return TuningResult(
-        dataset=dataset,
-        metric=config.metric,
-        searched=config.search,
-        value=float(best_trial.value or 0.0),
-        trial=best_trial.number,
-        settings=settings,
-        command=run_command(vars(replace(configs, train=settings)).values()),
-        trials=trials,
-        interrupted=interrupted,
+    chosen, table = best(study), trials_table(study)
+    settings = config_of(chosen)
+    command = run_command(vars(replace(configs, train=settings)).values())
+    counts = _log_best(chosen, table, run, settings, f"is the best by {config.metric}:\n\n    {command}")
+    maximized, metric = OBJECTIVES[config.metric] == "maximize", OBJECTIVE_TITLES[config.metric]
+    ranked = sorted(completed(study), key=lambda trial: trial.value or 0.0, reverse=maximized)
+    columns = {name: cell for searched in config.search for name, cell in COLUMNS.get(searched, {}).items()}
+    data = [
+        {"trial": trial.number, "value": trial.value, "epochs": trial.user_attrs["epochs"], "seconds": _seconds(trial)}
+        | config_of(trial).as_dict()
+        for trial in ranked
+    ]
+    rows = [
+        {
+            "trial": f"{trial.number}",
+            metric: f"{trial.value:.4f}",
+            "epochs": f"{config_of(trial).epochs}",
+            "seconds": f"{_seconds(trial):.0f}",
+            **{name: cell(config_of(trial)) for name, cell in columns.items()},
+        }
+        for trial in ranked[:MOST_ROWS]
+    ]
+    legend = "; ".join(text for name, text in LEGEND.items() if name in columns)
+    heading = f"{dataset}, {settings.model} {settings.loss}: best {metric} on validation first"
+    states = ("complete", "pruned", "failed", "running")
+    ends = ", ".join(f"{counts[state]} {state}" for state in states if state in counts)
+    first = begun(study)[0]
+    initial = f", {first.value:.4f} with the initial settings" if first in ranked else ""
+    outcome = f"{len(table)} trials: {ends}. Best {metric}: {chosen.value:.4f} in trial {chosen.number}{initial}."
+    outcome += " Interrupted: the same command resumes the search." if interrupted else ""
+    facts: dict[str, object] = {
+        "dataset": dataset,
+        "metric": config.metric,
+        "searched": config.search,
+        "value": chosen.value,
+    }
+    facts |= {"trial": chosen.number, "settings": settings.as_dict(), "command": command, "trials": data}
+    return Result(
+        title=f"{settings.model} {settings.loss} on {dataset}: settings",
+        tables=[ResultTable(heading, rows, TEXTS, [legend] if legend else [])],
+        sentences=[outcome, "train with the best settings:", command],
         run=run,
+        linked=True,
+        rows=data[:MOST_ROWS],
+        facts=facts | {"interrupted": interrupted, "run": run},
+        exit_code=128 + signal.SIGINT if interrupted else 0,
     )
 
 
-def _trial(trial: "FrozenTrial") -> Trial:
-    from kgcore.tuning.study import config_of
-
-    attrs, duration, state = trial.user_attrs, trial.duration, trial.state.name.lower()
-    return Trial(
-        number=trial.number,
-        state="failed" if state == "fail" else state,
-        value=trial.value,
-        epochs_done=attrs.get("epochs", 0),
-        seconds=round(duration.total_seconds(), 1) if duration else None,
-        config=config_of(trial) if "config" in attrs else None,
-    )
-
-
-def _log(store: Store, study: "Study", result: TuningResult) -> None:
-    """Log the best settings, the table of trials, and a note for the UI."""
-    from kgcore.tuning.study import best, trials_table
-
-    table, trial = trials_table(study), best(study)
+def _log_best(
+    chosen: "FrozenTrial", table: pd.DataFrame, run: str, settings: TrainConfig, words: str
+) -> dict[str, int]:
+    """Log the best settings, the table of trials and a note for the UI. Return state -> number of trials."""
+    store, trial_run = open_store(), chosen.user_attrs["run"]
     with tempfile.TemporaryDirectory() as folder:
-        save(Path(folder), BEST_SETTINGS, result.settings.as_dict())
+        save(Path(folder), BEST_SETTINGS, settings.as_dict())
         save(Path(folder), TRIALS, table)
-        store.log_files(result.run, Path(folder))
-    store.log_params(result.run, {f"best.{name}": value for name, value in result.settings.as_dict().items()})
-    store.log_metrics(result.run, trial.user_attrs["figures"] | {"trials": len(table)})
+        store.log_files(run, Path(folder))
+    store.log_params(run, {f"best.{name}": value for name, value in settings.as_dict().items()})
+    store.log_metrics(run, chosen.user_attrs["figures"] | {"trials": len(table)})
     counts = {str(state): int(count) for state, count in table["state"].value_counts().items()}
-    run_id = trial.user_attrs["run"]
-    note = f"Trial {result.trial}, run `{run_id}`, is the best by {result.metric}:\n\n    {result.command}"
-    store.log_tags(result.run, RunTags(counts=counts, best=run_id, note=note))
+    note = f"Trial {chosen.number}, run `{trial_run}`, {words}"
+    store.log_tags(run, RunTags(counts=counts, best=trial_run, note=note))
+    return counts
+
+
+def _seconds(trial: "FrozenTrial") -> float:
+    return round(trial.duration.total_seconds(), 1) if trial.duration else 0.0
 
 
 @dataclass(frozen=True)
@@ -365,7 +288,9 @@ class TrialRecord(Record):
 
     def __init__(self, search: TrialRecords, run_id: str, number: int, epochs: int) -> None:
         self._search, self._run_id, self._number, self._epochs = search, run_id, number, epochs
-        self._losses = SeriesLog(search.store, run_id, "loss", search.dataset, self.FLUSH_SECONDS)
+        self._losses = SeriesLog(
+            partial(search.store.log_series, run_id, "loss", dataset=search.dataset), self.FLUSH_SECONDS
+        )
         self._figures, self._epoch = dict[str, float](), 0
         self.attributes = {"run": run_id}
 

@@ -4,9 +4,10 @@ All checks of the champions of a data set are steps of one MLflow run.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 from filelock import FileLock
@@ -55,13 +56,29 @@ class WatchResult:
     dataset: str
     model: str
     metrics: Mapping[str, float]
-    findings: tuple[str, ...]
-    notes: tuple[str, ...]
+    findings: Sequence[str]
+    notes: Sequence[str]
     answer: str
     command: str
     number: int
     run: str
     recalibrated: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        dataset: str,
+        model: str,
+        measured: Check,
+        metrics: Mapping[str, float],
+        commands: Mapping[str, str],
+        number: int,
+        run: str,
+    ) -> Self:
+        """Return the result of what a check has measured. `commands` has the command for each answer."""
+        report = measured.report
+        said = report.findings, report.notes, report.answer, commands.get(report.answer, "")
+        return cls(dataset, model, metrics, *said, number, run)
 
     def result(self) -> Result:
         """Return the metrics and the findings."""
@@ -123,7 +140,7 @@ def watch_champion(dataset: str, labels: Path, config: WatchConfig) -> WatchResu
         if before and before.tags.check == identity:
             log.info("%s: champion, labels and settings have not changed: the newest check is shown again", dataset)
             found = store.load(before.run_id, _check_artifact(number))
-            return replace(found, number=number, run=before.run_id, recalibrated=before.tags.recalibrated or "")
+            return replace(found, recalibrated=before.tags.recalibrated or "")
 
         checked = store.series(before.run_id, "champion").count(float(champion.number)) if before else 0
         measured, rate = _check(store, champion, labels, config, checked + 1)
@@ -131,8 +148,13 @@ def watch_champion(dataset: str, labels: Path, config: WatchConfig) -> WatchResu
         with store.open_run(
             f"watch {dataset}", RunTags(stage="watch", dataset=dataset), before.run_id if before else None
         ) as run_id:
-            found = _result(dataset, champion, labels, measured, rate, number, run_id)
-            store.log_json(run_id, _to_json(found), _check_artifact(number).path)
+            commands = {
+                "shift": f"kgcal recalibrate {champion.uri} --base-rate {readable(rate):g}",
+                "refit": f"kgcal recalibrate {champion.uri} --labels {labels}",
+            }
+            figures = measured.metrics() | {"calibration_base_rate": rate}
+            found = WatchResult.of(dataset, champion.uri, measured, figures, commands, number, run_id)
+            store.log_json(run_id, asdict(found), _check_artifact(number).path)
             measured_on = store.known(sources_of(store, champion.model_id).graph).dataset
             metrics = {**found.metrics, "check": float(number), "champion": float(champion.number)}
             store.log_metrics(run_id, metrics, number, champion.model_id, replace(measured_on, name=dataset))
@@ -223,18 +245,6 @@ def _test_predictions(store: Store, sources: Sources) -> Predictions:
     )
 
 
-def _result(
-    dataset: str, champion: Version, labels: Path, made: Check, rate: float, number: int, run_id: str
-) -> WatchResult:
-    answer, metrics = made.report.answer, made.metrics() | {"calibration_base_rate": rate}
-    commands = {
-        "shift": f"kgcal recalibrate {champion.uri} --base-rate {readable(rate):g}",
-        "refit": f"kgcal recalibrate {champion.uri} --labels {labels}",
-    }
-    said = (made.report.findings, made.report.notes, answer, commands.get(answer, ""))
-    return WatchResult(dataset, champion.uri, metrics, *said, number, run_id)
-
-
 def markdown(found: WatchResult) -> str:
     """Return the result of a check as Markdown: the findings and a table of metrics."""
     said = "; ".join((*found.findings, *found.notes)) or "it fits."
@@ -244,16 +254,5 @@ def markdown(found: WatchResult) -> str:
     return "\n".join([*lines, *(f"| {name} | {value:.4g} |" for name, value in found.metrics.items())])
 
 
-def _to_json(found: WatchResult) -> dict[str, object]:
-    names = ("dataset", "model", "metrics", "findings", "notes", "answer", "command")
-    return {name: getattr(found, name) for name in names}
-
-
-def _read_check(path: Path) -> WatchResult:
-    data = read_json(path)
-    said = (tuple(data["findings"]), tuple(data["notes"]), data["answer"], data["command"])
-    return WatchResult(data["dataset"], data["model"], data["metrics"], *said, 0, "")
-
-
 def _check_artifact(number: int) -> Artifact[WatchResult]:
-    return Artifact("watch", f"checks/{number}.json", _read_check)
+    return Artifact("watch", f"checks/{number}.json", lambda path: WatchResult(**read_json(path)))

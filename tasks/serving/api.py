@@ -50,6 +50,9 @@ from tasks.serving.requests import (
 from tasks.workspace.services import port_is_taken
 
 log = logging.getLogger("kgcal")
+HERE = Path(__file__).parent
+MOST_BYTES = 2**26  # of a body: 64 MiB
+UNANSWERED = {404: "there is no address {path}", 405: "{path} does not answer {method}"}
 LOCAL = "127.0.0.1"
 AT_ONCE = 2**16  # bytes of a body to /predict: a smaller body is answered without a thread, which is faster
 
@@ -129,9 +132,7 @@ def _answer_triples(app: FastAPI, served: Served) -> None:
     @app.get("/names")
     def names(query: Annotated[NamesQuery, Query()]) -> dict[str, list[str]]:
         """Complete the name of an entity or a predicate."""
-        now = served.current
-        index = now.entities if query.kind == "entity" else now.predicates
-        return {"names": index.matching(query.text, query.limit)}
+        return {"names": served.current.names[query.kind].matching(query.text, query.limit)}
 
     @app.post("/file")
     async def file(query: Annotated[FileQuery, Query()], request: Request) -> Response:
@@ -218,7 +219,7 @@ def _predicted_scores(now: FoundScores, body: bytes) -> Response:
 
 def _described_scores(now: FoundScores, calibrator: ScoreCalibrator) -> dict[str, Any]:
     return {
-        "uri": now.located.uri,
+        "uri": now.uri,
         "scorer": calibrator.scorer,
         "scale": calibrator.scale,
         "calibrator": calibrator.bound.label,
@@ -226,11 +227,6 @@ def _described_scores(now: FoundScores, calibrator: ScoreCalibrator) -> dict[str
         "base_rate": calibrator.bound.base_rate,
         "base_rate_is": calibrator.bound.rate.origin,
     }
-
-
-HERE = Path(__file__).parent
-MOST_BYTES = 2**26  # of a body: 64 MiB
-UNANSWERED = {404: "there is no address {path}", 405: "{path} does not answer {method}"}
 
 
 def new_app(description: str, page: str) -> FastAPI:
@@ -355,7 +351,7 @@ def serve(ask: Ask, host: str, port: int, completeness: str = "") -> None:
     served.start()
     if host != LOCAL:
         log.warning("everyone who can reach %s can ask: the server has no passwords", host)
-    print(f"serving {served.current.located.uri} on http://{host}:{port}  (Ctrl-C ends it)", flush=True)
+    print(f"serving {served.located.uri} on http://{host}:{port}  (Ctrl-C ends it)", flush=True)
     uvicorn.run(create_app(served), host=host, port=port, log_level="warning")
 
 

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from kgcore.monitoring.exam import Exam
     from kgcore.population.survey import Survey
 
-
 T = TypeVar("T")
 S = TypeVar("S", Ablation, Summary, PipelineSummary, EnsembleSummary, Race)
 

@@ -1,8 +1,9 @@
-"""Progress bars on the terminal, and a progress artifact on the Prefect flow run."""
+"""Progress: bars on the terminal, an artifact on the Prefect flow run, the series of a metric in MLflow."""
 
 import contextvars
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from uuid import UUID
@@ -111,6 +112,30 @@ class _ProgressArtifact:
             if not self._warned:
                 log.warning("the progress cannot be shown on the Prefect flow run: %s", first_line(error))
             self._warned = True
+
+
+class SeriesLog:
+    """A buffer for a metric with one value per step, which is written at intervals of at least `seconds`.
+
+    write  function that writes values; its argument `first` is the step of the first one
+    """
+
+    def __init__(self, write: Callable[..., None], seconds: float) -> None:
+        self._write, self._seconds, self._flushed = write, seconds, time.monotonic()
+        self._first, self._values = 1, list[float]()
+
+    def add(self, step: int, value: float) -> None:
+        """Add the value of a step. The first step may have any number, each later one is the step before plus 1."""
+        if not self._values:
+            self._first = step
+        self._values.append(value)
+        if time.monotonic() - self._flushed >= self._seconds:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write the values that are not written yet."""
+        self._write(self._values, first=self._first)
+        self._values, self._flushed = [], time.monotonic()
 
 
 class DownloadBar:
