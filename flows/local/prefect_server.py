@@ -76,6 +76,9 @@ def client_of(api: str) -> Iterator[SyncPrefectClient]:
 def create_prefect_database() -> None:
     """Create the database in KGCAL_HOME, unless it exists or the environment names another database.
 
+    Some of Prefect's migrations commit before they are complete: a server that is killed during such a migration leaves
+    a database that no server can migrate. So the file is complete under its name, or does not exist.
+
     Takes about 7 seconds. Raises InputError if Prefect cannot create it.
     """
     path = home() / "prefect" / "prefect.db"

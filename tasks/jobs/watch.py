@@ -77,7 +77,7 @@ class WatchResult:
     ) -> Self:
         """Return the result of what a check has measured. `commands` has the command for each answer."""
         report = measured.report
-        said = report.findings, report.notes, report.answer, commands.get(report.answer, "")
+        said = list(report.findings), list(report.notes), report.answer, commands.get(report.answer, "")
         return cls(dataset, model, metrics, *said, number, run)
 
     def result(self) -> Result:

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
+CONNECT_SECONDS = 10
+COMPANIONS = ("-journal", "-wal", "-shm")  # suffixes of the files that SQLite adds to an open database
+_MIGRATING = Lock()  # Alembic keeps the connection of the current migration in globals, which all threads share
 _MISSING_RUN = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
 
 
@@ -62,8 +65,15 @@ def _experiment(client: "MlflowClient", uri: str) -> str:
                 f"the MLflow experiment {found.name} is deleted: restore it, or set "
                 "MLFLOW_EXPERIMENT_NAME to another name"
             )
+        kept = str(found.artifact_location)  # an experiment never changes it
+        if is_database(uri) and (named := named_artifacts()) and named != kept:
+            raise InputError(
+                f"the MLflow experiment {experiment_name()} keeps its artifacts in {masked(kept)}, but "
+                f"KGCAL_ARTIFACTS is {masked(named)}: unset KGCAL_ARTIFACTS, or name another experiment "
+                "in MLFLOW_EXPERIMENT_NAME"
+            )
         if is_database(uri):
-            check_place(str(found.artifact_location))
+            check_artifacts(kept)
         return str(found.experiment_id)
     place = artifact_place() if is_database(uri) else None  # a server chooses its own artifact storage
     if place:
@@ -90,9 +100,6 @@ def run_of(client: "MlflowClient", uri: str, run_id: str) -> "Run":
 def unreachable(uri: str, error: Exception) -> InputError:
     """Return the InputError for a store that does not answer."""
     return InputError(f"the MLflow store {masked(uri)} does not answer: {masked(first_line(error))}")
-
-
-CONNECT_SECONDS = 10
 
 
 def is_database(uri: str) -> bool:
@@ -161,24 +168,8 @@ def hint(uri: str) -> str:
     return f": to use kgcal's runs, `export MLFLOW_TRACKING_URI={own_uri()}` before `mlflow run`"
 
 
-def check_place(place: str) -> None:
-    """Check the folder or URI where an existing experiment keeps its artifacts. An experiment never changes it.
-
-    Raises InputError if KGCAL_ARTIFACTS names another folder or URI, or if artifacts cannot be kept there.
-    """
-    if (named := named_artifacts()) and named != place:
-        raise InputError(
-            f"the MLflow experiment {experiment_name()} keeps its artifacts in {masked(place)}, but "
-            f"KGCAL_ARTIFACTS is {masked(named)}: unset KGCAL_ARTIFACTS, or name another experiment "
-            "in MLFLOW_EXPERIMENT_NAME"
-        )
-    check_artifacts(place)
-
-
 def check_artifacts(place: str) -> None:
-    """Check that artifacts can be kept in `place`, by listing a folder there.
-
-    A local folder is not checked, because it is created when it is needed.
+    """Check that artifacts can be kept in `place`, by listing a folder there. A local folder is made when needed.
 
     Raises InputError if the folder cannot be listed, for example because a bucket, library or permission is missing.
     """
@@ -199,14 +190,13 @@ def input_error(sentence: str) -> Iterator[None]:
         raise InputError(f"{sentence}: {masked(first_line(error))}{missing}") from error
 
 
-_MIGRATING = Lock()  # Alembic keeps the connection of the current migration in globals, which all threads share
-
-
 def create_database(uri: str) -> None:
-    """Create the SQLite database of an MLflow store, if `uri` names a file that does not exist.
+    """Create the SQLite database of an MLflow store, if `uri` names a file that does not exist; else do nothing.
 
-    The complete file appears under its name in one step. Does nothing for other databases, for servers, and for a
-    database that exists.
+    MLflow creates its tables by dozens of migrations, each with several commits. A process that is killed between two
+    commits leaves a database that no later process can open. So the migrations run in memory, and the complete file
+    appears under its name in one step. They take seconds and always give the same file. So an installation keeps the
+    first one with its compiled code, in `__pycache__`, and later databases are copies of it.
 
     Raises OSError or SQLAlchemyError if the file cannot be written.
     """
@@ -268,9 +258,6 @@ def _migrate(file: Path) -> None:
         engine.dispose()
 
 
-COMPANIONS = ("-journal", "-wal", "-shm")  # suffixes of the files that SQLite adds to an open database
-
-
 @contextmanager
 def new_sqlite_file(path: Path) -> Iterator[Path]:
     """Yield a temporary name in the folder of `path`. After the block, the file with this name gets the name `path`.
@@ -283,10 +270,14 @@ def new_sqlite_file(path: Path) -> Iterator[Path]:
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         yield partial
-        _merge_write_ahead_log(partial)
+        with closing(sqlite3.connect(partial)) as database:
+            database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        with partial.open("rb+") as file:
+            os.fsync(file.fileno())
         _give_name(partial, path)
     finally:
-        _remove(partial)
+        for companion in ("", *COMPANIONS):
+            Path(f"{partial}{companion}").unlink(missing_ok=True)
 
 
 def remove_partial_files(path: Path) -> None:
@@ -295,14 +286,6 @@ def remove_partial_files(path: Path) -> None:
         process = partial.name.removeprefix(f".{path.name}.").partition(".")[0]
         if not (process.isdecimal() and psutil.pid_exists(int(process))):
             partial.unlink(missing_ok=True)
-
-
-def _merge_write_ahead_log(partial: Path) -> None:
-    """Write the content of the write-ahead log into the file, and flush the file to the disk."""
-    with closing(sqlite3.connect(partial)) as database:
-        database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-    with partial.open("rb+") as file:
-        os.fsync(file.fileno())
 
 
 def _give_name(partial: Path, path: Path) -> None:
@@ -316,8 +299,3 @@ def _give_name(partial: Path, path: Path) -> None:
     except OSError:  # a file system without hard links
         if not path.exists():
             partial.rename(path)
-
-
-def _remove(partial: Path) -> None:
-    for companion in ("", *COMPANIONS):
-        Path(f"{partial}{companion}").unlink(missing_ok=True)

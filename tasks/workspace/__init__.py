@@ -1,7 +1,6 @@
 """The user's folder, environment and machine. No file here reads or writes the runs of kgcal.
 
-settings.py    the settings that the user makes with environment variables
-catalogue.py   the registered data sets, and which of them are on this machine
+settings.py    the settings that the user makes with environment variables; the data sets on this machine
 resources.py   cores, devices, the slot of the GPU; work in parts, here or on a Dask cluster
 progress.py    progress bars
 flow_run.py    the Prefect flow run of the calling code, and the Prefect server that the user names

@@ -16,7 +16,10 @@ CODE = ("kgcore", "tasks", "flows")
 LONGEST_FILE, LONGEST_TEST_FILE, LONGEST_FUNCTION = 400, 400, 60
 SHORTEST_MODULE = 80  # lines of a module that only one other module imports, unless it is a component
 ROOMS = ("audit", "corruptions", "datasets", "imports", "mixture", "monitoring", "report", "reproduction")
-ROOMS_WITHOUT_PIECES = tuple(f"kgcore/{room}/" for room in ROOMS)
+ROOMS_WITHOUT_PIECES = (
+    *(f"kgcore/{room}/" for room in ROOMS),
+    *("flows/local/", "tasks/jobs/", "tasks/serving/", "tasks/tracking/", "tasks/workspace/"),
+)
 
 # `dict[str, Any]` is the type of a JSON object: in these methods, and in the files that read or write artifacts.
 JSON_METHODS = {"parameters", "from_parameters", "to_json", "from_json"}
