@@ -21,18 +21,19 @@ from kgcore.config import EXAM_SHARE, CalibrateConfig, GateConfig, PrepareConfig
 from kgcore.datasets.labels import read_labels
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
-from kgcore.monitoring.exam import TEST, WEIGHT, Exam, Paper, first_exam
+from kgcore.monitoring.exam import TEST, WEIGHT, Exam, Paper, first_exam, read_exam, write_exam
 from kgcore.monitoring.gate import Verdict, gate, level_of
 from tasks.jobs.compare import comparison
 from tasks.stages.prepare import original_data
 from tasks.stages.running import config_of
-from tasks.tracking.artifacts import ENSEMBLE_SUMMARY, EXAM, GRAPH, SUMMARY, save
+from tasks.tracking.artifacts import ENSEMBLE_SUMMARY, GRAPH, SUMMARY, Artifact, save
 from tasks.tracking.keys import digest
 from tasks.tracking.record import ENSEMBLE_NAME, RunTags
 from tasks.tracking.registry import content_of, load_calibrated
 from tasks.tracking.store import Store, open_store
 
 log = logging.getLogger("kgcal")
+EXAM = Artifact("exam", "exam.parquet", read_exam, write_exam)
 FEWEST_TRIPLES = 50  # a comparison needs at least so many questions that are new to both models
 
 
@@ -285,26 +286,22 @@ def sheet_of(store: Store, exam: Exam, base_rate: float | None, said: str, confi
     said       where `base_rate` comes from
     """
     paper = exam.paper(config.field_labels)
-    first = Sheet(paper, base_rate, said, 1, frozenset(), exam.version)
+    sheet = Sheet(paper, base_rate, said, 1, frozenset(), exam.version)
     runs = store.find_all(RunTags(stage="promote", dataset=exam.dataset, era=str(paper.era)))
-    judged = [content for run in runs if run.tags.paper == first.identity for content in run.tags.judged or ()]
-    return Sheet(paper, base_rate, said, 1 + len(runs), frozenset(judged), exam.version)
+    judged = [content for run in runs if run.tags.paper == sheet.identity for content in run.tags.judged or ()]
+    return replace(sheet, number=1 + len(runs), judged=frozenset(judged))
 
 
 @dataclass
 class StoredAnswers:
     """Probabilities of models for the questions of a paper. The scores of an embedding model are computed once."""
 
-    store: Store
     paper: Paper
     _scores: dict[str, tuple[Bools, Probabilities]] = field(default_factory=dict)
 
-    def of(self, model: CalibratedModel, graph_id: str) -> tuple[Probabilities, Bools]:
-        """Return probabilities (n,), and a mask (n,) of the questions that the model knows and was not fitted to.
-
-        graph_id  hash of the model's graph
-        """
-        key = f"{model.trained.fingerprint()} {graph_id}"
+    def of(self, model: CalibratedModel) -> tuple[Probabilities, Bools]:
+        """Return probabilities (n,), and a mask (n,) of the questions that the model knows and was not fitted to."""
+        key = f"{model.trained.fingerprint()} {model.graph.fingerprint()}"
         triples, known = model.graph.number(self.paper.names)
         if key not in self._scores:
             scores = np.full(len(self.paper), np.nan)
@@ -355,10 +352,10 @@ def sit(
 
     Raises InputError if fewer remain for the champion, or for every candidate, or if the champion has another graph.
     """
-    answers, level = StoredAnswers(store, sheet.paper), level_of(sheet.number, counted, 1 - config.level)
+    answers, level = StoredAnswers(sheet.paper), level_of(sheet.number, counted, 1 - config.level)
     theirs, allowed = None, np.ones(len(sheet.paper), dtype=bool)
     if champion is not None:
-        theirs, allowed = answers.of(champion, champion.graph.fingerprint())
+        theirs, allowed = answers.of(champion)
         _check_enough(allowed, "the champion")
     judged, most = [], np.zeros(len(sheet.paper), dtype=bool)
     for number, candidate in enumerate(candidates, start=1):
@@ -366,7 +363,7 @@ def sit(
         model = load_calibrated(store, candidate.model_id)
         if champion is not None:
             _check_same_graph(model.graph, champion)
-        q, own = answers.of(model, model.graph.fingerprint())
+        q, own = answers.of(model)
         most = own if own.sum() > most.sum() else most
         if (own & allowed).sum() < FEWEST_TRIPLES:
             continue

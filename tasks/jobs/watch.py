@@ -130,7 +130,8 @@ def watch_champion(dataset: str, labels: Path, config: WatchConfig) -> WatchResu
     champion = aliased(store, dataset, CHAMPION)
     if champion is None:
         raise InputError(f"{dataset} has no champion to watch: run `kgcal promote --dataset {dataset}` first")
-    identity = digest([METHOD, md5_of(labels), champion.model_id, _tests(config)])
+    limits = [config.alpha, config.ece, config.psi, config.at_least]
+    identity = digest([METHOD, md5_of(labels), champion.model_id, limits])
     add_field_labels(sources_of(store, champion.model_id).graph, labels, config.exam_share)
     with FileLock(store.home / "watch.lock"):
         store.mark_dead_runs()
@@ -186,12 +187,6 @@ def readable(rate: float) -> float:
     """Return a base rate with four significant digits, if they leave it in (0, 1)."""
     rounded = float(f"{rate:.4g}")
     return rounded if 0 < rounded < 1 else rate
-
-
-def _tests(config: WatchConfig) -> Mapping[str, object]:
-    """Return the settings that the tests depend on."""
-    settings = config.as_dict()
-    return {name: settings[name] for name in ("alpha", "ece", "psi", "at_least")} | {"on_drift": "warn"}
 
 
 def _check(store: Store, champion: Version, labels: Path, config: WatchConfig, number: int) -> tuple[Check, float]:

@@ -1,4 +1,4 @@
-"""Typed handles to logged files: their types, and the handle of every artifact.
+"""Typed handles to logged files: their types, and the handle of every artifact that several files read or write.
 
 One stage writes an artifact with `run.save(GRAPH, graph)`, and a later stage reads it with `run.load(GRAPH)`.
 """
@@ -24,9 +24,17 @@ from tasks.tracking.record import CALIBRATE_SCORES
 if TYPE_CHECKING:
     from mlflow.entities import FileInfo
 
-    from kgcore.monitoring.exam import Exam
     from kgcore.population.survey import Survey
 
+# Files that MLflow writes beside MLmodel, and that loading does not need. A run does not record them: MLflow cuts the
+# text of a tag at 8,000 characters, and a run may have dozens of calibrators.
+BESIDE_MLMODEL = {
+    "conda.yaml",
+    "input_example.json",
+    "python_env.yaml",
+    "requirements.txt",
+    "serving_input_example.json",
+}
 T = TypeVar("T")
 S = TypeVar("S", Ablation, Summary, PipelineSummary, EnsembleSummary, Race)
 
@@ -82,18 +90,6 @@ def _typed_json(stage: str, path: str, kind: type[S]) -> Artifact[S]:
         json_file.write_json(file, value.to_json())
 
     return Artifact(stage, path, read, write)
-
-
-def _read_exam(path: Path) -> "Exam":
-    from kgcore.monitoring.exam import read_exam
-
-    return read_exam(path)
-
-
-def _write_exam(path: Path, exam: "Exam") -> None:
-    from kgcore.monitoring.exam import write_exam
-
-    write_exam(path, exam)
 
 
 def _read_survey(folder: Path) -> "Survey":
@@ -168,22 +164,10 @@ DISAGREEMENT = Artifact("ensemble", "disagreement.parquet", tables.read_disagree
 
 DIFFERENCE: Artifact[dict[str, float]] = _json("comparison", "difference.json")
 SURVEY = Artifact("survey", "survey", _read_survey, _write_survey)
-EXAM = Artifact("exam", "exam.parquet", _read_exam, _write_exam)
 MANIFEST: Artifact[dict[str, str]] = _json("pipeline", "manifest.json")
 PIPELINE_SUMMARY = _typed_json("pipeline", "summary.json", PipelineSummary)
 BEST_SETTINGS: Artifact[dict[str, Any]] = _json("tune", "best.json")
 TRIALS = Artifact("tune", "trials.csv", tables.read_trials, tables.write_trials)
-
-
-# Files that MLflow writes beside MLmodel, and that loading does not need. A run does not record them: MLflow cuts the
-# text of a tag at 8,000 characters, and a run may have dozens of calibrators.
-BESIDE_MLMODEL = {
-    "conda.yaml",
-    "input_example.json",
-    "python_env.yaml",
-    "requirements.txt",
-    "serving_input_example.json",
-}
 
 
 class StoredFiles:

@@ -47,7 +47,11 @@ from tests.core.scored_rows import table_of_scores, written
 from tests.few_trees import few_trees
 from tests.stages.equality import assert_same
 
-HANDLES = {name: handle for name, handle in vars(artifacts).items() if isinstance(handle, Artifact | ModelFiles)}
+HANDLES = {
+    name: handle
+    for name, handle in (vars(artifacts) | {"EXAM": exam_job.EXAM}).items()
+    if isinstance(handle, Artifact | ModelFiles)
+}
 # the graph of these tests has no unseen entities: tests/core/test_all_rows.py and test_unseen_answers.py have these
 UNSEEN = {name: HANDLES[name] for name in ("UNSEEN", "UNSEEN_ANSWERS", "UNSEEN_TEST")}
 EVERY = {name: handle for name, handle in HANDLES.items() if isinstance(handle, Artifact) and handle.write}
