@@ -74,19 +74,20 @@ def _service_line(name: str, service: Service | None) -> StatusLine:
     return StatusLine(name, state, service.url or f"process {service.pid}")
 
 
-def active_runs(api: str) -> list[dict[str, str]]:
+def active_runs(api: str, by_hand: bool = False) -> list[dict[str, str]]:
     """Return the runs of the work pool that have started and not ended: their id, name and state_name.
 
     Prefect's own client gives the same, but its import takes a second, and `kgcal status` needs nothing else of it.
 
-    api  URL of the server's API. PREFECT_API_AUTH_STRING, if it is set, has the name and the password
+    api      URL of the server's API. PREFECT_API_AUTH_STRING, if it is set, has the name and the password
+    by_hand  whether the runs of commands are asked for, which have no deployment, instead of those of the work pool
 
     Raises InputError if the request fails.
     """
-    wanted = {
-        "flow_runs": {"state": {"type": {"any_": ACTIVE_STATES}}},
-        "work_pools": {"name": {"any_": [WORK_POOL]}},
-    }
+    begun = {"state": {"type": {"any_": ACTIVE_STATES}}}
+    wanted = {"flow_runs": begun, "work_pools": {"name": {"any_": [WORK_POOL]}}}
+    if by_hand:
+        wanted = {"flow_runs": begun | {"deployment_id": {"is_null_": True}}}
     user, _, password = os.environ.get("PREFECT_API_AUTH_STRING", "").partition(":")
     try:
         answer = requests.post(

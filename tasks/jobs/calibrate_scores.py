@@ -33,7 +33,7 @@ from kgcore.storage.json_file import write_json, write_measured
 from tasks.jobs.calibrated_model import Ask, FoundScores, chosen, find_scores, registered_scores
 from tasks.jobs.promote import promote_scores
 from tasks.jobs.request import MOST_EXAMPLES
-from tasks.jobs.watch import FEWEST_OF_A_LABEL, WatchResult, markdown, readable
+from tasks.jobs.watch import FEWEST_OF_A_LABEL, WatchResult, readable
 from tasks.tracking.artifacts import REPORT, SCORE_ROWS, save
 from tasks.tracking.mlmodel import EXAMPLES, log_score_calibrator
 from tasks.tracking.record import APPLY_SCORES, CALIBRATE_SCORES, WATCH_SCORES, DatasetId, RunTags, labelled_metrics
@@ -342,7 +342,7 @@ def watch_scores(store: Store, request: ScoresRequest, config: ScoresConfig) -> 
             store.log_params(run_id, {"file": path.name, "model": model, **limits.as_dict()})
             metrics = {**seen.metrics, "check": float(number)}
             store.log_metrics(run_id, metrics, model_id=found.model_id)
-            store.log_tags(run_id, RunTags(note=markdown(seen)))
+            store.log_tags(run_id, RunTags(note=seen.result().markdown()))
     return seen
 
 

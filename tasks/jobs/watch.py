@@ -159,7 +159,7 @@ def watch_champion(dataset: str, labels: Path, config: WatchConfig) -> WatchResu
             measured_on = store.known(sources_of(store, champion.model_id).graph).dataset
             metrics = {**found.metrics, "check": float(number), "champion": float(champion.number)}
             store.log_metrics(run_id, metrics, number, champion.model_id, replace(measured_on, name=dataset))
-            store.log_tags(run_id, RunTags(check=identity, recalibrated="", note=markdown(found)))
+            store.log_tags(run_id, RunTags(check=identity, recalibrated="", note=found.result().markdown()))
     return found
 
 
@@ -238,15 +238,6 @@ def _test_predictions(store: Store, sources: Sources) -> Predictions:
         "`watch` needs the test predictions of the champion, and the store has no classify run of calibrate run "
         f"{made_by}: run `kgcal classify --calibrators {made_by}`"
     )
-
-
-def markdown(found: WatchResult) -> str:
-    """Return the result of a check as Markdown: the findings and a table of metrics."""
-    said = "; ".join((*found.findings, *found.notes)) or "it fits."
-    lines = [f"Check {found.number} of {found.model}: {said}", ""]
-    lines += [f"To do: `{found.command}`", ""] if found.command else []
-    lines += ["| | |", "|---|---|"]
-    return "\n".join([*lines, *(f"| {name} | {value:.4g} |" for name, value in found.metrics.items())])
 
 
 def _check_artifact(number: int) -> Artifact[WatchResult]:
