@@ -1,7 +1,7 @@
 """Audits the training facts: lists those that are probably wrong, or draws facts to label and reads their labels."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from kgcore.metrics.reliability import wilson
 from kgcore.prediction.candidates import check_readable
 from kgcore.prediction.sink import check_ending, sink
 from kgcore.report.result import Result, ResultTable, table_of
-from tasks.jobs.pipeline import all_settings
+from tasks.jobs.pipeline import all_settings, open_work
 from tasks.jobs.request import MOST_EXAMPLES, probability_texts, triple_text
 from tasks.stages.reference import StageRef
 from tasks.stages.task import as_task
@@ -63,9 +63,10 @@ class AuditRequest:
         return 0 if self.labels and not self.output else self.config.folds
 
 
-@contextmanager
-def audit_run(request: AuditRequest, configs: PipelineConfigs, preset: Mapping[str, str]) -> Iterator[str]:
-    """Open the MLflow run of an audit, with every setting as a parameter, and yield its id.
+def audit_run(
+    request: AuditRequest, configs: PipelineConfigs, preset: Mapping[str, str]
+) -> AbstractContextManager[str]:
+    """Open the MLflow run of an audit, with every setting as a parameter; `with` gives its id.
 
     configs  the settings of the models
     preset   further parameters: the name of the preset, and the settings that it sets
@@ -86,14 +87,12 @@ def audit_run(request: AuditRequest, configs: PipelineConfigs, preset: Mapping[s
     if request.labels:
         check_readable(Path(request.labels))
     check_training(configs.train, request.device)
-    dataset, store = find_dataset(configs.prepare.dataset).name, open_store()
-    store.mark_dead_runs()
+    dataset = find_dataset(configs.prepare.dataset).name
     used = {"prepare": configs.prepare, "train": configs.train, "audit": config}
     params = all_settings(used) | dict(preset) | {"dataset": dataset}
     asked = {"labels": Path(request.labels).name, "output": request.output, "error_rate": request.error_rate}
-    with store.open_run(f"audit {dataset}", RunTags(stage="audit", dataset=dataset)) as run_id:
-        store.log_params(run_id, params | {name: value for name, value in asked.items() if value not in ("", None)})
-        yield run_id
+    params |= {name: value for name, value in asked.items() if value not in ("", None)}
+    return open_work(f"audit {dataset}", RunTags(stage="audit", dataset=dataset), params)
 
 
 def labelled_share(data: StageRef, request: AuditRequest) -> tuple[Estimate, int] | None:

@@ -4,7 +4,7 @@ import logging
 import shlex
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,15 +33,14 @@ from tasks.tracking.store import Store, open_store
 FIGURES = "figures"  # the folder of figures in the artifacts of a report run
 
 
-@contextmanager
 def pipeline_run(
     configs: PipelineConfigs,
     device: str,
     flow_run: str | None = None,
     parent: str | None = None,
     preset: Mapping[str, str] | None = None,
-) -> Iterator[str]:
-    """Open the MLflow run of a pipeline, with every setting as a parameter, and yield its id.
+) -> AbstractContextManager[str]:
+    """Open the MLflow run of a pipeline, with every setting as a parameter; `with` gives its id.
 
     device    auto, cpu, cuda or cuda:N
     flow_run  id of the Prefect flow run; a retry of the flow run resumes the same MLflow run
@@ -57,9 +56,9 @@ def pipeline_run(
         check_file(configs.match)
     check_training(configs.train, device)
     title = f"{params['dataset']} {title_of(configs)}"
-    tags = RunTags(key=_key(configs, further.get("other_models", "")), parent=parent, base_rate=base_rate_of(configs))
-    with open_pipeline(title, tags, params, flow_run) as run_id:
-        yield run_id
+    key = _key(configs, further.get("other_models", ""))
+    tags = RunTags(stage="pipeline", key=key, parent=parent, base_rate=base_rate_of(configs), flow_run=flow_run)
+    return open_work(title, tags, params)
 
 
 def title_of(configs: PipelineConfigs) -> str:
@@ -74,12 +73,14 @@ def note_choice(run_id: str, train: TrainConfig) -> None:
 
 
 @contextmanager
-def open_pipeline(title: str, tags: RunTags, params: Mapping[str, object], flow_run: str | None) -> Iterator[str]:
-    """Open a run of stage `pipeline`, and yield its id. A retried flow run opens the run of its first attempt again."""
+def open_work(title: str, tags: RunTags, params: Mapping[str, object]) -> Iterator[str]:
+    """Open the MLflow run of a job that has runs below it, and yield its id.
+
+    A retry of the flow run `tags.flow_run` opens the run of its first attempt again.
+    """
     store = open_store()
     store.mark_dead_runs()
-    tags = replace(tags, stage="pipeline", flow_run=flow_run)
-    earlier = store.find(RunTags(flow_run=flow_run), status=None) if flow_run else []
+    earlier = store.find(RunTags(flow_run=tags.flow_run), status=None) if tags.flow_run else []
     with store.open_run(title, tags, earlier[0].run_id if earlier else None) as run_id:
         store.log_params(run_id, params)
         yield run_id

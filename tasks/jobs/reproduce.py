@@ -3,8 +3,8 @@
 import json
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from kgcore.reproduction.grid import Cell
 from kgcore.reproduction.page import comparison_page, sweep_figures
 from kgcore.storage.json_file import write_json
 from tasks.jobs.compare import write_csv
+from tasks.jobs.pipeline import open_work
 from tasks.stages.train import check_training
 from tasks.tracking.artifacts import MEASURED
 from tasks.tracking.record import RunTags
@@ -49,15 +50,10 @@ def share_cores(workers: int) -> None:
     torch.set_num_threads(max(1, cores() // workers))
 
 
-@contextmanager
-def reproduction_run(tables: list[str], datasets: list[str], preset: str) -> Iterator[str]:
-    """Open the MLflow run of a reproduction, and yield its id."""
-    store = open_store()
-    store.mark_dead_runs()
-    with store.open_run(f"reproduce {' '.join(tables)}", RunTags(stage="reproduction")) as run_id:
-        params = {"tables": tuple(tables), "datasets": tuple(datasets) or ("all",), "preset": preset}
-        store.log_params(run_id, params)
-        yield run_id
+def reproduction_run(tables: list[str], datasets: list[str], preset: str) -> AbstractContextManager[str]:
+    """Open the MLflow run of a reproduction; `with` gives its id."""
+    params = {"tables": tuple(tables), "datasets": tuple(datasets) or ("all",), "preset": preset}
+    return open_work(f"reproduce {' '.join(tables)}", RunTags(stage="reproduction"), params)
 
 
 def finish_reproduction(

@@ -4,7 +4,7 @@ import logging
 import signal
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,7 @@ from kgcore.registries import LOSSES, MODELS, STRATEGIES
 from kgcore.report.result import Result, ResultTable
 from kgcore.tuning.record import Record
 from kgcore.tuning.space import Space
-from tasks.jobs.pipeline import all_settings, run_command
+from tasks.jobs.pipeline import all_settings, open_work, run_command
 from tasks.stages.corrupt import by_model
 from tasks.stages.reference import Context, StageRef
 from tasks.stages.task import as_task
@@ -63,11 +63,10 @@ LEGEND = {"k": "k: embedding size", "eta": "eta: corruptions per positive in tra
 OBJECTIVE_TITLES = {"brier": "Brier", "log_loss": "log loss", "accuracy": "accuracy", "mrr": "MRR"}
 
 
-@contextmanager
 def tuning_run(
-    configs: PipelineConfigs, config: TuneConfig, device: str, preset: Mapping[str, str] | None = None
-) -> Iterator[str]:
-    """Open the MLflow run of a search, with every setting as a parameter, and yield its id.
+    configs: PipelineConfigs, config: TuneConfig, device: str, preset: Mapping[str, str]
+) -> AbstractContextManager[str]:
+    """Open the MLflow run of a search, with every setting as a parameter; `with` gives its id.
 
     configs  the settings of a pipeline; the search changes some of `configs.train`
     device   auto, cpu, cuda or cuda:N
@@ -80,13 +79,9 @@ def tuning_run(
         drawn = ", ".join(configs.corrupt.calibration_strategy)
         raise InputError(f"calibration_strategy is {drawn}: a search needs strategies that draw without a model")
     dataset = find_dataset(configs.prepare.dataset).name
-    store = open_store()
-    store.mark_dead_runs()
     title = f"tune {dataset} {configs.train.model} {configs.train.loss}"
-    params = all_settings(vars(configs) | {"tune": config}) | dict(preset or {})
-    with store.open_run(title, RunTags(stage="tune")) as run_id:
-        store.log_params(run_id, params | {"dataset": dataset})
-        yield run_id
+    params = all_settings(vars(configs) | {"tune": config}) | dict(preset) | {"dataset": dataset}
+    return open_work(title, RunTags(stage="tune"), params)
 
 
 @as_task("search_settings")
