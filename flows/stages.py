@@ -14,8 +14,8 @@ from flows.flow import HeartbeatFlow, flow
 from flows.job import Deployment, Instead, Option, job
 from kgcore.config import MatchConfig
 from kgcore.report.result import Result, ResultTable
-from tasks.jobs.command import log_choice, log_train_command
 from tasks.jobs.manifest import is_run, resolve
+from tasks.jobs.pipeline import log_choice, log_train_command
 from tasks.stages.base import Stage
 from tasks.stages.calibrate import CALIBRATE
 from tasks.stages.choose import CHOOSE
@@ -25,7 +25,7 @@ from tasks.stages.prepare import PREPARE
 from tasks.stages.reference import Context, StageRef
 from tasks.stages.table import STAGES, in_order
 from tasks.stages.train import TRAIN
-from tasks.tracking.labels import LATEST
+from tasks.tracking.record import LATEST
 from tasks.tracking.store import open_store
 from tasks.workspace.flow_run import current_flow_run
 

@@ -17,8 +17,8 @@ from flows.local.status import local_api
 from kgcore.config import Config
 from kgcore.config.calibrate import INTERVAL
 from kgcore.errors import InputError
-from tasks.workspace.network import answers
-from tasks.workspace.prefect_api import named_api
+from tasks.workspace.flow_run import named_api
+from tasks.workspace.services import answers
 from tasks.workspace.settings import uses_prefect
 
 JSON = Annotated[Path | None, typer.Option("--json", help="also write the results to this file")]

@@ -5,5 +5,5 @@ parameters.py   the types of the form fields
 names.py        names of flow runs
 publish.py      the results that a flow run shows in the Prefect UI
 
-flows/local/deploy.py sends the deployments to the server of `kgcal up`.
+flows/local/up.py sends the deployments to the server of `kgcal up`.
 """

@@ -39,9 +39,8 @@ from tasks.tracking.artifacts import (
     UNSEEN_ANSWERS,
     Artifact,
 )
-from tasks.tracking.labels import short_label
 from tasks.tracking.mlmodel import EXAMPLES
-from tasks.tracking.record import RunRecord, RunTags
+from tasks.tracking.record import RunRecord, RunTags, short_label
 from tasks.tracking.store import open_store
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from kgcore.config import CorruptConfig, TrainConfig
 from tasks.stages.evidence import other_models
 from tasks.stages.running import IMPORTED, StageRun, config_of, loss_of
 from tasks.tracking.artifacts import CALIBRATOR
-from tasks.tracking.labels import shares_text
 from tasks.tracking.mlmodel import log_pyfunc
+from tasks.tracking.record import shares_text
 
 if TYPE_CHECKING:
     from kgcore.calibration.calibrated import Calibrated

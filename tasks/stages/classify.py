@@ -5,7 +5,7 @@ from tasks.stages.base import Stage
 from tasks.stages.calibrate import CALIBRATE
 from tasks.stages.running import StageRun
 from tasks.tracking.artifacts import CALIBRATOR, COUNTS, EVIDENCE, PREDICTIONS, SCORES
-from tasks.tracking.labels import labelled_metrics
+from tasks.tracking.record import labelled_metrics
 
 
 def _body(run: StageRun, config: ClassifyConfig) -> None:

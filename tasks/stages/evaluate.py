@@ -29,8 +29,7 @@ from tasks.tracking.artifacts import (
     UNSEEN,
     UNSEEN_TEST,
 )
-from tasks.tracking.labels import labelled_metrics, short_label
-from tasks.tracking.record import RunTags
+from tasks.tracking.record import RunTags, labelled_metrics, short_label
 from tasks.workspace.progress import progress_bar
 
 if TYPE_CHECKING:

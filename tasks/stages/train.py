@@ -8,6 +8,7 @@ import logging
 import shutil
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from kgcore.config import TrainConfig
@@ -23,9 +24,8 @@ from tasks.stages.task import as_task
 from tasks.tracking.artifacts import EMBEDDINGS, GRAPH
 from tasks.tracking.keys import code_fingerprint, digest
 from tasks.tracking.record import RunTags
-from tasks.tracking.series import SeriesLog
 from tasks.tracking.store import Store, open_store
-from tasks.workspace.progress import console, progress_bar
+from tasks.workspace.progress import SeriesLog, console, progress_bar
 from tasks.workspace.resources import find_device, free_memory, gpu_slot
 from tasks.workspace.settings import checkpoint_seconds, own_database, own_uri, tracking_uri
 
@@ -68,7 +68,8 @@ def _body(run: StageRun, config: TrainConfig) -> None:
     device = find_device(run.context.device)
     check_memory(len(graph.entities), config, free_memory(device))
     with gpu_slot(device), progress_bar(f"train {config.model}", config.epochs) as bar:
-        losses = SeriesLog(run.store, run.run_id, "loss", run.dataset, LOSS_SECONDS)
+        write = partial(run.store.log_series, run.run_id, "loss", dataset=run.dataset)
+        losses = SeriesLog(write, LOSS_SECONDS)
         progress = _Progress(losses, bar, len(graph.train))
         training = train(graph, config, device, checkpoint, checkpoint_seconds(), progress.epoch)
     losses.flush()

@@ -20,7 +20,10 @@ ROOMS = (
     *("evidence", "external", "imports", "losses", "metrics", "mixture", "models", "monitoring", "optimisers"),
     *("population", "prediction", "report", "reproduction", "storage", "training", "tuning", "wings"),
 )
-ROOMS_WITHOUT_PIECES = tuple(f"kgcore/{room}/" for room in ROOMS)
+ROOMS_WITHOUT_PIECES = (
+    *(f"kgcore/{room}/" for room in ROOMS),
+    *("flows/local/", "tasks/jobs/", "tasks/serving/", "tasks/tracking/", "tasks/workspace/"),
+)
 
 # `dict[str, Any]` is the type of a JSON object: in these methods, and in the files that read or write artifacts.
 JSON_METHODS = {"parameters", "from_parameters", "to_json", "from_json"}

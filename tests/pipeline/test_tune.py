@@ -19,7 +19,7 @@ from flows.cli.options import command
 from kgcore.config import CalibrateConfig, CorruptConfig, PrepareConfig, TrainConfig
 from kgcore.config.base import SEARCHABLE
 from kgcore.tuning.space import Space
-from tasks.jobs.command import run_command
+from tasks.jobs.pipeline import run_command
 from tests.folders import TEST, write_folder
 from tests.pipeline.command import Kgcal, client_of, runs_of, tags_of
 from tests.pipeline.searches import TINY, artifact, tune
