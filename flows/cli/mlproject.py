@@ -177,6 +177,6 @@ def _entry_text(entry: str, known: Sequence[Parameter]) -> str:
 
 
 if __name__ == "__main__":
-    from flows.cli.index import whole_app
+    from flows.cli.main import whole_app
 
     print(project_text(whole_app()), end="")

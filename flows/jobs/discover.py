@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from flows.deployment.parameters import THREADS, Device, Runner
-from flows.deployment.publish import publish
-from flows.job import question
+from flows.job import publish, question
+from flows.parameters import THREADS, Device, Runner
 from kgcore.config import DiscoverConfig
 
 

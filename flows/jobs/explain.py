@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from flows.deployment.parameters import Device
-from flows.deployment.publish import publish
-from flows.job import Argument, question
+from flows.job import Argument, publish, question
+from flows.parameters import Device
 from kgcore.config import ExplainConfig
 
 

@@ -13,10 +13,9 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
-from flows.deployment.parameters import RUNNERS, THREADS, Device, PaperDataset, Preset, Runner, Table
-from flows.deployment.publish import publish
 from flows.flow import flow
-from flows.job import Argument, Option, job
+from flows.job import Argument, Option, job, publish
+from flows.parameters import RUNNERS, THREADS, Device, PaperDataset, Preset, Runner, Table
 from flows.pipeline import run_pipeline
 from kgcore.errors import InputError, KgcalError, first_line
 from kgcore.report.summary import PipelineSummary

@@ -12,5 +12,5 @@ fitted_scores.py  fits calibrators to scores, measures and logs them, and applie
 command.py        writes settings as a command
 
 A job returns facts whose method `result` says what users see: see kgcore/report/result.py. flows/cli/printer.py prints
-it, and flows/deployment/publish.py shows it in Prefect. Single stages are in stages/, the order of stages in flows/.
+it, and flows/job.py shows it in Prefect. Single stages are in stages/, the order of stages in flows/.
 """

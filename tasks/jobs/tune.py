@@ -23,7 +23,7 @@ from tasks.jobs.pipeline import all_settings
 from tasks.jobs.tuning_result import Trial, TuningResult
 from tasks.stages.corrupt import by_model
 from tasks.stages.reference import Context, StageRef
-from tasks.stages.task import as_task
+from tasks.stages.running import as_task
 from tasks.stages.train import check_training
 from tasks.tracking.artifacts import BEST_SETTINGS, GRAPH_WITHOUT_TEST, TRIALS, save
 from tasks.tracking.keys import code_fingerprint, digest

@@ -11,14 +11,12 @@ from kgcore.config import CalibrateConfig, CorruptConfig, MatchConfig, PrepareCo
 from kgcore.registries import ALL_CALIBRATORS
 from kgcore.registries import EVIDENCE as EVIDENCE_GROUPS
 from kgcore.score_table import LABELLED, ScoreTable
-from tasks.stages.base import Stage
 from tasks.stages.calibrator_model import log_calibrator
 from tasks.stages.evidence import EVIDENCE_STAGE
 from tasks.stages.match import MATCH
 from tasks.stages.reference import Context, StageRef
-from tasks.stages.running import StageRun, config_of, run_stage
+from tasks.stages.running import Stage, StageRun, as_task, config_of, run_stage
 from tasks.stages.score import SCORE
-from tasks.stages.task import as_task
 from tasks.tracking.artifacts import (
     ABLATION,
     CALIBRATION_AUDIT,

@@ -17,11 +17,9 @@ from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.prediction.candidates import check_readable
 from kgcore.registries import STRATEGIES
-from tasks.stages.base import Stage
 from tasks.stages.prepare import PREPARE
 from tasks.stages.reference import StageRef
-from tasks.stages.running import StageRun
-from tasks.stages.task import as_task
+from tasks.stages.running import Stage, StageRun, as_task
 from tasks.stages.train import TRAIN
 from tasks.tracking.artifacts import EMBEDDINGS, GRAPH, LABELLED, MATCHED, MIXTURE, MIXTURE_TRIPLES
 from tasks.tracking.record import RunTags

@@ -14,10 +14,8 @@ from kgcore.errors import InputError
 from kgcore.graph import SPLITS
 from kgcore.registries import DATASETS, STRATEGIES
 from kgcore.report.data import drawn_notes, label_notes
-from tasks.stages.base import Stage
 from tasks.stages.reference import Context, StageRef
-from tasks.stages.running import StageRun, config_of, run_stage
-from tasks.stages.task import as_task
+from tasks.stages.running import Stage, StageRun, as_task, config_of, run_stage
 from tasks.tracking.artifacts import COUNTS, DATA_REPORT, GRAPH, UNSEEN
 from tasks.tracking.record import DatasetId, RunTags
 from tasks.tracking.store import Store, open_store

@@ -15,11 +15,9 @@ from kgcore.config.jobs import ImportedModel
 from kgcore.errors import MismatchError
 from kgcore.graph import KnowledgeGraph
 from kgcore.registries import LOSSES, MODELS, OPTIMISERS, STRATEGIES
-from tasks.stages.base import Stage
 from tasks.stages.prepare import PREPARE
 from tasks.stages.reference import Context, StageRef
-from tasks.stages.running import IMPORTED, StageRun, config_of, loss_of, run_stage
-from tasks.stages.task import as_task
+from tasks.stages.running import IMPORTED, Stage, StageRun, as_task, config_of, loss_of, run_stage
 from tasks.tracking.artifacts import EMBEDDINGS, GRAPH
 from tasks.tracking.keys import code_fingerprint, digest
 from tasks.tracking.record import RunTags

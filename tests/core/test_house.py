@@ -34,7 +34,7 @@ JSON_FILES = {
 }
 FLOW_RUN_FILE = "tasks/workspace/flow_run.py"  # the only file that asks Prefect for the current flow run
 
-# the command line imports the module of a command and calls its `add`: flows/cli/index.py
+# the command line imports the module of a command and calls its `add`: flows/cli/main.py
 COMMANDS = r"flows/cli/commands/\w+\.py: add"
 FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 

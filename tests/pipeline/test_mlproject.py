@@ -8,7 +8,7 @@ import yaml
 from packaging.requirements import Requirement
 from typer.testing import CliRunner
 
-from flows.cli.index import whole_app
+from flows.cli.main import whole_app
 from flows.cli.mlproject import JOBS, project_text, translated
 from flows.stages import STAGE_FLOWS
 from kgcore import config

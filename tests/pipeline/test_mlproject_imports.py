@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from flows.cli.index import whole_app
+from flows.cli.main import whole_app
 from flows.cli.mlproject import translated
 from kgcore.config import PrepareConfig
 from tests.pipeline.command import CHECKOUT

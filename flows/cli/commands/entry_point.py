@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.index import whole_app
+from flows.cli.main import whole_app
 from flows.cli.mlproject import translated
 from flows.cli.terminal import fail
 from kgcore.errors import InputError

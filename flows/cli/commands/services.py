@@ -14,7 +14,7 @@ MlflowPort = Annotated[int | None, port_option(MLFLOW_PORT)]
 PrefectPort = Annotated[int | None, port_option(PREFECT_PORT)]
 
 
-@guarded
+@guarded()
 def ui(port: Annotated[int, port_option(MLFLOW_PORT)] = MLFLOW_PORT) -> None:
     """Serve the MLflow UI with all runs until Ctrl-C."""
     from tasks.tracking.ui import serve_ui
@@ -22,7 +22,7 @@ def ui(port: Annotated[int, port_option(MLFLOW_PORT)] = MLFLOW_PORT) -> None:
     serve_ui(port)
 
 
-@guarded
+@guarded()
 def up(mlflow_port: MlflowPort = None, prefect_port: PrefectPort = None) -> None:
     """Start MLflow, Prefect and a worker on this machine, and create the deployments; keep running services."""
     from flows.local.up import up as start_services
@@ -31,7 +31,7 @@ def up(mlflow_port: MlflowPort = None, prefect_port: PrefectPort = None) -> None
     _show_status()
 
 
-@guarded
+@guarded()
 def down() -> None:
     """Cancel the flow runs of the worker, and stop the services that `kgcal up` has started."""
     from flows.local.down import down as stop_services
@@ -40,7 +40,7 @@ def down() -> None:
     console.print(f"stopped: {', '.join(stopped)}" if stopped else "nothing was running")
 
 
-@guarded
+@guarded()
 def show_status() -> None:
     """Show the services of `kgcal up`, and the active flow runs of the worker."""
     _show_status()
@@ -51,7 +51,7 @@ def _show_status() -> None:
         console.print(f"{line.name:<8} {line.state:<12} {line.place}", soft_wrap=True)
 
 
-@guarded
+@guarded()
 def serve(
     dataset: Annotated[
         str, typer.Option(help="data set whose champion answers; if empty, that of the newest run")
