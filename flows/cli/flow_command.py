@@ -34,7 +34,7 @@ Settings = type[Config]
 def add_jobs(app: typer.Typer, module: str) -> None:
     """Add the commands of the jobs that a module declares."""
     for job in jobs_of(module):
-        settings = _settings(job)
+        settings = settings_of(job)
         help_text = (inspect.getdoc(job.fn) or "").split("\n\nArgs:")[0]
         if settings and "preset" in inspect.signature(job.fn).parameters:
             help_text += f"\n\n{PRESET_NOTE}"
@@ -61,7 +61,7 @@ def command(job: Job) -> Callable[..., None]:
     The command calls the flow, prints its result and, with --json, writes it to a file. The flow gets only the settings
     on the command line: the option of another setting is None.
     """
-    settings, parameters = _settings(job), inspect.signature(job.fn).parameters
+    settings, parameters = settings_of(job), inspect.signature(job.fn).parameters
     plain = [name for name in parameters if name not in settings]
 
     def call(**values: Any) -> None:
@@ -118,7 +118,7 @@ def _show(value: Any, json_path: Path | None) -> None:
         raise typer.Exit(result.exit_code)
 
 
-def _settings(job: Job) -> dict[str, Settings]:
+def settings_of(job: Job) -> dict[str, Settings]:
     """Return the parameters of a flow that are settings, with their classes."""
     hints = get_type_hints(job.fn)
     names = [name for name in inspect.signature(job.fn).parameters if isinstance(hints[name], type)]
@@ -166,7 +166,7 @@ def _plain(parameter: inspect.Parameter, kind: Any, shown: Argument | Option | N
         argument = typer.Argument(metavar=shown.metavar, help=help_text)
         return _parameter(name, Annotated[kind, argument], inspect.Parameter.empty if shown.required else default)
     option = shown or Option()
-    flags = [option.name or _option(name), *(["-o"] if name == "output" else [])]
+    flags = [option.name or option_name(name), *(["-o"] if name == "output" else [])]
     variable = "KGCAL_DEVICE" if name == "device" else None
     shown_option = typer.Option(*flags, help=help_text, metavar=option.metavar or metavar, envvar=variable)
     return _parameter(name, Annotated[kind, shown_option], default)
@@ -198,7 +198,9 @@ def _component_options(settings: Iterable[Settings]) -> str:
             for name, options in components.items()
             if options
         ]
-        text += "\b\n" + "\n".join([f"{_option(setting)} for each {registry.kind}, with defaults:", *lines]) + "\n\n"
+        text += (
+            "\b\n" + "\n".join([f"{option_name(setting)} for each {registry.kind}, with defaults:", *lines]) + "\n\n"
+        )
     return text
 
 
@@ -218,7 +220,7 @@ def _annotation(settings: Settings, name: str) -> Any:
     if name in options_of(settings):
         help_text += "; see the list below"
     help_text += f"  [default: {value_text(item.default)}]"
-    names = [f"{_option(name)}/--no-{_option(name)[2:]}"] if kind is bool else [_option(name)]
+    names = [f"{option_name(name)}/--no-{option_name(name)[2:]}"] if kind is bool else [option_name(name)]
     return Annotated[kind | None, typer.Option(*names, help=help_text, metavar=metavar, show_default=False), item]
 
 
@@ -229,7 +231,8 @@ def _form(item: FieldInfo) -> str:
     return "NAME=SHARE" if choices_of(item) else "NAME=VALUE"
 
 
-def _option(name: str) -> str:
+def option_name(name: str) -> str:
+    """Return the option of a parameter or of a setting."""
     return f"--{name.replace('_', '-')}"
 
 
@@ -248,9 +251,9 @@ def _value(name: str, item: FieldInfo, value: Any) -> Any:
         return {texts[0]: 1.0}
     pairs: dict[str, float | bool] = {}
     for text in texts:
-        key, number = _pair(_option(name), form, text)
+        key, number = _pair(option_name(name), form, text)
         if key in pairs:
-            raise InputError(f"{_option(name)} has {key} twice: give every name once")
+            raise InputError(f"{option_name(name)} has {key} twice: give every name once")
         pairs[key] = number
     return pairs
 

@@ -20,7 +20,6 @@ from kgcore.errors import InputError, KgcalError, KgcalWarning
 
 console = Console(highlight=False)
 WIDEST_HELP = 120  # characters
-LOWEST_PORT, HIGHEST_PORT = 1024, 65535
 
 
 class CommandGroup(TyperGroup):
@@ -102,19 +101,6 @@ def log_to_terminal() -> None:
             usual(message, category, *where, **options)
 
     warnings.showwarning = show_warning
-
-
-def port_option(default: int) -> Any:
-    """Return an option for a port of 127.0.0.1. Its help shows `default`."""
-    text = f"port on 127.0.0.1 (at least {LOWEST_PORT} and at most {HIGHEST_PORT})  [default: {default}]"
-    return typer.Option(help=text, callback=_check_port, show_default=False)
-
-
-def _check_port(port: int | None) -> int | None:
-    """Return the port if it can be used without special rights. Raises BadParameter if not."""
-    if port is not None and not LOWEST_PORT <= port <= HIGHEST_PORT:
-        raise typer.BadParameter(f"{port}: it must be at least {LOWEST_PORT} and at most {HIGHEST_PORT}")
-    return port
 
 
 def fail(message: str) -> NoReturn:

@@ -1,14 +1,21 @@
 """`kgcal ui`, `up`, `down`, `status` and `serve`. `status` loads neither Prefect nor MLflow."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from flows.cli.terminal import console, guarded, port_option
+from flows.cli.terminal import console, guarded
 from flows.local.status import MLFLOW_PORT, PREFECT_PORT, status
 from kgcore.config.calibrate import COMPLETENESS
 
 SERVE_PORT = 8080
+
+
+def port_option(default: int) -> Any:
+    """Return an option for a port of 127.0.0.1 that needs no special rights. Its help shows `default`."""
+    return typer.Option(help=f"port on 127.0.0.1  [default: {default}]", min=1024, max=65535, show_default=False)
+
+
 # The default is None, so that `up` can use the ports of its last start again.
 MlflowPort = Annotated[int | None, port_option(MLFLOW_PORT)]
 PrefectPort = Annotated[int | None, port_option(PREFECT_PORT)]
@@ -28,7 +35,7 @@ def up(mlflow_port: MlflowPort = None, prefect_port: PrefectPort = None) -> None
     from flows.local.up import up as start_services
 
     start_services(mlflow_port, prefect_port)
-    _show_status()
+    show_status()
 
 
 @guarded()
@@ -43,10 +50,6 @@ def down() -> None:
 @guarded()
 def show_status() -> None:
     """Show the services of `kgcal up`, and the active flow runs of the worker."""
-    _show_status()
-
-
-def _show_status() -> None:
     for line in status():
         console.print(f"{line.name:<8} {line.state:<12} {line.place}", soft_wrap=True)
 
