@@ -94,12 +94,6 @@ def check_candidates(data: StageRef, config: MatchConfig) -> None:
     _read(config, open_store().load(data.run_id, GRAPH))
 
 
-def _normalise(config: MatchConfig) -> MatchConfig:
-    """Replace the path of the file with its name."""
-    check_file(config)
-    return config.replace(candidates=Path(config.candidates).name)
-
-
 def identity(config: MatchConfig) -> str:
     """Return a hash of the content of the file of candidates; '' for a held-out split."""
     check_file(config)
@@ -113,7 +107,7 @@ MATCH = Stage(
     config=MatchConfig,
     body=_body,
     code=_code,
-    normalise=_normalise,
+    normalise=lambda config: config.replace(candidates=Path(config.candidates).name),
     identity=identity,
     inputs={"data": PREPARE, "model": TRAIN},
     on_device=True,

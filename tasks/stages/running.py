@@ -118,17 +118,15 @@ class Stage(Generic[C]):
         return refs
 
 
-class _WithoutTraceback(logging.Filter):
-    """A log filter. It removes the traceback of a KgcalError, which the user can correct, and keeps the message."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        if record.exc_info and isinstance(record.exc_info[1], KgcalError):
-            record.exc_info = None
-        return True
+def _without_traceback(record: logging.LogRecord) -> bool:
+    """Filter a log: remove the traceback of a KgcalError, which the user can correct, and keep the message."""
+    if record.exc_info and isinstance(record.exc_info[1], KgcalError):
+        record.exc_info = None
+    return True
 
 
 for _name in ("prefect.flow_runs", "prefect.task_runs"):
-    logging.getLogger(_name).addFilter(_WithoutTraceback())
+    logging.getLogger(_name).addFilter(_without_traceback)
 
 
 def task_or_call(name: str, function: Callable[P, T]) -> Callable[P, T]:
