@@ -25,7 +25,7 @@ from kgcore.report.result import Result, ResultTable, table_of
 from tasks.jobs.pipeline import all_settings, open_work
 from tasks.jobs.request import MOST_EXAMPLES, probability_texts, triple_text
 from tasks.stages.reference import StageRef
-from tasks.stages.task import as_task
+from tasks.stages.running import as_task
 from tasks.stages.train import check_training
 from tasks.tracking.artifacts import EMBEDDINGS, GRAPH
 from tasks.tracking.record import RunTags

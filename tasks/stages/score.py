@@ -11,9 +11,8 @@ from kgcore.corruptions.held_out import Further
 from kgcore.graph import KnowledgeGraph
 from kgcore.score_search import searched_table
 from kgcore.score_table import SEARCHED, ScoreTable, score_table
-from tasks.stages.base import Stage
 from tasks.stages.corrupt import CORRUPT
-from tasks.stages.running import StageRun
+from tasks.stages.running import Stage, StageRun
 from tasks.stages.train import TRAIN
 from tasks.tracking.artifacts import CORRUPTIONS, EMBEDDINGS, GRAPH, SCORES
 from tasks.workspace.progress import progress_bar
