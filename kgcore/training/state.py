@@ -29,6 +29,7 @@ from kgcore.training.setup import batch_size
 from kgcore.training.step import Step
 from kgcore.training.tables import Tables
 from kgcore.wings.fast_cpu.training import FORMS, fast_step
+from kgcore.wings.fast_gpu import recorded_step
 
 COMPILE_FROM_STEPS = 8_000  # compiling takes about 8 seconds and saves 1 to 3 ms per step
 
@@ -72,12 +73,16 @@ class TrainingState:
         rewarded, plain = bool(self._strategy.tables), self._confidences is not None
         threads, (entities, predicates) = torch.get_num_threads(), (self.tables.entities, self.tables.predicates)
         fast = None if compiled or rewarded or plain else fast_step(config, model, loss, entities, predicates, threads)
+        objective = StepObjective(model, loss, config, rewarded)
+        recorded = None
+        if not (compiled or rewarded or plain):
+            recorded = recorded_step(config, model, objective.evaluate, self.tables, device)
         if compiled is None:
-            compiled = fast is None and worth_compiling(config, self._steps, device)
-        objective, shape = StepObjective(model, loss, config, rewarded), (size, min(chunk, size)) if compiled else None
+            compiled = fast is None and recorded is None and worth_compiling(config, self._steps, device)
+        shape = (size, min(chunk, size)) if compiled else None
         grouped = isinstance(model, BilinearModel) and not compiled and device.type == "cpu"
         self.step = Step(
-            self.tables, self.corruptions, objective, config.dropout, self.rng, device, shape, grouped, fast
+            self.tables, self.corruptions, objective, config.dropout, self.rng, device, shape, grouped, fast, recorded
         )
 
     def run_epoch(self, epoch: int) -> float:

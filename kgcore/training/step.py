@@ -22,6 +22,7 @@ from kgcore.training.corruptions import StepCorruptions
 from kgcore.training.objective import Gathered, StepLosses, StepObjective, dropout
 from kgcore.training.tables import Leaf, Tables
 from kgcore.wings.fast_cpu.training import FastStep, StepBatch
+from kgcore.wings.fast_gpu import RecordedStep
 
 T = TypeVar("T")
 
@@ -74,8 +75,9 @@ class Step:
         compiled_for: tuple[int, int] | None,
         grouped: bool = False,
         fast: FastStep | None = None,
+        recorded: RecordedStep | None = None,
     ) -> None:
-        self._fast, self._grouped = fast, grouped
+        self._fast, self._recorded, self._grouped = fast, recorded, grouped
         self._tables, self._corruptions, self._objective = tables, corruptions, objective
         self._dropout_share, self._rng, self._device = dropout_share, rng, device
         self._compiled_for = compiled_for
@@ -102,6 +104,8 @@ class Step:
             drawn = batch.corruptions
             given = StepBatch(batch.positives, drawn.objects, drawn.subjects, drawn.left_out, batch.count)
             return self._fast.run(given, number, learning_rate, also)
+        if self._recorded is not None:
+            return self._recorded.run(batch, number, learning_rate, also)
         leaves = self._take(batch)
         losses = self._evaluate(batch, leaves.shared_values(), self._gather(batch, leaves))
         gradients = torch.autograd.grad(losses.loss + losses.penalty, [leaf.values for leaf in leaves.every()])
