@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kgcore.metrics.base import Metric
     from kgcore.models.base import Model
     from kgcore.optimisers.base import RowOptimiser
+    from kgcore.training.step import Backend
 
 DATASETS: "Registry[DatasetSpec]" = Registry(
     "data set", "kgcore.datasets", "family", {"published": "codex-m codex-s fb13 fb15k-237 wn11 wn18rr yago39k"}
@@ -52,6 +53,9 @@ MODELS: "Registry[type[Model]]" = Registry(
     },
 )
 OPTIMISERS: "Registry[type[RowOptimiser]]" = Registry("optimiser", "kgcore.optimisers", "adagrad adam")
+BACKENDS: "Registry[type[Backend]]" = Registry(
+    "backend of a device", "kgcore.wings", files={"fast_cpu.training": "cpu", "fast_gpu": "cuda"}
+)
 LOSSES: "Registry[type[Loss]]" = Registry(
     "loss",
     "kgcore.losses",
