@@ -319,8 +319,6 @@ def read_calibrated(folder: Path, elsewhere: Mapping[str, Path] = MappingProxyTy
     Raises InputError if a file is missing or damaged, and MismatchError if the calibrator was fitted to another model
     or another graph.
     """
-    from kgcore.ensembles.ensemble import scorer_of  # loads torch
-
     with _reading(folder):
         calibrator = read_calibrator(folder)
         parts = parts_of(len(calibrator.embedding_models))
@@ -329,7 +327,7 @@ def read_calibrated(folder: Path, elsewhere: Mapping[str, Path] = MappingProxyTy
     for expected, model in zip(calibrator.embedding_models, models, strict=True):
         _check(folder, "model", expected, model.fingerprint())
     _check(folder, "graph", calibrator.dataset, graph.fingerprint())
-    return CalibratedModel(scorer_of(calibrator, models, graph), calibrator, graph)
+    return CalibratedModel(calibrator.scorer_of(models, graph), calibrator, graph)
 
 
 @contextmanager

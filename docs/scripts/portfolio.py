@@ -28,9 +28,9 @@ from kgcore.config.base import GAIN, POPULATIONS
 from kgcore.errors import FitError
 from kgcore.graph import KnowledgeGraph
 from kgcore.models.trained import TrainedModel
+from kgcore.report.race import SHARES, epochs_at
 from kgcore.training.loop import train
 from kgcore.tuning.objective import SearchObjective
-from kgcore.tuning.race_result import SHARES, epochs_at
 from tasks.workspace.settings import ensure_home, mirror
 
 FIGURES = ("brier", *POPULATIONS)  # of each measurement: the Brier score, and the gain of each population

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from kgcore.graph import KnowledgeGraph
 from kgcore.models.scorer import Scorer
 from kgcore.registries import BASELINES, CALIBRATOR_PARTS, CALIBRATORS
 from kgcore.score_table import Evidence
+
+if TYPE_CHECKING:
+    from kgcore.models.trained import TrainedModel
 
 FORMAT = 11
 LARGEST_SCORE = 1e30  # no model has a larger score
@@ -54,6 +57,9 @@ class FittedScorer(Protocol):
 
     def fingerprint(self) -> str:
         """Return the sha256 of everything that its scores depend on, beside the graph."""
+
+    def with_models(self, models: "Sequence[TrainedModel]", graph: KnowledgeGraph) -> Scorer:
+        """Return what gives the scores of triples, from the embedding models in the order of `models`."""
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON values. The key `scorer` names its kind."""
@@ -203,6 +209,13 @@ class Calibrated(Terms):
     def embedding_models(self) -> tuple[str, ...]:
         """Return the fingerprints of all embedding models that it needs."""
         return self.scorer.models if self.scorer else (self.model,)
+
+    def scorer_of(self, models: "Sequence[TrainedModel]", graph: KnowledgeGraph) -> Scorer:
+        """Return what gives the scores: a model, a combiner of its score with evidence, or a pool.
+
+        models  the embedding models, in the order of `embedding_models`
+        """
+        return self.scorer.with_models(models, graph) if self.scorer else models[0]
 
     def predict(self, scores: Scores, model: str, predicates: Ints | None = None) -> Probabilities:
         """Map scores (n,) to probabilities (n,) in [0, 1].

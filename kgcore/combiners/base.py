@@ -4,8 +4,9 @@ import hashlib
 import json
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,11 @@ from kgcore.errors import FitError, MismatchError
 from kgcore.evidence.table import Grid
 from kgcore.registries import CALIBRATOR_PARTS, COMBINERS
 from kgcore.score_table import Evidence
+
+if TYPE_CHECKING:
+    from kgcore.combiners.scorer import CombinedModel
+    from kgcore.graph import KnowledgeGraph
+    from kgcore.models.trained import TrainedModel
 
 
 @dataclass(frozen=True)
@@ -144,6 +150,11 @@ class Combined:
     def models(self) -> tuple[str, ...]:
         """Return the fingerprints of all models whose scores are among the evidence."""
         return (self.model, *self.others)
+
+    def with_models(self, models: "Sequence[TrainedModel]", graph: "KnowledgeGraph") -> "CombinedModel":
+        from kgcore.combiners.scorer import CombinedModel  # which needs this module
+
+        return CombinedModel(self, models[0], graph, tuple(models[1:]))
 
     def scores(self, evidence: Evidence, predicates: Ints) -> Scores:
         """Return the log-odds (n,) of triples, from their evidence and their predicates (n,).

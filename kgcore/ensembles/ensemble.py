@@ -11,12 +11,10 @@ import numpy as np
 
 from kgcore.arrays import Floats, Ints, Scores, Triples
 from kgcore.calibration.calibrated import Calibrated
-from kgcore.combiners.base import Combined
-from kgcore.combiners.scorer import CombinedModel
 from kgcore.ensembles.pools import Pool
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
-from kgcore.models.scorer import PointwiseScorer, Scorer
+from kgcore.models.scorer import PointwiseScorer
 from kgcore.registries import CALIBRATOR_PARTS, POOLS
 from kgcore.score_table import ScoreTable
 
@@ -47,6 +45,9 @@ class Pooling:
     def models(self) -> tuple[str, ...]:
         """Return the fingerprints (m) of the members' models."""
         return tuple(member.model for member in self.members)
+
+    def with_models(self, models: "Sequence[TrainedModel]", graph: KnowledgeGraph) -> "PooledModel":
+        return PooledModel(self, tuple(models))
 
     def member_probabilities(
         self, scores: Sequence[Scores], models: Sequence[str], predicates: Ints | None = None
@@ -154,16 +155,3 @@ def pooled_table(model: PooledModel, tables: Sequence[ScoreTable]) -> ScoreTable
     scores, prints = [table.scores for table in tables], [table.model for table in tables]
     members = model.pooling.member_probabilities(scores, prints, first.triples[:, 1])
     return replace(first, scores=model.pooling.log_odds(members), model=model.fingerprint())
-
-
-def scorer_of(calibrated: Calibrated, models: "Sequence[TrainedModel]", graph: KnowledgeGraph) -> Scorer:
-    """Return what gives the scores of a calibrator: a model, a combiner of its score with evidence, or a pool.
-
-    models  the embedding models, in the order of `calibrated.embedding_models`
-    """
-    if isinstance(calibrated.scorer, Pooling):
-        return PooledModel(calibrated.scorer, tuple(models))
-    first, *others = models
-    if isinstance(calibrated.scorer, Combined):
-        return CombinedModel(calibrated.scorer, first, graph, tuple(others))
-    return first

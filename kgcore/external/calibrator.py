@@ -13,8 +13,9 @@ from kgcore.arrays import Ints, Probabilities, Scores
 from kgcore.calibration.calibrated import Calibrated
 from kgcore.errors import InputError, MismatchError, check_format, first_line
 from kgcore.external.tables import UNKNOWN, TableBlock, read_table
+from kgcore.storage.json_file import read_json, write_json
 
-FORMAT = 1
+FORMAT, SCORE_CALIBRATOR_FILE = 1, "score_calibrator.json"
 SCORE, RELATION, SCORER = "score", "relation", "scorer"  # columns of a frame
 SCORE_ANSWERS = ("probability", "low", "high")
 
@@ -135,3 +136,12 @@ class ScoreCalibrator:
         check_format("calibrators of scores", data, FORMAT)
         bound = Calibrated.from_json(data["calibrator"])
         return cls(data["scorer"], data["scale"], tuple(data["relations"]), bound)
+
+    def write(self, folder: Path) -> None:
+        """Write score_calibrator.json to the folder."""
+        write_json(folder / SCORE_CALIBRATOR_FILE, self.to_json())
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """Read the output of `write`."""
+        return cls.from_json(read_json(folder / SCORE_CALIBRATOR_FILE))

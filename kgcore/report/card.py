@@ -9,11 +9,10 @@ from kgcore.config import PredictConfig
 from kgcore.config.base import value_text
 from kgcore.report.data import shown_settings
 from kgcore.report.ensemble_summary import EnsembleSummary
-from kgcore.report.race import contenders_table
+from kgcore.report.race import Race, contenders_table
 from kgcore.report.result import ResultTable, table_of
 from kgcore.report.results import overview, title
 from kgcore.report.summary import Summary
-from kgcore.tuning.race_result import Race
 
 LONGEST = 5000  # characters; MLflow stores no longer description of a version
 MOST_NAMES = 5  # predicates that the card lists by name

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from kgcore.ensembles.disagreement import Disputed
 from kgcore.report.result import Result, ResultTable
 from kgcore.report.results import Results, first_table
 
@@ -26,6 +25,20 @@ class MemberSummary:
     train: str
     calibrate: str
     model_id: str
+
+
+@dataclass(frozen=True)
+class Disputed:
+    """The error of an ensemble on the rows where its members agree most, and on those where they disagree most.
+
+    disagreement    weighted mean of the disagreement over all rows, in nats
+    brier_agreed    Brier score on the half of the rows, by weight, with the least disagreement
+    brier_disputed  Brier score on the other half
+    """
+
+    disagreement: float
+    brier_agreed: float
+    brier_disputed: float
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,9 @@ from kgcore.mixture.matched import Matched
 from kgcore.report.data import count_title, shown_settings
 from kgcore.report.html import coded, html, svg
 from kgcore.report.plots import candidates_figure, observed_title
-from kgcore.report.race import race_cells, race_head
+from kgcore.report.race import Race, race_cells, race_head
 from kgcore.report.results import Results, first_table, further_tables, without_interval
 from kgcore.report.summary import Summary
-from kgcore.tuning.race_result import Race
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

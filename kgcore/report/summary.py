@@ -8,10 +8,9 @@ from kgcore.base_rate import BaseRate
 from kgcore.evaluation.groups import KnowledgeGroup, RelationReliability
 from kgcore.metrics.classification import RelationDecisions
 from kgcore.report.ensemble_summary import EnsembleSummary
-from kgcore.report.race import contenders_table
+from kgcore.report.race import Race, contenders_table
 from kgcore.report.result import Result
 from kgcore.report.results import Results
-from kgcore.tuning.race_result import Race
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,9 @@ from kgcore.storage.json_file import read_json, write_json
 
 if TYPE_CHECKING:
     from kgcore.calibration.calibrated import Calibrated
-    from kgcore.external.calibrator import ScoreCalibrator
     from kgcore.models.trained import TrainedModel
 
-CALIBRATOR_FILE, SCORE_CALIBRATOR_FILE = "calibrator.json", "score_calibrator.json"
+CALIBRATOR_FILE = "calibrator.json"
 MODEL_PART, GRAPH_PART = "model", "graph"  # folders; further models are model_2, model_3, ...
 
 
@@ -70,15 +69,3 @@ def read_calibrator(folder: Path) -> "Calibrated":
     from kgcore.calibration.calibrated import Calibrated
 
     return Calibrated.from_json(read_json(folder / CALIBRATOR_FILE))
-
-
-def write_score_calibrator(folder: Path, calibrator: "ScoreCalibrator") -> None:
-    """Write score_calibrator.json to the folder."""
-    write_json(folder / SCORE_CALIBRATOR_FILE, calibrator.to_json())
-
-
-def read_score_calibrator(folder: Path) -> "ScoreCalibrator":
-    """Read the output of `write_score_calibrator`."""
-    from kgcore.external.calibrator import ScoreCalibrator
-
-    return ScoreCalibrator.from_json(read_json(folder / SCORE_CALIBRATOR_FILE))

@@ -4,5 +4,5 @@ space.py        the settings that a search may change, and their ranges
 objective.py    the metric that a search optimises, and the validation triples that measure it
 search.py       the loop that runs the trials; record.py: the interface that receives their progress
 study.py        the file that stores the trials
-race.py         the race of the preset `auto`: successive halving; race_result.py has its result
+race.py         the race of the preset `auto`: successive halving; kgcore/report/race.py has its result
 """

@@ -21,9 +21,9 @@ from kgcore.config import TrainConfig
 from kgcore.config.base import OBJECTIVES
 from kgcore.errors import FitError, InputError
 from kgcore.graph import KnowledgeGraph
+from kgcore.report.race import CHOSEN, FAILED, OUT, SHARES, STOPPED, Race, RaceRow, epochs_at
 from kgcore.training.loop import train, worth_compiling
 from kgcore.tuning.objective import SearchObjective, TimeIsUp
-from kgcore.tuning.race_result import CHOSEN, FAILED, OUT, SHARES, STOPPED, Race, RaceRow, epochs_at
 
 FEWEST_SECOND = 3  # contenders that train to the second share
 MOST_TRAININGS = 2.7  # a race may cost as much as this many whole trainings

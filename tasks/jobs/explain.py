@@ -9,9 +9,9 @@ from kgcore.config import ExplainConfig
 from kgcore.errors import InputError
 from kgcore.prediction.explainer import Explainer
 from kgcore.prediction.explanation import Explanation, UnseenExplanation
+from kgcore.prediction.explanation_page import explanation_figure, explanation_page
 from kgcore.prediction.question import positions_of
 from kgcore.prediction.sink import check_ending
-from kgcore.report.explanation import explanation_figure, explanation_page
 from kgcore.report.result import Result, ResultTable, table_of
 from kgcore.storage.json_file import write_json
 from tasks.jobs.calibrated_model import counted_sample

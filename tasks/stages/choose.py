@@ -15,9 +15,8 @@ from kgcore.config import ASSUMED_BASE_RATE, ChooseConfig, TrainConfig
 from kgcore.config.race import RaceConfig, entries
 from kgcore.errors import InputError
 from kgcore.registries import LOSSES, MODELS, OPTIMISERS, STRATEGIES
-from kgcore.report.race import contenders_table, race_table
-from kgcore.tuning.race_result import CHOSEN as IS_CHOSEN
-from kgcore.tuning.race_result import Race, RaceRow
+from kgcore.report.race import CHOSEN as IS_CHOSEN
+from kgcore.report.race import Race, RaceRow, contenders_table, race_table
 from tasks.stages.prepare import PREPARE
 from tasks.stages.reference import StageRef
 from tasks.stages.running import IMPORTED, Stage, StageRun, as_task, config_of, loss_of

@@ -15,15 +15,16 @@ from safetensors import SafetensorError
 from kgcore.combiners.ablation import Ablation
 from kgcore.errors import InputError, KgcalError, first_line
 from kgcore.report.ensemble_summary import EnsembleSummary
+from kgcore.report.race import Race
 from kgcore.report.summary import PipelineSummary, Summary
 from kgcore.storage import calibrated, graph, json_file, tables
-from kgcore.tuning.race_result import Race
 from tasks.tracking.connection import input_error
 from tasks.tracking.record import CALIBRATE_SCORES
 
 if TYPE_CHECKING:
     from mlflow.entities import FileInfo
 
+    from kgcore.external.calibrator import ScoreCalibrator
     from kgcore.population.survey import Survey
 
 # Files that MLflow writes beside MLmodel, and that loading does not need. A run does not record them: MLflow cuts the
@@ -150,11 +151,18 @@ MEASURED = Artifact("evaluate", "measured.json", json_file.read_measured, json_f
 SUMMARY = _typed_json("evaluate", "summary.json", Summary)
 REPORT = _text("report", "report.html")
 
+
+def _read_score_calibrator(folder: Path) -> "ScoreCalibrator":
+    from kgcore.external.calibrator import ScoreCalibrator  # loads SciPy and pandas
+
+    return ScoreCalibrator.read(folder)
+
+
 SCORE_CALIBRATOR = ModelFiles(
     CALIBRATE_SCORES,
-    calibrated.read_score_calibrator,
-    calibrated.write_score_calibrator,
-    calibrated.SCORE_CALIBRATOR_FILE,
+    _read_score_calibrator,
+    lambda folder, calibrator: calibrator.write(folder),
+    "score_calibrator.json",
 )
 SCORE_ROWS = Artifact(CALIBRATE_SCORES, "rows.parquet", tables.read_scores, tables.write_scores)
 ENSEMBLE_PREDICTIONS = Artifact("ensemble", "predictions.parquet", tables.read_predictions, tables.write_predictions)

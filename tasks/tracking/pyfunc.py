@@ -16,9 +16,8 @@ import pandas as pd
 from mlflow.exceptions import MlflowException
 
 from kgcore.errors import InputError, KgcalError, first_line
-from kgcore.external.calibrator import ScoreCalibrator
+from kgcore.external.calibrator import SCORE_CALIBRATOR_FILE, ScoreCalibrator
 from kgcore.loaded import LoadedModel, missing_parts, read_calibrated
-from kgcore.storage.calibrated import SCORE_CALIBRATOR_FILE, read_score_calibrator
 
 
 class PyfuncModel:
@@ -72,7 +71,7 @@ def _load_pyfunc(path: str, model_config: Mapping[str, str] | None = None) -> Py
     folder, elsewhere = Path(path), dict(model_config or {})
     try:
         if (folder / SCORE_CALIBRATOR_FILE).is_file():
-            return PyfuncModel(read_score_calibrator(folder))
+            return PyfuncModel(ScoreCalibrator.read(folder))
         missing = missing_parts(folder)
         if unknown := [part for part in missing if part not in elsewhere]:
             what = ", ".join(unknown)

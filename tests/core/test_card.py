@@ -13,9 +13,9 @@ from kgcore.mixture.fit import MixtureOptions, fit_mixture
 from kgcore.mixture.matched import Matched
 from kgcore.registries import CALIBRATORS
 from kgcore.report.card import LONGEST, ModelCard
+from kgcore.report.race import Race, RaceRow
 from kgcore.report.results import MetricsRow, Results
 from kgcore.report.summary import Summary
-from kgcore.tuning.race_result import Race, RaceRow
 from tests.core.calibrator_samples import bound_to
 from tests.core.mixtures import normal_mixture
 

@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgcore.config import ClassifyConfig
-from kgcore.ensembles.disagreement import disagreement, disputed
-from kgcore.ensembles.fit import judge
+from kgcore.ensembles.fit import disagreement, disputed, judge
 from kgcore.metrics.proper import brier
 from tests.core.ensemble_samples import fit_pools, independent_members, member_tables
 

@@ -16,10 +16,10 @@ from kgcore.models.cohort import draw_cohort
 from kgcore.prediction.answers import Answers, table_of
 from kgcore.prediction.explainer import Explainer
 from kgcore.prediction.explanation import Explanation, percent
+from kgcore.prediction.explanation_page import explanation_figure, explanation_page
 from kgcore.prediction.question import near_names
 from kgcore.ranking import filtered_ranks
 from kgcore.registries import CALIBRATORS, MODELS
-from kgcore.report.explanation import explanation_figure, explanation_page
 from tests.core.calibrated_models import calibrated, calibrated_and_sample
 
 SMALL = ExplainConfig(alternatives=7, facts=4)

@@ -11,11 +11,11 @@ from kgcore.config import CorruptConfig, TrainConfig
 from kgcore.errors import FitError
 from kgcore.graph import KnowledgeGraph
 from kgcore.models.trained import TrainedModel
+from kgcore.report.race import SHARES, Race
 from kgcore.training import loop
 from kgcore.tuning import race as module
 from kgcore.tuning.objective import SearchObjective
 from kgcore.tuning.race import Track, field_sizes, race
-from kgcore.tuning.race_result import SHARES, Race
 from tests.core.searches import without_test
 from tests.core.trainings import CPU, StoppedError
 

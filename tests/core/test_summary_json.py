@@ -5,11 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from kgcore.ensembles.disagreement import Disputed
 from kgcore.evaluation.evaluate import evaluate
 from kgcore.evaluation.groups import reliability_by_relation
 from kgcore.metrics.classification import RelationDecisions, ThresholdResult
-from kgcore.report.ensemble_summary import EnsembleSummary, MemberSummary, PooledSummary
+from kgcore.report.ensemble_summary import Disputed, EnsembleSummary, MemberSummary, PooledSummary
 from kgcore.report.result import runs_text
 from kgcore.report.results import MetricsRow, Results
 from kgcore.report.summary import PipelineSummary, Summary, summarise_relations
