@@ -16,6 +16,8 @@ from kgcore.errors import InputError
 from kgcore.metrics.base import Metric, Tally
 from kgcore.registries import METRICS
 
+HITS = (1, 3, 10)
+
 
 @dataclass(frozen=True)
 class ThresholdResult:
@@ -130,9 +132,6 @@ def accuracy_of(t: Tally) -> float:
     return t.mean(called_true, 1 - called_true)
 
 
-HITS = (1, 3, 10)
-
-
 def rank_gain(ranks: Floats, sizes: Floats) -> float:
     """Return 1 - sum(log r) / sum(E log r of a random order) of ranks r >= 1 among `sizes` candidates each.
 
@@ -156,9 +155,6 @@ def rank_metrics(ranks: Floats, weights: Weights | None = None) -> dict[str, flo
     w = None if weights is None or not np.any(weights) else np.repeat(weights, r.shape[1])
     values = {"mr": r, "mrr": 1 / r} | {f"hits_at_{n}": r <= n for n in HITS}
     return {name: float(np.average(value.ravel(), weights=w)) for name, value in values.items()}
-
-
-METRICS.add("accuracy", Metric("accuracy", "headline", "highest", accuracy_of, order=40, column=50))
 
 
 def auroc(t: Tally) -> float:
@@ -200,6 +196,7 @@ def sharpness(t: Tally) -> float:
     return t.mean(squares, squares)
 
 
+METRICS.add("accuracy", Metric("accuracy", "headline", "highest", accuracy_of, order=40, column=50))
 METRICS.add("auroc", Metric("AUROC", "discrimination", "highest", auroc, leading=True, order=140, column=30))
 METRICS.add(
     "average_precision",

@@ -26,6 +26,7 @@ from kgcore.training.objective import Gathered, StepLosses, StepObjective, dropo
 from kgcore.wings.fast_cpu.training import FastStep, StepBatch
 
 DRAWN = 2**14  # rows of a table that are drawn at a time
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -150,9 +151,6 @@ def around(wanted: Tensor, hops: int, entities: int, triples: Tensor) -> tuple[T
     position = torch.empty(entities, dtype=torch.int64, device=triples.device)
     position[found] = torch.arange(len(found), device=triples.device)
     return found, torch.stack([position[kept[:, 0]], kept[:, 1], position[kept[:, 2]]], 1)
-
-
-T = TypeVar("T")
 
 
 class Step:

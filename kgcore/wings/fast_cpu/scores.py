@@ -30,6 +30,12 @@ from kgcore.wings.fast_cpu.gaussians import LEAST_VARIANCE, divergence_tile
 from kgcore.workers import Workers
 
 ScoreLoop = Callable[..., None]
+TILE_QUERIES, TILE_ENTITIES = 256, 1040  # a multiple of 8, and at most 2040: see `count_mask`
+SMALL_QUERIES = 16  # fewest queries of a thread
+ROUNDING = 2.0**-24  # of a float32, relative
+TileKernel = Callable[[Array, Array, Array], None]
+MULTIPLE = 64  # rows of a product of matrices: see kgcore/models/base.py
+MOST_COUNTS = 3  # a third count is needed only if equal products of matrices differ in their bits
 
 
 @loop
@@ -92,13 +98,6 @@ def fast_scores(name: str, model: Any, entities: Tensor, predicates: Tensor) -> 
     if name == "rotate" and model.comparator.name == "modulus":
         return FastScores(turned_distances, -1.0, entities, turns(predicates))
     return None
-
-
-TILE_QUERIES, TILE_ENTITIES = 256, 1040  # a multiple of 8, and at most 2040: see `count_mask`
-SMALL_QUERIES = 16  # fewest queries of a thread
-ROUNDING = 2.0**-24  # of a float32, relative
-
-TileKernel = Callable[[Array, Array, Array], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,10 +249,6 @@ def modulus_tile(queries: Array, columns: Array, found: Array) -> None:
 
 
 KERNELS = {"l1": l1_tile, "l2": l2_tile, "modulus": modulus_tile}
-
-
-MULTIPLE = 64  # rows of a product of matrices: see kgcore/models/base.py
-MOST_COUNTS = 3  # a third count is needed only if equal products of matrices differ in their bits
 
 
 class TiledQueries:
