@@ -33,8 +33,8 @@ from kgcore.storage.calibrated import (
 from kgcore.storage.graph import read_graph
 
 if TYPE_CHECKING:
+    from kgcore.population.answers import FileAnswer
     from kgcore.population.calibration import Calibration
-    from kgcore.population.files import FileAnswer
     from kgcore.population.likeness import CalibrationTriples
     from kgcore.population.population import Population
     from kgcore.population.survey import Survey
@@ -123,7 +123,7 @@ class LoadedModel:
         base_rate     share of true ones among the triples, in (0, 1); None: not stated
         completeness  share of the true facts that the graph knows, as in `read_completeness`; '': not stated
         """
-        from kgcore.population.files import answer_of_file  # loads torch
+        from kgcore.population.answers import answer_of_file  # loads torch
 
         triples, known = answers.numbers(names)
         model, distinct = answers.model, answers.model.graph.index(triples[known]).triples
@@ -209,8 +209,7 @@ class LoadedModel:
         Raises InputError if validation has too few facts of the predicate, or if what is stated is out of range.
         """
         from kgcore.population.calibration import Calibration
-        from kgcore.population.population import TOO_FEW, Population
-        from kgcore.population.unknown_facts import stated_facts
+        from kgcore.population.population import TOO_FEW, Population, stated_facts
         from kgcore.prediction.domains import Domains
 
         population = Population.asked(Domains(self.calibrated.graph), predicate, DiscoverConfig().at_least)

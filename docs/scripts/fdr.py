@@ -17,6 +17,7 @@ from kgcore.base_rate import BaseRate
 from kgcore.calibrated import CalibratedModel
 from kgcore.calibration.calibrated import Terms
 from kgcore.calibration.fit import Basis
+from kgcore.calibration.platt import Platt
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, synthetic_sample
 from kgcore.config import CorruptConfig, TrainConfig
 from kgcore.corruptions.base import Mixture
@@ -60,7 +61,7 @@ def discovery_of(graph: KnowledgeGraph, seed: int) -> Discovery:
     valid = graph.valid
     sample = ground_truth_sample(trained.score(valid.triples), valid.labels, valid.triples[:, 1])
     basis = Basis(sample, Terms(negatives="ground_truth", rate=BaseRate(0.5), dataset=graph.fingerprint()))
-    bound = basis.fit("platt", trained.fingerprint())
+    bound = basis.calibrated("platt", Platt().fit_sample(sample), trained.fingerprint())
     return Discovery(CalibratedModel(trained, bound, graph), Domains(graph), 5)
 
 

@@ -44,7 +44,7 @@ from kgcore.tuning.objective import SearchObjective
 from kgcore.tuning.search import Plan, search
 from kgcore.tuning.space import Drawn, Space
 from kgcore.tuning.study import begun, best, completed, config_of, open_study
-from tasks.jobs.command import run_command
+from tasks.jobs.pipeline import run_command
 
 # model -> why it is not searched. An epoch of TransE on UMLS takes .03 s of CPU time
 LEFT_OUT = {

@@ -17,9 +17,9 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from kgcore.arrays import Bools, Floats, Ints, Probabilities, Scores
 from kgcore.audit.plan import KEPT, AuditPlan
 from kgcore.audit.sample import largest_share
-from kgcore.calibration.band import Band
 from kgcore.calibration.beta import Beta
 from kgcore.calibration.sample import ground_truth_sample
+from kgcore.calibration.support import Band
 from kgcore.errors import InputError
 from kgcore.metrics.base import Estimate
 

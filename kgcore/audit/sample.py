@@ -9,10 +9,10 @@ import pyarrow as pa
 from scipy.stats import beta, norm
 
 from kgcore.arrays import Bools, Floats, Ints, Probabilities
+from kgcore.calibration.support import CONFIDENCE, lower_limits
 from kgcore.datasets.formats.base import COLUMNS, read_candidates
 from kgcore.errors import FitError, InputError, raise_faults
 from kgcore.graph import KnowledgeGraph
-from kgcore.intervals import CONFIDENCE, lower_limits
 from kgcore.metrics.base import Estimate
 
 TAILS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0)  # shares of the planted errors

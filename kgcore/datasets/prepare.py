@@ -101,6 +101,27 @@ class Prepared:
     unseen: UnseenRows | None = None
     drawn: str = ""
 
+    def dropped_notes(self) -> list[str]:
+        """Return how many rows of each split are dropped, and why: a note for each split that lacks rows."""
+        notes = []
+        for split in SPLITS:
+            names = ("duplicates", "with_unseen", "left_out")
+            duplicates, unknown, left_out = (self.counts.get(f"{split}_{name}", 0) for name in names)
+            parts = [f"{duplicates:,} duplicate{'s' if duplicates > 1 else ''}"] if duplicates else []
+            parts += [describe_unknown_names(unknown, self.unknown.get(split, ()))] if unknown else []
+            parts += [f"{left_out:,} that {'is' if left_out == 1 else 'are'} in another split too"] if left_out else []
+            if parts:
+                total, dropped = self.counts[f"{split}_rows"], duplicates + unknown + left_out
+                notes.append(f"{split}: dropped {dropped:,} of {total:,} rows: {', '.join(parts)}")
+        return notes
+
+    def labels_note(self) -> str:
+        """Return how many labelled triples were added, and why the others were not: see `with_labels`."""
+        words = {"not_held_out": "in train or test", "used": "used", "known": "in valid with the same label"}
+        unknown = describe_unknown_names(self.counts["labels_with_unseen"], self.unknown["labels"])
+        parts = [f"{self.counts['labels_rows']:,} labelled triples", unknown]
+        return ", ".join([*parts, *(f"{self.counts[f'labels_{name}']:,} {word}" for name, word in words.items())])
+
 
 def prepare(
     spec: DatasetSpec, folder: Path, columns: tuple[str, ...] = (), draw: SplitDraw = SplitDraw(), confidence: str = ""

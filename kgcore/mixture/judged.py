@@ -16,7 +16,7 @@ from kgcore.datasets.labels import for_exam
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.mixture.relations import FEWEST
-from kgcore.mixture.samples import NO_LABELS, LabelledCandidates, MixtureData, ScoreSample
+from kgcore.mixture.samples import LabelledCandidates, MixtureData, ScoreSample, no_labels
 from kgcore.models.scorer import Scorer
 
 LABEL, FOURTH = "label", "column_4"
@@ -185,7 +185,7 @@ class MixtureTriples:
             ScoreSample(block, group, triples[:, 1])
             for block, group, triples in zip(np.split(scores, ends), groups, self._parts, strict=True)
         ]
-        known = LabelledCandidates(labelled, self.labels) if len(self.labels) else NO_LABELS
+        known = LabelledCandidates(labelled, self.labels) if len(self.labels) else no_labels()
         return MixtureData(positives, dict(zip(self.negatives, negatives, strict=True)), candidates, known, self.shared)
 
 

@@ -8,7 +8,7 @@ probability of a triple with score f in the calibration sample, at the base rate
 
 where bend has no constant part. If only the base rate moves, and the scores of true triples and those of false
 triples keep their distributions, then bend = 0 and shift = logit(new base rate) - logit(base rate): see
-kgcore/calibration/balance.py. There are two hypotheses:
+kgcore/calibration/sample.py. There are two hypotheses:
 
     the base rate has not moved   shift = 0, given bend = 0
     the map has not moved         bend = 0, with shift unknown

@@ -173,8 +173,7 @@ def _random_pairs(block: PairBlock, left_out: TripleIndex, count: int, rng: np.r
     """Return `count` random pairs of a block (n, 3), each once, but for those that are left out."""
     subjects, objects = rng.choice(block.subjects, count), rng.choice(block.objects, count)
     pairs = np.unique(np.stack([subjects, np.full(count, block.predicate), objects], axis=1), axis=0)
-    kept: Triples = pairs[~left_out.contains(pairs)]
-    return kept
+    return pairs[~left_out.contains(pairs)]
 
 
 def _chances(pool: int, rest: int) -> Floats:

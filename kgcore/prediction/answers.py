@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 
 from kgcore.arrays import Bools, Floats, Ints, Scores, Triples
 from kgcore.calibrated import CalibratedModel
+from kgcore.calibration.calibrated import UnseenProbabilities
 from kgcore.calibration.sample import CalibrationSample
-from kgcore.calibration.unseen_answers import UnseenProbabilities as UnseenAnswers
 from kgcore.conformal import benjamini_hochberg_limit, conformal_p_values
 from kgcore.datasets.formats.base import COLUMNS
 from kgcore.errors import InputError
@@ -141,7 +141,7 @@ class Answers:
                 is_answered &= pc.fill_null(pc.not_equal(names[column], ""), False).to_numpy().astype(bool)
         return is_answered
 
-    def _about_unseen(self, names: pa.Table, triples: Triples) -> UnseenAnswers:
+    def _about_unseen(self, names: pa.Table, triples: Triples) -> UnseenProbabilities:
         """Answer triples (n, 3) of `names` with an entity that training lacks: -1."""
         numbered, new = numbered_unseen(self.model.graph, triples, [names["subject"], names["object"]])
         return self.model.answer_unseen(numbered, self.model.unseen_evidence(numbered, new))

@@ -105,12 +105,7 @@ class ModelCard:
     def _calibration(self) -> str:
         bound = self.calibrator
         if bound.mixture is not None:
-            mixture = bound.mixture
-            size = mixture.fit.candidates + mixture.fit.labels
-            return (
-                f"{bound.name}, fitted to {size:,} candidates of {mixture.source}. Their mistakes resemble "
-                f"corruptions: {mixture.mistakes}. Test of fit: p = {mixture.fit.fit.p_value:.2g}."
-            )
+            return f"{bound.name}, fitted to {bound.mixture.summary}."
         if bound.negatives == "synthetic":
             against, drawn = "corruptions of them", self._drawn()
         else:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from kgcore.calibration.hidden_share import HiddenShare
+from kgcore.base_rate import HiddenShare
 from kgcore.config.base import RANDOM
 from kgcore.registries import DATASETS
 

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kgcore.calibration.matched import Matched
 from kgcore.combiners.ablation import Ablation
 from kgcore.config.base import value_text
 from kgcore.evaluation.groups import METRICS_OF_GROUPS
 from kgcore.metrics.base import every_metric
+from kgcore.mixture.matched import Matched
 from kgcore.report.data import count_title, shown_settings
 from kgcore.report.html import coded, html, svg
 from kgcore.report.plots import candidates_figure, observed_title

@@ -19,13 +19,12 @@ from kgcore.arrays import Bools, Floats, Ints, Scores, Triples
 if TYPE_CHECKING:
     import pandas as pd
 
-    from kgcore.calibration.unseen_answers import UnseenProbabilities
+    from kgcore.calibration.calibrated import UnseenProbabilities
     from kgcore.corruptions.base import Corruptions
     from kgcore.datasets.read import UnseenRows
     from kgcore.evaluation.predictions import Predictions
-    from kgcore.evidence.table import TableEvidence
     from kgcore.mixture.samples import MixtureData, ScoreSample
-    from kgcore.score_table import ScoreTable
+    from kgcore.score_table import ScoreTable, TableEvidence
 
 _COUNTS = ("dropped", "fallbacks", "redrawn")
 _HITS = ("hits_of_subjects", "hits_of_objects")
@@ -216,7 +215,7 @@ def write_evidence(path: Path, table: "TableEvidence") -> None:
 
 def read_evidence(path: Path) -> "TableEvidence":
     """Read the output of `write_evidence`."""
-    from kgcore.evidence.table import Evidence, TableEvidence
+    from kgcore.score_table import Evidence, TableEvidence
 
     columns, metadata = read_table(path)
     rows = columns.pop("row").astype(np.int64)
@@ -317,7 +316,7 @@ def write_answers(path: Path, answers: "UnseenProbabilities") -> None:
 
 def read_answers(path: Path) -> "UnseenProbabilities":
     """Read the output of `write_answers`."""
-    from kgcore.calibration.unseen_answers import UnseenProbabilities
+    from kgcore.calibration.calibrated import UnseenProbabilities
 
     columns = read_table(path)[0]
     return UnseenProbabilities(*(columns[name].astype(np.float64) for name in ("probability", "low", "high")))

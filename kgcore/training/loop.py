@@ -30,12 +30,11 @@ from kgcore.models.bilinear import BilinearModel
 from kgcore.models.cohort import draw_cohort
 from kgcore.models.trained import TrainedModel, folded
 from kgcore.optimisers.base import RowOptimiser
-from kgcore.registries import LOSSES, MODELS, OPTIMISERS
+from kgcore.registries import BACKENDS, LOSSES, MODELS, OPTIMISERS
 from kgcore.registry import build
 from kgcore.training.batches import Batches, StepCorruptions, TrainingBatch
 from kgcore.training.objective import StepObjective
-from kgcore.training.step import Step, Tables
-from kgcore.wings.fast_cpu.training import FORMS, fast_step
+from kgcore.training.step import Backend, Step, Tables
 
 COMPILE_FROM_STEPS = 8_000  # compiling takes about 8 seconds and saves 1 to 3 ms per step
 
@@ -153,8 +152,15 @@ def read_checkpoint(path: Path) -> Checkpoint | None:
 
 def worth_compiling(config: TrainConfig, steps: int, device: torch.device) -> bool:
     """Return whether compiled code saves more time in so many steps than compiling takes."""
-    as_fast = config.model in FORMS or issubclass(MODELS.get(config.model), BilinearModel)
-    return steps >= COMPILE_FROM_STEPS and not (as_fast and device.type == "cpu")
+    if device.type == "cpu" and issubclass(MODELS.get(config.model), BilinearModel):
+        return False
+    backend = backend_of(device)
+    return steps >= COMPILE_FROM_STEPS and not (backend and config.model in backend.models)
+
+
+def backend_of(device: torch.device) -> type[Backend] | None:
+    """Return the backend of a device, if there is one."""
+    return BACKENDS.get(device.type) if device.type in BACKENDS.names() else None
 
 
 class TrainingState:
@@ -187,15 +193,16 @@ class TrainingState:
         size, chunk = batch_size(config, by_predicate), config.chunk_size
         self.batches = Batches(self.positives[:, 1], size, chunk, by_predicate)
         self._steps = config.epochs * len(self.batches)
-        rewarded, plain = bool(self._strategy.tables), self._confidences is not None
-        threads, (entities, predicates) = torch.get_num_threads(), (self.tables.entities, self.tables.predicates)
-        fast = None if compiled or rewarded or plain else fast_step(config, model, loss, entities, predicates, threads)
+        rewarded = bool(self._strategy.tables)
+        objective, backend, whole = StepObjective(model, loss, config, rewarded), backend_of(device), None
+        if backend and not (compiled or rewarded or self._confidences is not None):
+            whole = backend.step(config, model, loss, objective.evaluate, self.tables)
         if compiled is None:
-            compiled = fast is None and worth_compiling(config, self._steps, device)
-        objective, shape = StepObjective(model, loss, config, rewarded), (size, min(chunk, size)) if compiled else None
+            compiled = whole is None and worth_compiling(config, self._steps, device)
+        shape = (size, min(chunk, size)) if compiled else None
         grouped = isinstance(model, BilinearModel) and not compiled and device.type == "cpu"
         self.step = Step(
-            self.tables, self.corruptions, objective, config.dropout, self.rng, device, shape, grouped, fast
+            self.tables, self.corruptions, objective, config.dropout, self.rng, device, shape, grouped, whole
         )
 
     def run_epoch(self, epoch: int) -> float:

@@ -6,9 +6,10 @@ model encodes the graph, the small table has all rows, and the gradient passes t
 """
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,17 +17,20 @@ import torch
 from torch import Tensor
 
 from kgcore.arrays import Ints, Probabilities, Triples
+from kgcore.config import TrainConfig
 from kgcore.corruptions.base import OBJECT, SUBJECT
 from kgcore.errors import KgcalWarning, first_line
 from kgcore.graph import KnowledgeGraph
+from kgcore.losses.base import Loss
 from kgcore.models.base import Embeddings, GraphModel, Model
 from kgcore.optimisers.base import RowOptimiser
 from kgcore.training.batches import StepCorruptions, TrainingBatch, fill_last_chunk
 from kgcore.training.objective import Gathered, StepLosses, StepObjective, dropout
-from kgcore.wings.fast_cpu.training import FastStep, StepBatch
 
 DRAWN = 2**14  # rows of a table that are drawn at a time
 T = TypeVar("T")
+Evaluate = Callable[[Mapping[str, Tensor], Gathered, Tensor, int, int], StepLosses]
+WholeStep = Callable[[TrainingBatch, int, float, Callable[[], None]], Tensor]  # as `Step.run`
 
 
 @dataclass(frozen=True)
@@ -153,6 +157,25 @@ def around(wanted: Tensor, hops: int, entities: int, triples: Tensor) -> tuple[T
     return found, torch.stack([position[kept[:, 0]], kept[:, 1], position[kept[:, 2]]], 1)
 
 
+class Backend(ABC):
+    """A faster way to run training steps on a device. It is chosen for a whole training.
+
+    models  names of models whose formulas torch.compile makes no faster on the device
+    """
+
+    models: ClassVar[frozenset[str]] = frozenset()
+
+    @staticmethod
+    @abstractmethod
+    def step(config: TrainConfig, model: Model, loss: Loss, evaluate: Evaluate, tables: Tables) -> WholeStep | None:
+        """Return the step of a training. None: the backend has none for the model, the loss or a setting.
+
+        Positives have no confidences, and corruptions do not depend on the scores of a step.
+
+        evaluate  computes the losses of a batch: see `StepObjective.evaluate`
+        """
+
+
 class Step:
     """A runner of training steps on the tables.
 
@@ -161,7 +184,7 @@ class Step:
     compiled_for   (number of positives, chunk size) of the batches that use compiled code. All other batches use
                    uncompiled code. None: all batches use uncompiled code
     grouped        whether a bilinear model computes the matrix of a predicate once for all its positives
-    fast           compiled loops that run whole steps in place of automatic differentiation; None: no loops
+    whole          runs whole steps in place of automatic differentiation: see `Backend`. None: nothing does
     """
 
     def __init__(
@@ -174,9 +197,9 @@ class Step:
         device: torch.device,
         compiled_for: tuple[int, int] | None,
         grouped: bool = False,
-        fast: FastStep | None = None,
+        whole: WholeStep | None = None,
     ) -> None:
-        self._fast, self._grouped = fast, grouped
+        self._whole, self._grouped = whole, grouped
         self._tables, self._corruptions, self._objective = tables, corruptions, objective
         self._dropout_share, self._rng, self._device = dropout_share, rng, device
         self._compiled_for = compiled_for
@@ -199,10 +222,9 @@ class Step:
         also    called once, and not before the corruption strategy has learnt from the batch. Another thread may call
                 it while the tables are updated: it must not read them
         """
+        if self._whole is not None:
+            return self._whole(batch, number, learning_rate, also)
         drawn, positives, tables = batch.corruptions, batch.positives, self._tables
-        if self._fast is not None:
-            given = StepBatch(positives, drawn.objects, drawn.subjects, drawn.left_out, batch.count)
-            return self._fast.run(given, number, learning_rate, also)
         ids = np.concatenate([positives[:, 0], positives[:, 2], drawn.subjects.ravel(), drawn.objects.ravel()])
         entities, entity_places = tables.take(tables.entities, ids)
         predicates, predicate_places = tables.take(tables.predicates, positives[:, 1])

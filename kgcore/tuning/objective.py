@@ -13,9 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from kgcore.arrays import Bools, Floats, Labels, Probabilities, Scores, Triples, Weights
-from kgcore.calibration.balance import base_rate_weights, both_labels
 from kgcore.calibration.isotonic import Isotonic
-from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, soft_sample, synthetic_sample
+from kgcore.calibration.sample import (
+    CalibrationSample,
+    base_rate_weights,
+    both_labels,
+    ground_truth_sample,
+    soft_sample,
+    synthetic_sample,
+)
 from kgcore.config import CorruptConfig
 from kgcore.config.base import ALL, GAIN, MISSING_FACTS, OBJECTIVES, POPULATIONS
 from kgcore.corruptions.base import Mixture, corrupt, subject_shares

@@ -8,9 +8,8 @@ from kgcore.config import CorruptConfig
 from kgcore.corruptions.base import Mixture
 from kgcore.corruptions.held_out import audit, corrupt_held_out
 from kgcore.registries import STRATEGIES
-from tasks.stages.base import Stage
 from tasks.stages.prepare import PREPARE
-from tasks.stages.running import StageRun
+from tasks.stages.running import Stage, StageRun
 from tasks.stages.train import TRAIN
 from tasks.tracking.artifacts import CORRUPTION_AUDIT, CORRUPTIONS, EMBEDDINGS, GRAPH
 

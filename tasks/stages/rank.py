@@ -5,8 +5,7 @@ Only this stage and train compute with the model for a long time.
 
 from kgcore.config import RankConfig
 from kgcore.metrics.classification import rank_metrics
-from tasks.stages.base import Stage
-from tasks.stages.running import StageRun
+from tasks.stages.running import Stage, StageRun
 from tasks.stages.train import TRAIN
 from tasks.tracking.artifacts import EMBEDDINGS, GRAPH, RANK_METRICS, RANKS
 from tasks.workspace.progress import progress_bar

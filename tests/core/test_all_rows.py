@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kgcore.calibration.unseen_answers import UnseenProbabilities
+from kgcore.calibration.calibrated import UnseenProbabilities
 from kgcore.datasets.read import UnseenRows
 from kgcore.evaluation.groups import AllRows
 from kgcore.graph import Split

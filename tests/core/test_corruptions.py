@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from kgcore.calibration.audit import score_audit
+from kgcore.calibration.answering import score_audit
 from kgcore.calibration.sample import ground_truth_sample, synthetic_sample
 from kgcore.config.base import SIDES
 from kgcore.corruptions.base import OBJECT, SUBJECT, Mixture, Strategy, corrupt, subject_shares

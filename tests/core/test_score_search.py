@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kgcore.arrays import Floats
 from kgcore.calibration.fit import calibration_bases
 from kgcore.calibration.per_relation import RelationCounts
-from kgcore.calibration.sample import drawn_sample
+from kgcore.calibration.sample import even_sample
 from kgcore.calibration.support import Support
 from kgcore.config import CalibrateConfig, CorruptConfig
 from kgcore.config import stages as bounds
@@ -175,7 +175,7 @@ def test_a_row_that_stands_for_many_is_one_observation(small_graph: KnowledgeGra
     widths = [np.subtract(*own.limits(top, None)[::-1]).mean() for own in supports]
     assert widths[0] * 0.9 < widths[1] < widths[2]
 
-    even = drawn_sample(sample, np.random.default_rng(0))
+    even = even_sample(sample, np.random.default_rng(0), repeat=True)
     scores, there = np.unique(sample.scores[many], return_counts=True)  # draws can repeat a corruption
     for score, rows in zip(scores.tolist(), there.tolist(), strict=True):
         assert (even.scores == score).sum() <= rows + (sample.scores[~many] == score).sum()

@@ -8,8 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgcore.calibration.audit import score_audit
-from kgcore.calibration.baselines.constant import Constant, ConstantByRelation
+from kgcore.calibration.answering import score_audit
+from kgcore.calibration.baselines import Constant, ConstantByRelation
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, soft_sample, synthetic_sample
 from kgcore.errors import InputError
 from kgcore.evaluation.evaluate import evaluate
