@@ -12,6 +12,8 @@ from typing import Protocol, TypeVar
 P = TypeVar("P")
 R = TypeVar("R")
 OnPart = Callable[[float], None]  # called with the share of the work that is done, from 0 to 1
+A = TypeVar("A")
+Job = Callable[[], None]
 
 
 class EachPart(Protocol):
@@ -30,11 +32,6 @@ def one_by_one(function: Callable[..., R], shared: Sequence[object], parts: Sequ
     """Do the parts one after the other, in this process."""
     for number, part in enumerate(parts):
         yield number, function(*shared, part)
-
-
-A = TypeVar("A")
-
-Job = Callable[[], None]
 
 
 def parts(work: Callable[..., None], count: int, size: int, *arguments: object) -> list[Job]:

@@ -60,6 +60,11 @@ _BY_PRESET = (
     "calibration_sides calibration_filtered calibrators combine_rounds"
 )
 BY_PRESET = frozenset(_BY_PRESET.split())
+# strategies that draw without learning in training; and those that need no trained model either
+_LEARNS = dict.fromkeys(TRAINING_ONLY, "this strategy learns during training, and can be used only there")
+_NEEDS_MODEL = dict.fromkeys(MODEL_ONLY, "this strategy draws with a trained model, but no model is trained yet")
+RANDOM, TIME, COLD, GROUP = "random", "time", "cold", "group"
+LIMITS = {"ge": "at least", "gt": "above", "lt": "below", "le": "at most"}
 
 
 @dataclass(frozen=True)
@@ -147,9 +152,6 @@ COLUMNS_SPELLING = Spelling(
 ETA_SPELLING = Spelling("auto or a whole number above 0", r"^(auto|[1-9][0-9]*)$")
 
 
-# strategies that draw without learning in training; and those that need no trained model either
-_LEARNS = dict.fromkeys(TRAINING_ONLY, "this strategy learns during training, and can be used only there")
-_NEEDS_MODEL = dict.fromkeys(MODEL_ONLY, "this strategy draws with a trained model, but no model is trained yet")
 DRAWN = Choices(STRATEGIES.without(TRAINING_ONLY), _LEARNS)
 DRAWN_WITHOUT_MODEL = Choices(STRATEGIES.without(TRAINING_ONLY | MODEL_ONLY), _LEARNS | _NEEDS_MODEL)
 
@@ -170,7 +172,6 @@ def object_share(sides: str) -> float | None:
     return {"subject": 0.0, "object": 1.0, "both": 0.5}.get(name)
 
 
-RANDOM, TIME, COLD, GROUP = "random", "time", "cold", "group"
 SPLIT_SPELLING = Spelling(
     "random, time:COLUMN, cold:subject or cold:object (of one predicate: cold:object:PREDICATE), or group:COLUMN",
     r"^(random|(time|group):.+|cold:(subject|object)(:.+)?)$",
@@ -216,9 +217,6 @@ class SplitRule:
     def __str__(self) -> str:
         """Return the setting as the user gives it."""
         return ":".join(part for part in (self.kind, self.column, self.side, self.predicate) if part)
-
-
-LIMITS = {"ge": "at least", "gt": "above", "lt": "below", "le": "at most"}
 
 
 def setting(default: Any, description: str, **limits: Any) -> Any:

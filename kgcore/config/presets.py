@@ -10,6 +10,8 @@ none     no preset: a setting that is not given has its default
 
 Without a preset, data sets whose settings were found for them have `default`, and every other graph has `auto`. A given
 value has priority over the preset, and the preset has priority over the default.
+
+docs/decisions/0001-paper-and-code.md and 0005-presets.md give the sources of the values, and the reasons.
 """
 
 from dataclasses import dataclass, replace

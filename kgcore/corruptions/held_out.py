@@ -17,6 +17,7 @@ from kgcore.graph import KnowledgeGraph, Split, TripleIndex
 CELLS = 2**21  # probabilities of a block of positives and one side, 16 MiB
 SAMPLE = 16  # positives that tell first how many corruptions there are
 NEGLIGIBLE = 1e-9  # less probable corruptions are left out; the best of 20 candidates is hardly ever the worst entity
+DRAWS = 2**20  # draws in a block
 
 
 def every_corruption(
@@ -150,9 +151,6 @@ def _sides(triples: Triples, strategy: Strategy, shares: Floats) -> list[tuple[i
         chances *= share[replaced, None]
         sides.append((column, replaced, chances))
     return sides
-
-
-DRAWS = 2**20  # draws in a block
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,7 @@
-"""Draw validation and test splits from a graph that comes without splits."""
+"""Draw validation and test splits from a graph that comes without splits.
+
+They are random, or have the newest triples, groups of triples, or facts about cold entities.
+"""
 
 import difflib
 from collections.abc import Sequence
@@ -18,6 +21,7 @@ PLACES = (*SPLITS, "left_out")
 MOST_GROUPS = 3  # groups that a sentence names
 MOST_NAMES = 5  # predicates that a message lists
 MOST_OF_SPLIT = 0.1  # an entity with a larger share of the facts of valid or test would decide what they show
+FEWEST = 10  # true triples with known names that valid and test need, unless the split is random
 
 
 @dataclass(frozen=True)
@@ -261,9 +265,6 @@ def _draw(
     places: Ints = of_entity[code]
     held = np.bincount(of_row, weights=places != TRAIN) > 0
     return places if (true & ~held[of_row]).any() else np.full_like(places, TRAIN)
-
-
-FEWEST = 10  # true triples with known names that valid and test need, unless the split is random
 
 
 @dataclass(frozen=True)

@@ -21,16 +21,8 @@ from kgcore.graph import TripleIndex
 from kgcore.registries import DATASETS
 
 PREDICATES = (
-    "parent_of",
-    "spouse_of",
-    "sibling_of",
-    "grandparent_of",
-    "uncle_or_aunt_of",
-    "cousin_of",
-    "born_in",
-    "lives_in",
-    "works_for",
-    "located_in",
+    *("parent_of", "spouse_of", "sibling_of", "grandparent_of", "uncle_or_aunt_of", "cousin_of"),
+    *("born_in", "lives_in", "works_for", "located_in"),
 )
 SHARES = {"train": 0.65, "valid": 0.15, "test": 0.10, "hidden": 0.10}
 COUNTY = 2_000

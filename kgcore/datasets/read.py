@@ -1,4 +1,8 @@
-"""Read all files of a data set as numbered rows. One message has the faults of all files, each with file and line."""
+"""Read all files of a data set as numbered rows. One message has the faults of all files, each with file and line.
+
+Held-out rows with entities that training has not seen have no embedding, and `prepare` drops them. Evidence from names
+can answer for them: kgcore/evidence/base.py. Such an entity has an id from E on, for E entities of train.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -24,11 +24,7 @@ TRIPLES = pa.DataFrameSchema(
     {name: pa.Column(str, [pa.Check.str_length(min_value=1), pa.Check.str_matches(f"{BREAKS}$")]) for name in COLUMNS},
     strict=True,
 )
-MUST_BE = {
-    LABEL: "1 or -1, 1 or 0, or true or false",
-    CONFIDENCE: "a number from 0 to 1",
-    TIME: TIME_MUST_BE,
-}
+MUST_BE = {LABEL: "1 or -1, 1 or 0, or true or false", CONFIDENCE: "a number from 0 to 1", TIME: TIME_MUST_BE}
 
 
 def read_times(texts: Sequence[str]) -> Floats:

@@ -32,13 +32,7 @@ from kgcore.imports.files import check_trust, load_apart, read_names
 CHECKPOINT = "trained_model.pkl"
 PYKEEN_NAMES = {"entities": "entity_to_id.tsv.gz", "relations": "relation_to_id.tsv.gz"}
 TRIPLES = "training_triples"
-MODELS_OF = {
-    "TransEInteraction": "transe",
-    "DistMultInteraction": "distmult",
-    "ComplExInteraction": "complex",
-    "RotatEInteraction": "rotate",
-    "HolEInteraction": "hole",
-}
+MODELS_OF = {f"{name}Interaction": name.lower() for name in ("TransE", "DistMult", "ComplEx", "RotatE", "HolE")}
 WITH_NORM = ("transe", "rotate")
 PYKEEN_NEEDS = (
     "PyKEEN, and safetensors: `pip install kgcal[pykeen]`, or name the Python that has trained the model with --python"

@@ -1,9 +1,10 @@
 """Triple classification: one threshold on the probability, or one threshold per relation on the score.
 
 Discrimination: whether true triples have higher probabilities than false ones. Sharpness: how far probabilities spread.
-Both are independent of calibration; sharpness does not depend on the labels either.
+Both are independent of calibration; sharpness does not depend on the labels either. Metrics of filtered ranks.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,8 @@ from kgcore.arrays import Bools, Floats, Ints, Labels, Scores, Weights, as_truth
 from kgcore.errors import InputError
 from kgcore.metrics.base import Metric, Tally
 from kgcore.registries import METRICS
+
+HITS = (1, 3, 10)
 
 
 @dataclass(frozen=True)
@@ -129,7 +132,29 @@ def accuracy_of(t: Tally) -> float:
     return t.mean(called_true, 1 - called_true)
 
 
-METRICS.add("accuracy", Metric("accuracy", "headline", "highest", accuracy_of, order=40, column=50))
+def rank_gain(ranks: Floats, sizes: Floats) -> float:
+    """Return 1 - sum(log r) / sum(E log r of a random order) of ranks r >= 1 among `sizes` candidates each.
+
+    It is 1 if all ranks are 1, and 0 for a random order, for which E log r = log(n!) / n with n candidates. A row of
+    rank r takes about log r to name, so this is the share of these lengths that the order saves. 0 if every size is 1.
+    """
+    expected = sum(math.lgamma(n + 1) / n for n in np.ravel(sizes).tolist())
+    return 1 - float(np.log(ranks).sum()) / expected if expected else 0.0
+
+
+def rank_metrics(ranks: Floats, weights: Weights | None = None) -> dict[str, float]:
+    """Return the mean rank, the mean reciprocal rank and Hits@N of ranks >= 1.
+
+    ranks    (n, ...) such as one column for each replaced side; all ranks count together
+    weights  (n,) non-negative: how much each triple counts. With confidences as weights, the metrics are the means over
+             the triples that are expected to be true. None, or all 0: all triples count the same
+
+    mr = mean(rank); mrr = mean(1 / rank), in (0, 1]; hits_at_N = share of ranks <= N. Paper, section 5.
+    """
+    r = np.asarray(ranks, dtype=np.float64).reshape(len(ranks), -1)
+    w = None if weights is None or not np.any(weights) else np.repeat(weights, r.shape[1])
+    values = {"mr": r, "mrr": 1 / r} | {f"hits_at_{n}": r <= n for n in HITS}
+    return {name: float(np.average(value.ravel(), weights=w)) for name, value in values.items()}
 
 
 def auroc(t: Tally) -> float:
@@ -171,6 +196,7 @@ def sharpness(t: Tally) -> float:
     return t.mean(squares, squares)
 
 
+METRICS.add("accuracy", Metric("accuracy", "headline", "highest", accuracy_of, order=40, column=50))
 METRICS.add("auroc", Metric("AUROC", "discrimination", "highest", auroc, leading=True, order=140, column=30))
 METRICS.add(
     "average_precision",

@@ -21,6 +21,12 @@ from kgcore.metrics.base import LAST, NOT_NEGATIVE, UNIT, Best, Family, Metric, 
 from kgcore.registries import METRICS
 
 CLIP = 1e-7  # as in the published code
+LeastLoss: TypeAlias = Callable[[Floats, Floats], Floats]
+_FAMILIES: dict[str, tuple[Family, Best]] = {
+    "miscalibration": ("calibration", "lowest"),
+    "discrimination": ("discrimination", "highest"),
+    "uncertainty": ("uncertainty", "neither"),
+}
 
 
 def brier(probabilities: Probabilities, labels: Labels, weights: Weights | None = None) -> float:
@@ -80,23 +86,6 @@ def mean_absolute_error_of(t: Tally) -> float:
     It is lowest for the median confidence, not for the mean. So it does not decide which calibrator is best.
     """
     return math.nan if t.errors is None else float(t.errors.absolute.sum() / t.weight.sum())
-
-
-METRICS.add(
-    "brier", Metric("Brier score", "headline", "lowest", brier_of, leading=True, with_ends=True, order=10, column=10)
-)
-METRICS.add("log_loss", Metric("log loss", "headline", "lowest", log_loss_of, NOT_NEGATIVE, order=20, column=20))
-METRICS.add(
-    "mean_squared_error",
-    Metric("mean squared error", "confidence", "lowest", mean_squared_error_of, order=170, column=10),
-)
-METRICS.add(
-    "mean_absolute_error",
-    Metric("mean absolute error", "confidence", "lowest", mean_absolute_error_of, leading=True, order=180, column=20),
-)
-
-
-LeastLoss: TypeAlias = Callable[[Floats, Floats], Floats]
 
 
 @dataclass(frozen=True)
@@ -169,13 +158,6 @@ def log_loss_parts(t: Tally) -> Decomposition:
     return decompose(log_loss_of(t), entropy_loss, *t.once(recalibrated))
 
 
-_FAMILIES: dict[str, tuple[Family, Best]] = {
-    "miscalibration": ("calibration", "lowest"),
-    "discrimination": ("discrimination", "highest"),
-    "uncertainty": ("uncertainty", "neither"),
-}
-
-
 def _part(
     part: str,
     score: str,
@@ -194,6 +176,18 @@ def _part(
     return Metric(title, family, best, figure, limits, has_interval, order=order, column=column)
 
 
+METRICS.add(
+    "brier", Metric("Brier score", "headline", "lowest", brier_of, leading=True, with_ends=True, order=10, column=10)
+)
+METRICS.add("log_loss", Metric("log loss", "headline", "lowest", log_loss_of, NOT_NEGATIVE, order=20, column=20))
+METRICS.add(
+    "mean_squared_error",
+    Metric("mean squared error", "confidence", "lowest", mean_squared_error_of, order=170, column=10),
+)
+METRICS.add(
+    "mean_absolute_error",
+    Metric("mean absolute error", "confidence", "lowest", mean_absolute_error_of, leading=True, order=180, column=20),
+)
 METRICS.add("brier_miscalibration", _part("miscalibration", "Brier", brier_parts, 80, 40))
 METRICS.add("brier_discrimination", _part("discrimination", "Brier", brier_parts, 90, 10))
 METRICS.add("brier_uncertainty", _part("uncertainty", "Brier", brier_parts, 100))

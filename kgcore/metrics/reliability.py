@@ -1,7 +1,8 @@
 """Calibration errors: whether, for example, 70 % of the triples with probability 0.7 are true; over bins or a kernel.
 
 A set of bins of a tally is stored as the positions of the entries at which the bins start. Smooth ECE uses a kernel
-instead of bins, whose width the data determine."""
+instead of bins, whose width the data determine.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from kgcore.metrics.base import Metric, Sample, Tally, checked_rows
 from kgcore.registries import METRICS
 
 Z95 = 1.959963984540054
+CELLS = 2048  # cells of the grid on [0, 1]: narrow compared with the kernel for samples of up to a million triples
+TOLERANCE = 1e-10
 
 
 @dataclass(frozen=True)
@@ -205,23 +208,6 @@ def _equal_mass_starts(sample: Sample) -> Ints:
     return equal_mass_bins(sample.tally(), sample.bins)
 
 
-METRICS.add("ece", Metric("ECE", "headline", "lowest", ece_of, interval=False, order=30, column=30))
-METRICS.add(
-    "ece_equal_mass",
-    Metric("equal-mass ECE", "calibration", "lowest", ece_equal_mass, interval=False, order=50, column=20),
-)
-METRICS.add(
-    "debiased_rmsce",
-    Metric(
-        "debiased RMSCE", "calibration", "lowest", debiased_rmsce, leading=True, with_ends=True, order=60, column=30
-    ),
-)
-
-
-CELLS = 2048  # cells of the grid on [0, 1]: narrow compared with the kernel for samples of up to a million triples
-TOLERANCE = 1e-10
-
-
 def smooth_ece(t: Tally) -> float:
     """Return the smooth ECE, in [0, 1]: the sigma at which smECE_sigma = sigma.
 
@@ -273,6 +259,17 @@ def _on_grid(t: Tally) -> Floats:
     return cells
 
 
+METRICS.add("ece", Metric("ECE", "headline", "lowest", ece_of, interval=False, order=30, column=30))
+METRICS.add(
+    "ece_equal_mass",
+    Metric("equal-mass ECE", "calibration", "lowest", ece_equal_mass, interval=False, order=50, column=20),
+)
+METRICS.add(
+    "debiased_rmsce",
+    Metric(
+        "debiased RMSCE", "calibration", "lowest", debiased_rmsce, leading=True, with_ends=True, order=60, column=30
+    ),
+)
 METRICS.add(
     "smooth_ece",
     Metric("smooth ECE", "calibration", "lowest", smooth_ece, leading=True, interval=False, order=70, column=10),

@@ -28,6 +28,11 @@ from torch import Tensor
 from kgcore.arrays import Floats
 from kgcore.errors import InputError
 
+LARGEST_ON_CPU, LARGEST_ON_GPU = 2**20, 2**25  # numbers of a query and an entity, for all pairs at a time
+MULTIPLE = 64  # of the rows of an operand: the largest panel of rows of the kernels of oneDNN and MKL is smaller
+SCORE_ROWS = 1024  # triples per block: their embeddings fit in a CPU's cache
+LARGEST_BLOCK = 2**25  # scores are computed in blocks; a tensor of a block has at most this many elements
+
 
 class Chosen(Enum):
     """The default of an option whose value the model computes. A command's help shows the name of this default."""
@@ -53,9 +58,6 @@ def check_norm(norm: float) -> float:
     if norm not in (1, 2):
         raise InputError(f"norm is {norm:g}: it must be 1 or 2")
     return float(norm)
-
-
-LARGEST_ON_CPU, LARGEST_ON_GPU = 2**20, 2**25  # numbers of a query and an entity, for all pairs at a time
 
 
 class Comparator(ABC):
@@ -130,10 +132,6 @@ class NegativeDistance(Distance):
         return -torch.cdist(queries, entities, p=self.norm, compute_mode="donot_use_mm_for_euclid_dist")
 
 
-MULTIPLE = 64  # of the rows of an operand: the largest panel of rows of the kernels of oneDNN and MKL is smaller
-SCORE_ROWS = 1024  # triples per block: their embeddings fit in a CPU's cache
-
-
 def block_rows(most: int, largest: int) -> int:
     """Return the number of rows of a block: `most`, or a smaller multiple of MULTIPLE that does not exceed `largest`.
 
@@ -150,9 +148,6 @@ def fixed_blocks(ids: Tensor, rows: int) -> Iterator[tuple[Tensor, int]]:
     for block in torch.split(ids, rows) if len(ids) else ():
         count = len(block)
         yield (torch.cat([block, block[:1].expand(rows - count, *block.shape[1:])]) if count < rows else block), count
-
-
-LARGEST_BLOCK = 2**25  # scores are computed in blocks; a tensor of a block has at most this many elements
 
 
 class Model(ABC):

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kgcore.models.trained import TrainedModel
 
 Bounds = tuple[slice, slice, Floats, Floats]
+TRIPLES_AT_ONCE = 2**18  # scored triples of a block
 
 
 class Scorer(ABC):
@@ -82,9 +83,6 @@ class Scorer(ABC):
     @abstractmethod
     def cosines(self, entity: int) -> Floats:
         """Return the cosine of the embedding of an entity with those of all entities: (E,) in [-1, 1]."""
-
-
-TRIPLES_AT_ONCE = 2**18  # scored triples of a block
 
 
 class PointwiseScorer(Scorer, ABC):

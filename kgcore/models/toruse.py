@@ -31,6 +31,7 @@ class TorusDistance(Distance):
 
     def __init__(self, norm: float) -> None:
         self.distance = torus1 if check_norm(norm) == 1 else torus2
+        self.name = f"torus{norm:g}"
 
 
 @MODELS.register("toruse")

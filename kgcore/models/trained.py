@@ -1,4 +1,7 @@
-"""A trained model: a scoring function, its trained tables, and a cohort if its scores are normalised."""
+"""A trained model: a scoring function, its trained tables, and a cohort if its scores are normalised.
+
+With inverse predicates, its score is the mean over both directions of a triple.
+"""
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
@@ -28,6 +31,15 @@ from kgcore.registry import build
 
 if TYPE_CHECKING:
     from kgcore.wings.fast_cpu.scores import Tiling
+
+MOST_LEVELS = 2**24  # levels that are kept: 128 MiB
+COSINES_AT_ONCE = 2**14  # entities whose products with another one are in memory at a time
+# numbers of the predicates of a block: beyond it, memory for a RESCAL block takes longer than its score
+GATHERED = 2**21
+SUBJECTS_AT_ONCE, OBJECTS_AT_ONCE = 256, 4096  # of a tile of scores
+BLOCK_SCORES = 2**23  # scores of a block of queries
+MARGIN = 1e-4  # relative: a score of a tile is at most so far from that of the triple alone
+MOST_QUERIES = 1024  # queries of a block
 
 
 class BothWays(Model):
@@ -82,16 +94,6 @@ def folded(tables: Embeddings) -> Embeddings:
     tables  predicates are (2 R, w): first the R predicates, then their R inverses
     """
     return Embeddings(tables.entities, torch.cat(tables.predicates.chunk(2), -1), tables.shared)
-
-
-MOST_LEVELS = 2**24  # levels that are kept: 128 MiB
-COSINES_AT_ONCE = 2**14  # entities whose products with another one are in memory at a time
-# numbers of the predicates of a block: beyond it, memory for a RESCAL block takes longer than its score
-GATHERED = 2**21
-SUBJECTS_AT_ONCE, OBJECTS_AT_ONCE = 256, 4096  # of a tile of scores
-BLOCK_SCORES = 2**23  # scores of a block of queries
-MARGIN = 1e-4  # relative: a score of a tile is at most so far from that of the triple alone
-MOST_QUERIES = 1024  # queries of a block
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,8 @@
-"""Answers for candidate triples: score, probability, interval, decision, and the reason where there is no answer."""
+"""Answers for candidate triples: score, probability, interval, decision, and the reason where there is no answer.
+
+Candidates can be marked so that the expected share of false ones among the marked is at most a chosen level. The false
+candidates are compared with the negatives of the calibration: labelled ones, or corruptions.
+"""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -32,6 +36,8 @@ REASONS = (
 )
 UNKNOWN_ENTITIES = {f"unknown {side}" for side in SIDES.values()}  # the reasons with a known predicate
 ANSWERS = ("score", "probability", "low", "high", "decision", "known", "unseen", "reason")
+FEWEST_NEGATIVES = 100  # the candidates of a predicate with fewer negatives have no p-values
+P_VALUE, SELECTED = "p_value", "selected"
 
 
 @dataclass(frozen=True)
@@ -195,10 +201,6 @@ def _positions(names: pa.ChunkedArray, vocabulary: pa.Array) -> Ints:
 def table_of(triples: Sequence[Sequence[str]]) -> pa.Table:
     """Return triples of names as a table that `Answers.table` accepts."""
     return pa.table({name: pa.array([row[i] for row in triples], pa.string()) for i, name in enumerate(COLUMNS)})
-
-
-FEWEST_NEGATIVES = 100  # the candidates of a predicate with fewer negatives have no p-values
-P_VALUE, SELECTED = "p_value", "selected"
 
 
 @dataclass(frozen=True)

@@ -59,12 +59,12 @@ class Domains:
         object, all triples that do.
         """
         start, stop = np.searchsorted(self._facts[:, 1], [predicate, predicate + 1])
-        entities = np.arange(0 if predicate in self._with_loops else len(self.graph.entities))
+        entities = np.arange(0 if predicate in self.reflexive else len(self.graph.entities))
         loops = np.stack([entities, np.full(len(entities), predicate), entities], axis=1)
         return self.graph.index(self._facts[start:stop], loops)
 
     @cached_property
-    def _with_loops(self) -> set[int]:
+    def reflexive(self) -> set[int]:
         """The predicates with a training triple whose subject is its object."""
         train = self.graph.train.positives
         return set(train[train[:, 0] == train[:, 2], 1].tolist())

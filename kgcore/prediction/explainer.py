@@ -78,7 +78,7 @@ class Explainer:
         s, p, o = positions_of(graph, (subject, predicate, object_))
         triple = np.array([[s, p, o]])
         (as_subject, subjects), (as_object, objects) = ranked(
-            self.model.trained, triple, graph.all_known, p in self._reflexive
+            self.model.trained, triple, graph.all_known, p in self._domains.reflexive
         )
         first = len(subjects)
         rows = triple.repeat(1 + first + len(objects), axis=0)
@@ -156,12 +156,6 @@ class Explainer:
     @cached_property
     def _facts(self) -> NearestFacts:
         return NearestFacts(self.model.trained, self.model.graph)
-
-    @cached_property
-    def _reflexive(self) -> frozenset[int]:
-        """The predicates that have a training fact with the same subject and object."""
-        facts = self.model.graph.train.positives
-        return frozenset(facts[facts[:, 0] == facts[:, 2], 1].tolist())
 
     @cached_property
     def _false(self) -> TripleIndex:

@@ -15,6 +15,9 @@ from kgcore.arrays import Floats, Ints, Triples
 from kgcore.graph import KnowledgeGraph, TripleIndex
 from kgcore.models.scorer import Scorer
 
+SHORTLIST = 128  # entities with the highest f that are compared by probability
+SPLITS = ("train", "valid", "test", "other")
+
 
 @dataclass(frozen=True, kw_only=True)
 class ProbabilityInterval:
@@ -50,10 +53,6 @@ def numbers(values: Floats) -> dict[str, float | None]:
     """Return probability, lower and upper end (3,) as the fields of a `ProbabilityInterval`: None for NaN."""
     plain = [None if np.isnan(value) else float(value) for value in values]
     return dict(zip(("probability", "low", "high"), plain, strict=True))
-
-
-SHORTLIST = 128  # entities with the highest f that are compared by probability
-SPLITS = ("train", "valid", "test", "other")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,16 +17,8 @@ from kgcore.report.summary import Summary
 LONGEST = 5000  # characters; MLflow stores no longer description of a version
 MOST_NAMES = 5  # predicates that the card lists by name
 _TRAINING = (
-    "k",
-    "loss",
-    "epochs",
-    "batch_size",
-    "learning_rate",
-    "training_strategy",
-    "training_sides",
-    "training_eta",
-    "cohort_weight",
-    "seed",
+    *("k", "loss", "epochs", "batch_size", "learning_rate", "training_strategy", "training_sides", "training_eta"),
+    *("cohort_weight", "seed"),
 )
 
 

@@ -7,14 +7,8 @@ from kgcore.config.base import RANDOM
 from kgcore.registries import DATASETS
 
 GENERATION = ("size", "graph_seed")  # settings that only generated data sets use
-OWN = (
-    "columns",
-    "confidence",
-    "split",
-    "valid_share",
-    "test_share",
-    "split_seed",
-)  # settings that only a user's own data sets use
+# settings that only a user's own data sets use
+OWN = ("columns", "confidence", "split", "valid_share", "test_share", "split_seed")
 MANY_HIDDEN = 0.01  # a smaller share of corruptions that are facts of test is not reported
 PARTS = ("train", "valid", "test", "labels")  # the first word of a count
 TITLES = {

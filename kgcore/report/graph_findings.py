@@ -18,6 +18,11 @@ from kgcore.report.html import html
 
 MANY = 1.5  # a predicate is 1-to-n if a subject has this many objects on average (Bordes et al. 2013, section 4.3)
 BINS = 10
+FEW = 0.05  # a smaller share of test positives that follow from train is no warning
+SPARSE = 2  # a median number of facts per entity up to this is a warning
+FEW_VALUES = 10  # confidences with so few distinct values are classes rather than a scale
+MOST_CERTAIN = 0.9  # with a larger share of the confidences 0 or 1, they are hardly more than labels
+MOST_ROWS = 200  # predicates and pairs of predicates that the page shows
 
 
 @dataclass(frozen=True)
@@ -191,13 +196,6 @@ def confidences_of(graph: KnowledgeGraph) -> Confidences | None:
 def _means(predicates: Ints, values: Probabilities, counts: Ints) -> Floats:
     """Return the mean of the values of each predicate; 0 for a predicate without triples."""
     return np.bincount(predicates, values, len(counts)) / np.maximum(counts, 1)
-
-
-FEW = 0.05  # a smaller share of test positives that follow from train is no warning
-SPARSE = 2  # a median number of facts per entity up to this is a warning
-FEW_VALUES = 10  # confidences with so few distinct values are classes rather than a scale
-MOST_CERTAIN = 0.9  # with a larger share of the confidences 0 or 1, they are hardly more than labels
-MOST_ROWS = 200  # predicates and pairs of predicates that the page shows
 
 
 @dataclass(frozen=True)

@@ -13,19 +13,10 @@ from kgcore.mixture.matched import SMALLEST_SHOWN, Matched
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-COLOURS = (
-    "#0072b2",
-    "#d55e00",
-    "#009e73",
-    "#cc79a7",
-    "#e69f00",
-    "#56b4e9",
-)  # Okabe & Ito: safe for colour-blind readers
-STYLES = (
-    ("o-", ""),
-    ("s--", "////"),
-    ("^:", "...."),
-)  # (marker and line, hatch) of the first six calibrators, of the next six, and of the six after these
+# Okabe & Ito: safe for colour-blind readers
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+# (marker and line, hatch) of the first six calibrators, of the next six, and of the six after these
+STYLES = (("o-", ""), ("s--", "////"), ("^:", "...."))
 
 
 def new_figure(width: float, height: float, layout: Literal["constrained"] | None = "constrained") -> "Figure":

@@ -1,4 +1,4 @@
-"""The measured metrics as a table with one row per calibrator, from which reports and JSON are made."""
+"""The measured metrics as a table with one row per calibrator, and the metrics that each table of a report shows."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

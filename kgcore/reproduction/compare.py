@@ -1,4 +1,7 @@
-"""The paper's values and our values in one tidy table. Every table, plot and finding uses some of its rows."""
+"""The paper's values and our values in one tidy table. Every table, plot and finding uses some of its rows.
+
+paper.csv has the authors' unrounded results, published with the paper's code: one value per row.
+"""
 
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
@@ -20,6 +23,24 @@ NEGATIVES = ("ground_truth", "synthetic", "none")
 CALIBRATORS = ("platt", "platt_exact", "isotonic", "uncalibrated", "base_rate", "per_relation")
 PUBLISHED_METRICS = ("brier", "log_loss", "ece", "accuracy", "mr", "mrr", "hits_at_10")
 NOT_HELD_OUT = "not held out"
+BASELINE = "none"  # the value of `negatives` for a baseline, because a baseline is not fitted
+COLUMNS = [
+    *("table", "dataset", "model", "loss", "negatives", "calibrator", "metric", "base_rate", "paper", "ours", "run_id"),
+    *("varied", "eta", "k", "preset", "relation", "note"),
+]
+METRICS_OF_TABLE = {
+    "results": ("brier", "log_loss"),
+    "losses": ("brier", "log_loss", "mrr"),
+    "classification": ("accuracy",),
+    "base-rate": ("brier", "log_loss"),
+    "sensitivity": ("brier", "log_loss"),
+    "ranks": ("mr", "mrr", "hits_at_10"),
+    "reliability": ("ece",),
+}
+_PUBLISHED = ["published_eta", "published_k"]  # eta and k of the published value; eta and k are those of our run
+_KEY = ["study", "dataset", "model", "loss", "negatives", "calibrator", "metric", "base_rate", *_PUBLISHED]
+_OURS = [*(name for name in COLUMNS if name not in ("paper", "note")), "study", *_PUBLISHED]
+_RULES = {"per_relation_learned": "learned", "per_relation": "median"}  # the paper has only the median rule
 
 
 class PaperSchema(pa.DataFrameModel):
@@ -71,26 +92,6 @@ def read_paper() -> DataFrame[PaperSchema]:
             file, dtype=types | {"eta": "int64", "k": "int64"}, keep_default_na=False, float_precision="round_trip"
         )
     return PaperSchema.validate(frame)
-
-
-BASELINE = "none"  # the value of `negatives` for a baseline, because a baseline is not fitted
-COLUMNS = [
-    *("table", "dataset", "model", "loss", "negatives", "calibrator", "metric", "base_rate", "paper", "ours", "run_id"),
-    *("varied", "eta", "k", "preset", "relation", "note"),
-]
-METRICS_OF_TABLE = {
-    "results": ("brier", "log_loss"),
-    "losses": ("brier", "log_loss", "mrr"),
-    "classification": ("accuracy",),
-    "base-rate": ("brier", "log_loss"),
-    "sensitivity": ("brier", "log_loss"),
-    "ranks": ("mr", "mrr", "hits_at_10"),
-    "reliability": ("ece",),
-}
-_PUBLISHED = ["published_eta", "published_k"]  # eta and k of the published value; eta and k are those of our run
-_KEY = ["study", "dataset", "model", "loss", "negatives", "calibrator", "metric", "base_rate", *_PUBLISHED]
-_OURS = [*(name for name in COLUMNS if name not in ("paper", "note")), "study", *_PUBLISHED]
-_RULES = {"per_relation_learned": "learned", "per_relation": "median"}  # the paper has only the median rule
 
 
 def side_by_side(grid: Mapping[str, list[Cell]], results: Mapping[Cell, PipelineSummary]) -> pd.DataFrame:

@@ -20,6 +20,36 @@ if TYPE_CHECKING:
 PROPER = ("brier", "log_loss")
 TOLERANCE = 0.01  # a proper score may exceed the paper's score by at most this value
 _RUN = ["dataset", "model", "loss", "base_rate", "eta", "k", "varied"]
+TITLES = {
+    "results": "Results: calibration with ground truth and synthetic negatives",
+    "losses": "Losses",
+    "classification": "Triple classification: accuracy at 0.5 and with a threshold per relation",
+    "base-rate": "Positive base rates",
+    "sensitivity": "Sensitivity to eta and k",
+    "ranks": "Filtered ranks, both sides",
+    "thresholds": "Thresholds per relation",
+    "reliability": "Reliability: calibration error",
+}
+NAMES = {
+    "transe": "TransE",
+    "distmult": "DistMult",
+    "complex": "ComplEx",
+    "hole": "HolE",
+    "nll": "NLL",
+    "multiclass_nll": "multiclass NLL",
+    "self_adversarial": "self-adversarial",
+    "brier": "Brier score",
+    "ece": "calibration error (ECE)",
+    "mr": "MR",
+    "mrr": "MRR",
+    "hits_at_10": "Hits@10",
+    "per_relation": "per relation, median",
+    "per_relation_learned": "per relation, learned",
+    "platt": "Platt",
+}
+HIGHEST_BEST_RANKS = frozenset(("mrr", "hits_at_10"))
+_ROWS = {"losses": ["model", "loss"], "base-rate": ["base_rate"], "thresholds": ["relation"], "reliability": ["loss"]}
+_ALL_METRICS = ("ranks", "thresholds")  # tables whose columns are metrics
 
 
 def findings(frame: pd.DataFrame) -> list[str]:
@@ -124,38 +154,6 @@ def _correlations(both: pd.DataFrame) -> str:
     each = {str(name): spearman(runs) for name, runs in both.groupby("dataset") if len(runs) >= 4}
     within = ", ".join(f"{name} {value:+.2f}" for name, value in each.items() if value == value)
     return f"{spearman(both):+.2f} over all {len(both)} runs ({within})"
-
-
-TITLES = {
-    "results": "Results: calibration with ground truth and synthetic negatives",
-    "losses": "Losses",
-    "classification": "Triple classification: accuracy at 0.5 and with a threshold per relation",
-    "base-rate": "Positive base rates",
-    "sensitivity": "Sensitivity to eta and k",
-    "ranks": "Filtered ranks, both sides",
-    "thresholds": "Thresholds per relation",
-    "reliability": "Reliability: calibration error",
-}
-NAMES = {
-    "transe": "TransE",
-    "distmult": "DistMult",
-    "complex": "ComplEx",
-    "hole": "HolE",
-    "nll": "NLL",
-    "multiclass_nll": "multiclass NLL",
-    "self_adversarial": "self-adversarial",
-    "brier": "Brier score",
-    "ece": "calibration error (ECE)",
-    "mr": "MR",
-    "mrr": "MRR",
-    "hits_at_10": "Hits@10",
-    "per_relation": "per relation, median",
-    "per_relation_learned": "per relation, learned",
-    "platt": "Platt",
-}
-HIGHEST_BEST_RANKS = frozenset(("mrr", "hits_at_10"))
-_ROWS = {"losses": ["model", "loss"], "base-rate": ["base_rate"], "thresholds": ["relation"], "reliability": ["loss"]}
-_ALL_METRICS = ("ranks", "thresholds")  # tables whose columns are metrics
 
 
 def name(key: object) -> str:

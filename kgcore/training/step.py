@@ -28,6 +28,9 @@ from kgcore.training.batches import StepCorruptions, TrainingBatch, fill_last_ch
 from kgcore.training.objective import Gathered, StepLosses, StepObjective, dropout
 
 DRAWN = 2**14  # rows of a table that are drawn at a time
+T = TypeVar("T")
+Evaluate = Callable[[Mapping[str, Tensor], Gathered, Tensor, int, int], StepLosses]
+WholeStep = Callable[[TrainingBatch, int, float, Callable[[], None]], Tensor]  # as `Step.run`
 
 
 @dataclass(frozen=True)
@@ -154,11 +157,6 @@ def around(wanted: Tensor, hops: int, entities: int, triples: Tensor) -> tuple[T
     return found, torch.stack([position[kept[:, 0]], kept[:, 1], position[kept[:, 2]]], 1)
 
 
-T = TypeVar("T")
-Evaluate = Callable[[Mapping[str, Tensor], Gathered, Tensor, int, int], StepLosses]
-WholeStep = Callable[[TrainingBatch, int, float, Callable[[], None]], Tensor]  # as `Step.run`
-
-
 class Backend(ABC):
     """A faster way to run training steps on a device. It is chosen for a whole training.
 
@@ -186,7 +184,7 @@ class Step:
     compiled_for   (number of positives, chunk size) of the batches that use compiled code. All other batches use
                    uncompiled code. None: all batches use uncompiled code
     grouped        whether a bilinear model computes the matrix of a predicate once for all its positives
-    fast           compiled loops that run whole steps in place of automatic differentiation; None: no loops
+    whole          runs whole steps in place of automatic differentiation: see `Backend`. None: nothing does
     """
 
     def __init__(

@@ -4,7 +4,7 @@ Only this stage and train compute with the model for a long time.
 """
 
 from kgcore.config import RankConfig
-from kgcore.ranking import rank_metrics
+from kgcore.metrics.classification import rank_metrics
 from tasks.stages.running import Stage, StageRun
 from tasks.stages.train import TRAIN
 from tasks.tracking.artifacts import EMBEDDINGS, GRAPH, RANK_METRICS, RANKS

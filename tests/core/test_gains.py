@@ -11,10 +11,11 @@ from kgcore.config import CorruptConfig
 from kgcore.config.base import POPULATIONS
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph, Split
+from kgcore.metrics.classification import rank_gain, rank_metrics
 from kgcore.population.draw import random_candidates
 from kgcore.population.population import Population
 from kgcore.prediction.domains import Domains
-from kgcore.ranking import filtered_ranks, rank_gain, rank_metrics
+from kgcore.ranking import filtered_ranks
 from kgcore.training.loop import train
 from kgcore.tuning.objective import MissingFacts, SearchObjective, brier_gain
 from tests.core.searches import BASE, CPU, without_negatives, without_test

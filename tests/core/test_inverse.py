@@ -9,9 +9,10 @@ import torch
 from kgcore.config import TrainConfig
 from kgcore.corruptions.base import subject_shares
 from kgcore.graph import KnowledgeGraph
+from kgcore.metrics.classification import rank_metrics
 from kgcore.models.base import Embeddings
 from kgcore.models.trained import BothWays, TrainedModel
-from kgcore.ranking import filtered_ranks, rank_metrics
+from kgcore.ranking import filtered_ranks
 from kgcore.registries import MODELS
 from kgcore.registry import build
 from kgcore.storage.calibrated import read_model, write_model

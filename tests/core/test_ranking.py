@@ -5,10 +5,11 @@ import pytest
 import torch
 
 from kgcore.graph import KnowledgeGraph, TripleIndex
+from kgcore.metrics.classification import rank_metrics
 from kgcore.models import trained as trained_model
 from kgcore.models.base import Embeddings
 from kgcore.models.trained import TrainedModel
-from kgcore.ranking import filtered_ranks, rank_metrics
+from kgcore.ranking import filtered_ranks
 from kgcore.registries import MODELS
 from kgcore.registry import build
 from kgcore.wings.fast_cpu import scores as tiles

@@ -1,4 +1,4 @@
-"""What a reader of a format takes and returns."""
+"""What a reader of a format takes and returns; files that are opened, unpacked, and read in their format."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,6 +18,8 @@ COLUMNS = ("subject", "predicate", "object")
 LABEL = "label"
 CONFIDENCE = "confidence"
 BLOCK_ROWS = 2**18  # rows per block of a format that is not text
+PACKED = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
+COMMON = (".tsv", ".txt", ".csv", ".parquet")  # messages name these endings first
 
 
 @dataclass(frozen=True)
@@ -144,10 +146,6 @@ class Layout:
     find: Callable[[Path], Mapping[str, str] | None]
     vocabulary: Callable[[Path], Vocabulary]
     read: Callable[[TriplesFile, Vocabulary, Vocabulary], Iterator[Block]]
-
-
-PACKED = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
-COMMON = (".tsv", ".txt", ".csv", ".parquet")  # messages name these endings first
 
 
 def endings() -> list[str]:

@@ -14,21 +14,10 @@ NAMES = {
     "predicate": ("predicate", "relation", "rel", "pred", "property", "edge", "edge_label", "edge_type", "p", "r"),
     "object": ("object", "tail", "target", "obj", "tgt", "dst", "to", "o", "t"),
 }
-MEANING = {
-    "1": 1,
-    "1.0": 1,
-    "true": 1,
-    "-1": 0,
-    "-1.0": 0,
-    "0": 0,
-    "0.0": 0,
-    "false": 0,
-}  # label in lower case -> 1 / 0
-MUST_BE = {
-    CONFIDENCE: "a column of numbers from 0 to 1",
-    TIME: "a column of numbers or dates",
-    GROUP: "another column",
-}  # what a column that the user chooses must have
+# label in lower case -> 1 / 0
+MEANING = {"1": 1, "1.0": 1, "true": 1, "-1": 0, "-1.0": 0, "0": 0, "0.0": 0, "false": 0}
+# what a column that the user chooses must have
+MUST_BE = {CONFIDENCE: "a column of numbers from 0 to 1", TIME: "a column of numbers or dates", GROUP: "another column"}
 NODES = {"id", "category"}  # columns of a KGX file of nodes
 
 

@@ -3,22 +3,25 @@
 The first loops compare queries with the candidates of their chunk: scores are negative distances of queries (b, c, d)
 and candidates (b, n, d): (b, c, n). The others compare a query with rows of a table where they are, for positives whose
 corruptions no other positive shares: copies of the rows cost more than all arithmetic. Each part [start, stop) of a
-loop writes its own results. `Comparator.outer` is the plain form. Tests compare the two.
+loop writes its own results. The last loops fill found (q, c) with the distances of queries (q, d) and the columns of a
+transposed tile of entities (d, c), see scores.py. `Comparator.outer` is the plain form. Tests compare the two.
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from kgcore.loops.compiled import AHEAD, Array, loop, part, prefetch
+from kgcore.loops.compiled import AHEAD, Array, exact_loop, exact_part, loop, part, prefetch
 
 L1, L2, MODULUS, DOT = 0, 1, 2, 3  # sum_i |x_i|, its Euclidean form, its form for complex numbers, and dot products
 MODULUS_PLUS = np.float32(1e-12)  # as in kgcore/models/rotate.py
 ZERO, ONE = np.float32(0), np.float32(1)
 
 Numbers = npt.NDArray[np.int64]
+TileLoop = Callable[[Array, Array, Array], None]
 
 NEAR = np.float32(1 / 8)  # of ||q||^2 + ||e||^2: below it, ||q - e||^2 from a product of matrices has too few bits
 
@@ -254,3 +257,86 @@ def query_gradients(
                 prefetch(table, every[i * size + j + AHEAD])
             if gradient[i, j] != ZERO:
                 add_gradient(kind, gradient[i, j], scores[i, j], queries, i, table, ids[i, j], sums, i - start)
+
+
+@exact_loop
+def l1_tile(queries: Array, columns: Array, found: Array) -> None:
+    """Fill `found` with sum_i |q_i - e_i|, added up from the first term to the last one, four terms at a time."""
+    width = queries.shape[1]
+    for row in range(queries.shape[0]):
+        found[row] = 0
+        for i in range(0, width - 3, 4):
+            a, b, c, d = queries[row, i], queries[row, i + 1], queries[row, i + 2], queries[row, i + 3]
+            for j in range(columns.shape[1]):
+                near = found[row, j] + abs(a - columns[i, j]) + abs(b - columns[i + 1, j])
+                found[row, j] = near + abs(c - columns[i + 2, j]) + abs(d - columns[i + 3, j])
+        for i in range(width // 4 * 4, width):
+            a = queries[row, i]
+            for j in range(columns.shape[1]):
+                found[row, j] += abs(a - columns[i, j])
+
+
+@exact_loop
+def l2_tile(queries: Array, columns: Array, found: Array) -> None:
+    """Fill `found` with sqrt(sum_i (q_i - e_i)^2 + 1e-12), four terms at a time."""
+    width, tiny = queries.shape[1], MODULUS_PLUS
+    for row in range(queries.shape[0]):
+        found[row] = tiny
+        for i in range(0, width - 3, 4):
+            a, b, c, d = queries[row, i], queries[row, i + 1], queries[row, i + 2], queries[row, i + 3]
+            for j in range(columns.shape[1]):
+                w, x = a - columns[i, j], b - columns[i + 1, j]
+                y, z = c - columns[i + 2, j], d - columns[i + 3, j]
+                found[row, j] += (w * w + x * x) + (y * y + z * z)
+        for i in range(width // 4 * 4, width):
+            a = queries[row, i]
+            for j in range(columns.shape[1]):
+                x = a - columns[i, j]
+                found[row, j] += x * x
+        for j in range(columns.shape[1]):
+            found[row, j] = np.sqrt(found[row, j])
+
+
+@exact_loop
+def modulus_tile(queries: Array, columns: Array, found: Array) -> None:
+    """Fill `found` with sum_i |q_i - e_i| of complex numbers. The first half of the d numbers are the real parts."""
+    half, tiny = queries.shape[1] // 2, MODULUS_PLUS
+    for row in range(queries.shape[0]):
+        found[row] = 0
+        for i in range(half):
+            a, b = queries[row, i], queries[row, i + half]
+            for j in range(columns.shape[1]):
+                x, y = a - columns[i, j], b - columns[i + half, j]
+                found[row, j] += np.sqrt(x * x + y * y + tiny)
+
+
+@exact_part
+def _around(difference: np.float32) -> Any:
+    """Return twice the signed distance on a circle of length 1, in [-1, 1]."""
+    return np.float32(2) * (difference - np.floor(difference + np.float32(0.5)))
+
+
+@exact_loop
+def torus1_tile(queries: Array, columns: Array, found: Array) -> None:
+    """Fill `found` with sum_i 2 d_i, where d_i in [0, 1/2] is the distance of q_i and e_i on a circle of length 1."""
+    for row in range(queries.shape[0]):
+        found[row] = 0
+        for i in range(queries.shape[1]):
+            a = queries[row, i]
+            for j in range(columns.shape[1]):
+                found[row, j] += abs(_around(a - columns[i, j]))
+
+
+@exact_loop
+def torus2_tile(queries: Array, columns: Array, found: Array) -> None:
+    """Fill `found` with sum_i (2 d_i)^2, where d_i is that of `torus1_tile`."""
+    for row in range(queries.shape[0]):
+        found[row] = 0
+        for i in range(queries.shape[1]):
+            a = queries[row, i]
+            for j in range(columns.shape[1]):
+                x = _around(a - columns[i, j])
+                found[row, j] += x * x
+
+
+TILE_LOOPS = {"l1": l1_tile, "l2": l2_tile, "modulus": modulus_tile, "torus1": torus1_tile, "torus2": torus2_tile}

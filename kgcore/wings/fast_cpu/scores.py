@@ -10,7 +10,8 @@ in another order: a column has the same bits wherever it stands in a tile. Threa
 count candidates tile by tile, while their scores are in the cache, and keep no score.
 
 The width of a tile is no power of two: otherwise, the i-th numbers of an entity, for all i, are in the same few places
-of the CPU's first cache, and the loop takes three times as long."""
+of the CPU's first cache, and the loop takes three times as long.
+"""
 
 import os
 from collections.abc import Callable
@@ -24,12 +25,17 @@ from torch import Tensor
 from torch.nn.functional import pad, softplus
 
 from kgcore.arrays import Floats, Ints
-from kgcore.loops.compiled import Array, exact_loop, fits_cpu_loops, loop
-from kgcore.wings.fast_cpu.comparisons import MODULUS_PLUS
+from kgcore.loops.compiled import Array, fits_cpu_loops, loop
+from kgcore.wings.fast_cpu.comparisons import MODULUS_PLUS, TILE_LOOPS, TileLoop
 from kgcore.wings.fast_cpu.gaussians import LEAST_VARIANCE, divergence_tile
 from kgcore.workers import Workers
 
 ScoreLoop = Callable[..., None]
+TILE_QUERIES, TILE_ENTITIES = 256, 1040  # a multiple of 8, and at most 2040: see `count_mask`
+SMALL_QUERIES = 16  # fewest queries of a thread
+ROUNDING = 2.0**-24  # of a float32, relative
+MULTIPLE = 64  # rows of a product of matrices: see kgcore/models/base.py
+MOST_COUNTS = 3  # a third count is needed only if equal products of matrices differ in their bits
 
 
 @loop
@@ -94,13 +100,6 @@ def fast_scores(name: str, model: Any, entities: Tensor, predicates: Tensor) -> 
     return None
 
 
-TILE_QUERIES, TILE_ENTITIES = 256, 1040  # a multiple of 8, and at most 2040: see `count_mask`
-SMALL_QUERIES = 16  # fewest queries of a thread
-ROUNDING = 2.0**-24  # of a float32, relative
-
-TileKernel = Callable[[Array, Array, Array], None]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Tiling:
     """How to score tiles of queries and entities.
@@ -140,9 +139,9 @@ def tiling_of(comparison: str, settled: Callable[[Tensor, Tensor], Tensor], *tab
         share = 2 * (k + 32) * ROUNDING
         scores = partial(_by_kernel, divergence_tile)
         return Tiling(scores=scores, arranged=_moments, settled=settled, times=4 * share, plus=k * share, least=2**16)
-    if comparison not in KERNELS:
+    if comparison not in TILE_LOOPS:
         return None
-    scores = partial(_by_kernel, KERNELS[comparison])
+    scores = partial(_by_kernel, TILE_LOOPS[comparison])
     if comparison == "l1":
         return Tiling(scores=scores, arranged=columns_of)
     return Tiling(scores=scores, arranged=columns_of, settled=settled, times=(2 * width + 64) * ROUNDING)
@@ -163,7 +162,7 @@ def _moments(entities: Tensor) -> Tensor:
     return columns_of(torch.cat([mean, float(LEAST_VARIANCE) + softplus(spread)], -1))
 
 
-def _by_kernel(kernel: TileKernel, queries: Tensor, columns: Tensor) -> Tensor:
+def _by_kernel(kernel: TileLoop, queries: Tensor, columns: Tensor) -> Tensor:
     """Return the negative of what a kernel fills for queries (q, n) and columns (d, c): (q, c)."""
     found = queries.new_empty(len(queries), columns.shape[1])
     rows, tile, result = queries.contiguous().numpy(), columns.numpy(), found.numpy()
@@ -196,64 +195,6 @@ def by_tiles(tiling: Tiling, queries: Tensor, entities: Tensor) -> Tensor:
 def mean_of(scores: list[Tensor]) -> Tensor:
     """Return the scores, or the mean of the scores in both directions."""
     return scores[0] if len(scores) == 1 else (scores[0] + scores[1]) / 2
-
-
-@exact_loop
-def l1_tile(queries: Array, columns: Array, found: Array) -> None:
-    """Fill `found` with sum_i |q_i - e_i|, added up from the first term to the last one, four terms at a time."""
-    width = queries.shape[1]
-    for row in range(queries.shape[0]):
-        found[row] = 0
-        for i in range(0, width - 3, 4):
-            a, b, c, d = queries[row, i], queries[row, i + 1], queries[row, i + 2], queries[row, i + 3]
-            for j in range(columns.shape[1]):
-                near = found[row, j] + abs(a - columns[i, j]) + abs(b - columns[i + 1, j])
-                found[row, j] = near + abs(c - columns[i + 2, j]) + abs(d - columns[i + 3, j])
-        for i in range(width // 4 * 4, width):
-            a = queries[row, i]
-            for j in range(columns.shape[1]):
-                found[row, j] += abs(a - columns[i, j])
-
-
-@exact_loop
-def l2_tile(queries: Array, columns: Array, found: Array) -> None:
-    """Fill `found` with sqrt(sum_i (q_i - e_i)^2 + 1e-12), four terms at a time."""
-    width, tiny = queries.shape[1], np.float32(1e-12)
-    for row in range(queries.shape[0]):
-        found[row] = tiny
-        for i in range(0, width - 3, 4):
-            a, b, c, d = queries[row, i], queries[row, i + 1], queries[row, i + 2], queries[row, i + 3]
-            for j in range(columns.shape[1]):
-                w, x = a - columns[i, j], b - columns[i + 1, j]
-                y, z = c - columns[i + 2, j], d - columns[i + 3, j]
-                found[row, j] += (w * w + x * x) + (y * y + z * z)
-        for i in range(width // 4 * 4, width):
-            a = queries[row, i]
-            for j in range(columns.shape[1]):
-                x = a - columns[i, j]
-                found[row, j] += x * x
-        for j in range(columns.shape[1]):
-            found[row, j] = np.sqrt(found[row, j])
-
-
-@exact_loop
-def modulus_tile(queries: Array, columns: Array, found: Array) -> None:
-    """Fill `found` with sum_i |q_i - e_i| of complex numbers. The first half of the d numbers are the real parts."""
-    half, tiny = queries.shape[1] // 2, np.float32(1e-12)
-    for row in range(queries.shape[0]):
-        found[row] = 0
-        for i in range(half):
-            a, b = queries[row, i], queries[row, i + half]
-            for j in range(columns.shape[1]):
-                x, y = a - columns[i, j], b - columns[i + half, j]
-                found[row, j] += np.sqrt(x * x + y * y + tiny)
-
-
-KERNELS = {"l1": l1_tile, "l2": l2_tile, "modulus": modulus_tile}
-
-
-MULTIPLE = 64  # rows of a product of matrices: see kgcore/models/base.py
-MOST_COUNTS = 3  # a third count is needed only if equal products of matrices differ in their bits
 
 
 class TiledQueries:
