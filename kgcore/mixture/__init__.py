@@ -10,7 +10,6 @@ the mixture, and calibrators to it.
   alone; it says how many labels are needed.
 * goodness.py tests whether the candidates contain mistakes that no strategy resembles.
 * remainder.py takes the scores of mistakes from the candidates themselves. This needs a stated base rate.
-* relations.py estimates the base rate by relation.
-* fit.py does all of this, and returns a MixtureFit; matched.py adds the relations, and says in sentences what it found.
+* fit.py does all of this, and returns a MixtureFit; matched.py does it for each relation, too, and says what it found.
 * calibrate.py fits calibrators to the result.
 """

@@ -20,8 +20,7 @@ from kgcore.config import CalibrateConfig
 from kgcore.mixture.em import solve
 from kgcore.mixture.fit import MixtureFit
 from kgcore.mixture.goodness import unlabelled_brier, unlike
-from kgcore.mixture.matched import Matched, inside
-from kgcore.mixture.relations import RelationRate
+from kgcore.mixture.matched import Matched, RelationRate, inside
 from kgcore.mixture.remainder import REMAINDER, remainder
 from kgcore.mixture.samples import BinCounts, MixtureData, ScoreSample, count
 from kgcore.registries import CALIBRATORS
