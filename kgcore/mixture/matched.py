@@ -23,8 +23,6 @@ OTHERS = -1  # stands for all relations without an estimate of their own
 PRIOR_CANDIDATES = 20.0  # the prior of a relation's shares counts as this many mistakes
 SMALLEST_SHOWN = 0.005  # a strategy with a smaller share of the mistakes is not named
 LEAST_RATE = 1e-6  # an estimated base rate, and each end of its interval, is at least this far from 0 and from 1
-
-
 _GRID = np.linspace(-14, 14, 281)  # log-odds of base rates: down to 1e-6
 _MEANS, _SPREADS = np.linspace(-12, 12, 97), np.geomspace(0.05, 4, 24)
 
