@@ -75,10 +75,10 @@ BASELINES: "Registry[type[Calibrator]]" = Registry(
 EVIDENCE: "Registry[type[Feature]]" = Registry(
     "group of evidence",
     "kgcore.evidence",
-    "constants fold name_embeddings name_pairs",
+    "fold name_pairs",
     {
-        "entities": "degrees types",
-        "names": "name_likeness name_roles",
+        "entities": "constants degrees types",
+        "names": "name_embeddings name_likeness name_roles",
         "pairs": "neighbours paths rules",
         "scores": "cohorts other_scores score",
     },

@@ -5,8 +5,8 @@ triples, and of a tile. lookup.py and words.py are what groups are made with. Ea
 with their definition, their cost, and what could make them misleading. Only training facts are used, and a triple that
 is itself a training fact is left out of its own evidence. kgcore/combiners turns evidence into log-odds.
 
-The groups of names.py, name_pairs.py and name_embeddings.py read the words of names (words.py). They and `degrees` also
-see entities that training lacks: `NamedEvidence` makes their evidence, and kgcore/combiners/unseen.py answers for them.
+The groups of names.py and name_pairs.py read the words of names (words.py). They and `degrees` also see entities that
+training lacks: `NamedEvidence` makes their evidence, and kgcore/combiners/unseen.py answers for them.
 
 One group needs more than graph and model: `other_scores`, further models.
 """

@@ -200,9 +200,9 @@ class Source:
 class Feature(ABC):
     """A group of features. A new group is one new file in kgcore/evidence:
 
-        # kgcore/evidence/constants.py
-        @EVIDENCE.register("constants")
-        class Constants(Feature): ...
+        # kgcore/evidence/loops.py
+        @EVIDENCE.register("loops")
+        class Loops(Feature): ...
 
     The docstring of a group gives the formula of each feature, its cost, and what could make it misleading.
 
