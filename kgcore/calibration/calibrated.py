@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from kgcore.graph import KnowledgeGraph
 from kgcore.models.scorer import Scorer
 from kgcore.registries import BASELINES, CALIBRATOR_PARTS, CALIBRATORS
 from kgcore.score_table import Evidence
+
+if TYPE_CHECKING:
+    from kgcore.models.trained import TrainedModel
 
 FORMAT = 11
 LARGEST_SCORE = 1e30  # no model has a larger score
@@ -51,6 +54,9 @@ class FittedScorer(Protocol):
     @property
     def models(self) -> tuple[str, ...]:
         """The fingerprints of the embedding models that it needs, in their order."""
+
+    def scorer(self, models: "Sequence[TrainedModel]", graph: KnowledgeGraph) -> Scorer:
+        """Return what scores triples with these models."""
 
     def fingerprint(self) -> str:
         """Return the sha256 of everything that its scores depend on, beside the graph."""
@@ -203,6 +209,10 @@ class Calibrated(Terms):
     def embedding_models(self) -> tuple[str, ...]:
         """Return the fingerprints of all embedding models that it needs."""
         return self.scorer.models if self.scorer else (self.model,)
+
+    def scorer_of(self, models: "Sequence[TrainedModel]", graph: KnowledgeGraph) -> Scorer:
+        """Return what gives its scores, from its embedding models, in the order of `embedding_models`."""
+        return self.scorer.scorer(models, graph) if self.scorer else models[0]
 
     def predict(self, scores: Scores, model: str, predicates: Ints | None = None) -> Probabilities:
         """Map scores (n,) to probabilities (n,) in [0, 1].

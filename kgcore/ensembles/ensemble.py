@@ -11,13 +11,10 @@ import numpy as np
 
 from kgcore.arrays import Floats, Ints, Scores, Triples
 from kgcore.calibration.calibrated import Calibrated
-from kgcore.combiners.base import Combined
-from kgcore.combiners.scorer import CombinedModel
 from kgcore.ensembles.pools import Pool
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.models.pointwise import PointwiseScorer
-from kgcore.models.scorer import Scorer
 from kgcore.registries import CALIBRATOR_PARTS, POOLS
 from kgcore.score_table import ScoreTable
 
@@ -75,6 +72,10 @@ class Pooling:
                 f"members have shape {q.shape}: probabilities (n, {len(self.members)}) in [0, 1] are needed"
             )
         return self.pool.log_odds(q.clip(self.low, self.high))
+
+    def scorer(self, models: "Sequence[TrainedModel]", graph: KnowledgeGraph) -> "PooledModel":
+        """Return the members' models as one scorer, whose scores are the pooled log-odds."""
+        return PooledModel(self, tuple(models))
 
     def fingerprint(self) -> str:
         """Return the sha256 of everything that the log-odds depend on."""
@@ -155,16 +156,3 @@ def pooled_table(model: PooledModel, tables: Sequence[ScoreTable]) -> ScoreTable
     scores, prints = [table.scores for table in tables], [table.model for table in tables]
     members = model.pooling.member_probabilities(scores, prints, first.triples[:, 1])
     return replace(first, scores=model.pooling.log_odds(members), model=model.fingerprint())
-
-
-def scorer_of(calibrated: Calibrated, models: "Sequence[TrainedModel]", graph: KnowledgeGraph) -> Scorer:
-    """Return what gives the scores of a calibrator: a model, a combiner of its score with evidence, or a pool.
-
-    models  the embedding models, in the order of `calibrated.embedding_models`
-    """
-    if isinstance(calibrated.scorer, Pooling):
-        return PooledModel(calibrated.scorer, tuple(models))
-    first, *others = models
-    if isinstance(calibrated.scorer, Combined):
-        return CombinedModel(calibrated.scorer, first, graph, tuple(others))
-    return first

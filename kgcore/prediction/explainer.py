@@ -12,8 +12,7 @@ from scipy.special import logit
 from kgcore.arrays import Floats, Ints, Scores, Triples
 from kgcore.calibrated import CalibratedModel
 from kgcore.calibration.sample import CalibrationSample
-from kgcore.combiners.base import Combined
-from kgcore.combiners.scorer import CombinedModel
+from kgcore.combiners.base import Combined, CombinedModel
 from kgcore.combiners.unseen import UnseenAnswers
 from kgcore.config import ExplainConfig
 from kgcore.evidence.words import words_of

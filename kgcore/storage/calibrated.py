@@ -120,7 +120,6 @@ def read_calibrated(folder: Path, elsewhere: Mapping[str, Path] = MappingProxyTy
     or another graph.
     """
     from kgcore.calibrated import CalibratedModel
-    from kgcore.ensembles.ensemble import scorer_of
 
     with _reading(folder):
         calibrator = read_calibrator(folder)
@@ -130,7 +129,7 @@ def read_calibrated(folder: Path, elsewhere: Mapping[str, Path] = MappingProxyTy
     for expected, model in zip(calibrator.embedding_models, models, strict=True):
         _check(folder, "model", expected, model.fingerprint())
     _check(folder, "graph", calibrator.dataset, graph.fingerprint())
-    return CalibratedModel(scorer_of(calibrator, models, graph), calibrator, graph)
+    return CalibratedModel(calibrator.scorer_of(models, graph), calibrator, graph)
 
 
 @contextmanager

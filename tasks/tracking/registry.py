@@ -165,12 +165,11 @@ def load_calibrated(store: Store, model_id: str) -> "CalibratedModel":
     Raises InputError if one of them no longer exists.
     """
     from kgcore.calibrated import CalibratedModel
-    from kgcore.ensembles.ensemble import scorer_of
 
     sources, calibrated = sources_of(store, model_id), store.load_model(model_id, CALIBRATOR)
     models = [store.load_model(base, EMBEDDINGS) for base in sources.models]
     graph, labelled = store.load(sources.graph, GRAPH), _labelled(store, sources.run)
-    return CalibratedModel(scorer_of(calibrated, models, graph), calibrated, graph, labelled)
+    return CalibratedModel(calibrated.scorer_of(models, graph), calibrated, graph, labelled)
 
 
 def _labelled(store: Store, made_by: RunRecord) -> Triples:

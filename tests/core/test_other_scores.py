@@ -14,7 +14,6 @@ from kgcore.calibration.sample import ground_truth_sample
 from kgcore.calibration.support import Support
 from kgcore.combiners.base import Combined, EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
-from kgcore.ensembles.ensemble import scorer_of
 from kgcore.errors import InputError, MismatchError
 from kgcore.evidence.base import Source
 from kgcore.evidence.scores import Cohorts, OtherScores
@@ -54,7 +53,7 @@ def calibrated(graph: KnowledgeGraph, models: list[TrainedModel]) -> CalibratedM
     platt, support = CALIBRATORS.get("platt")().fit_sample(scores), Support.fit(scores, by_predicate=False)
     own = ("platt", "ground_truth", scores.base_rate, combined.fingerprint(), graph.fingerprint(), platt)
     bound = bound_to(*own, support=support, scorer=combined)
-    return CalibratedModel(scorer_of(bound, models, graph), bound, graph)
+    return CalibratedModel(bound.scorer_of(models, graph), bound, graph)
 
 
 def test_the_features_are_those_that_the_models_would_have_as_the_first_model(
