@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 
-from kgcore.arrays import Ints, Probabilities, Scores, Triples
+from kgcore.arrays import Floats, Ints, Probabilities, Scores, Triples
 from kgcore.base_rate import ESTIMATED, STATED, BaseRate, HiddenShare
 from kgcore.calibration.base import Calibrator
 from kgcore.calibration.sample import check_base_rate, shift
@@ -76,6 +76,17 @@ class EvidenceScorer(FittedScorer, Protocol):
     def scores(self, evidence: Evidence, predicates: Ints) -> Scores:
         """Return the log-odds (n,) of triples from their evidence and their predicates (n,)."""
 
+    def contributions(self, evidence: Evidence, predicates: Ints) -> tuple[float, Floats]:
+        """Divide log-odds among the features. Return a constant, and what each adds (n, d + 1), the predicate last."""
+
+
+@runtime_checkable
+class EvidenceModel(Protocol):
+    """A model that scores triples by their evidence."""
+
+    def evidence(self, triples: Triples) -> Evidence:
+        """Return the evidence of triples (n, 3)."""
+
 
 class FittedCandidates(Protocol):
     """The candidates that a calibrator was fitted to: see kgcore/mixture."""
@@ -112,12 +123,19 @@ class NamedTables(Protocol):
     def shared_words(self) -> frozenset[str]:
         """The words that the names of at least two entities have."""
 
+    def words(self, name: str) -> tuple[str, ...]:
+        """Return the words of a name."""
+
     def of(self, triples: Triples, names: Sequence[str]) -> Evidence:
         """Return the evidence of triples (n, 3). names[i] has the id E + i, for E entities that training has."""
 
 
 class UnseenScorer(Protocol):
     """Answers about triples with entities that training has not seen: see kgcore/combiners/unseen.py."""
+
+    @property
+    def combined(self) -> EvidenceScorer:
+        """What gives the log-odds of their evidence."""
 
     def tables(self, trained: Scorer, graph: KnowledgeGraph) -> NamedTables:
         """Return what makes the evidence of such triples. Raises MismatchError for another model or graph."""

@@ -146,6 +146,10 @@ class NamedEvidence:
         values[:, [places[name] for name in found.names]] = found.values
         return Evidence(self.features, values)
 
+    def words(self, name: str) -> tuple[str, ...]:
+        """Return the words of a name: see `words_of`."""
+        return words_of(name)
+
     @cached_property
     def shared_words(self) -> frozenset[str]:
         """The words that the names of at least two entities of training have."""

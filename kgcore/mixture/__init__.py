@@ -3,6 +3,7 @@
 The scores of candidates are a mixture of the scores of true triples and of mistakes. This package fits the weights of
 the mixture, and calibrators to it.
 
+* judged.py reads candidates, some of them with labels, and draws the corruptions whose scores they are compared with.
 * samples.py holds the scores of a fit: positives, corruptions of each strategy, candidates, labelled candidates. It
   counts them in bins, and computes how much dependence between rows enlarges a variance.
 * em.py finds the greatest likelihood, for many problems at once, and draws bootstrap replicates.

@@ -1,7 +1,6 @@
 """Answers of a calibrated model to questions about triples: score, probability, interval, decision.
 
 candidates.py  reads files of candidate triples, in blocks, and lists of names
-judged.py      candidates, some of them with labels, whose base rate is estimated
 answers.py     answers the triples of a block
 few_false.py   marks candidates so that few of the marked ones are false
 sink.py        writes the answers to a file, in blocks

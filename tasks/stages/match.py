@@ -29,20 +29,20 @@ from tasks.tracking.store import open_store
 from tasks.workspace.resources import find_device, gpu_slot
 
 if TYPE_CHECKING:
-    from kgcore.prediction.judged import JudgedCandidates
+    from kgcore.mixture.judged import JudgedCandidates
 
 log = logging.getLogger("kgcal")
 
 
 def _code(config: MatchConfig) -> tuple[str, ...]:
     strategies = [STRATEGIES.module(name) for name in config.strategies]
-    return ("kgcore.prediction.judged", "kgcore.mixture.calibrate", "kgcore.report.plots", *strategies)
+    return ("kgcore.mixture.judged", "kgcore.mixture.calibrate", "kgcore.report.plots", *strategies)
 
 
 def _body(run: StageRun, config: MatchConfig) -> None:
     from kgcore.mixture.fit import MixtureOptions
+    from kgcore.mixture.judged import mixture_triples
     from kgcore.mixture.matched import match
-    from kgcore.prediction.judged import mixture_triples
     from kgcore.report.plots import candidates_figure
 
     graph, rng = run.load(GRAPH), np.random.default_rng(config.match_seed)
@@ -66,7 +66,7 @@ def _body(run: StageRun, config: MatchConfig) -> None:
 
 
 def _read(config: MatchConfig, graph: KnowledgeGraph) -> "JudgedCandidates":
-    from kgcore.prediction.judged import check_enough, hidden_labels, read_judged
+    from kgcore.mixture.judged import check_enough, hidden_labels, read_judged
 
     if config.candidates in HELD_OUT:
         judged = hidden_labels(graph, config.candidates)
