@@ -47,7 +47,7 @@ def fit_score_calibrators(
     table: ScoreTable, config: CalibrateConfig, candidates: MatchedCandidates
 ) -> list[Calibrated]:
     """Fit every calibrator of the configuration that sees the score alone to the candidates."""
-    terms, rng = terms_of(table, CANDIDATES, config, candidates.matched), np.random.default_rng(candidates.seed)
+    terms, rng = terms_of(table, CANDIDATES, config.rate, candidates.matched), np.random.default_rng(candidates.seed)
     maps = fit_matched(candidates.data, candidates.matched, config.score_calibrators, candidates.replicates, rng)
     return [calibrated(terms, name, fitted, table.model, limits) for name, (fitted, limits) in maps.items()]
 
