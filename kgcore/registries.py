@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from kgcore.metrics.base import Metric
     from kgcore.models.base import Model
     from kgcore.optimisers.base import RowOptimiser
+    from kgcore.training.step import Backend
 
 DATASETS: "Registry[DatasetSpec]" = Registry(
-    "data set", "kgcore.datasets", "family fb13 fb15k-237 wn11 wn18rr yago39k", {"codex": "codex-m codex-s"}
+    "data set", "kgcore.datasets", "family", {"published": "codex-m codex-s fb13 fb15k-237 wn11 wn18rr yago39k"}
 )
 FORMATS: "Registry[Format]" = Registry(
     "file format",
@@ -52,6 +53,9 @@ MODELS: "Registry[type[Model]]" = Registry(
     },
 )
 OPTIMISERS: "Registry[type[RowOptimiser]]" = Registry("optimiser", "kgcore.optimisers", "adagrad adam")
+BACKENDS: "Registry[type[Backend]]" = Registry(
+    "backend of a device", "kgcore.wings", files={"fast_cpu.training": "cpu", "fast_gpu": "cuda"}
+)
 LOSSES: "Registry[type[Loss]]" = Registry(
     "loss",
     "kgcore.losses",
@@ -104,24 +108,11 @@ METRICS: "Registry[Metric]" = Registry(
     "metric",
     "kgcore.metrics",
     files={
-        "classification": "accuracy",
-        "corp": (
-            "brier_discrimination brier_miscalibration brier_uncertainty log_loss_discrimination"
-            " log_loss_miscalibration log_loss_uncertainty"
+        "classification": "accuracy auroc average_precision sharpness",
+        "proper": (
+            "brier log_loss mean_absolute_error mean_squared_error brier_discrimination brier_miscalibration"
+            " brier_uncertainty log_loss_discrimination log_loss_miscalibration log_loss_uncertainty"
         ),
-        "discrimination": "auroc average_precision sharpness",
-        "proper": "brier log_loss mean_absolute_error mean_squared_error",
-        "reliability": "debiased_rmsce ece ece_equal_mass",
-        "smooth": "smooth_ece",
+        "reliability": "debiased_rmsce ece ece_equal_mass smooth_ece",
     },
 )
-"""The metrics of calibrated probabilities. A new metric is one new file in kgcore/metrics:
-
-    # kgcore/metrics/spread.py
-    METRICS.add("spread", Metric("spread", "calibration", "lowest", lambda t: float(np.ptp(t.q))))
-
-`kgcore.metrics.base.Metric` documents every field. Evaluation then measures the metric with an interval. Artifacts,
-MLflow, the report, the terminal's tables and `kgcal compare` show it among the metrics of its family. If one
-computation gives several metrics, each metric registers its own name and calls `t.once(computation)`, so that the
-computation runs once: kgcore/metrics/corp.py is an example.
-"""

@@ -43,7 +43,7 @@ class ScoreTable:
             corruption. None: no split has confidences
     hits    (n, 2) for a validation positive, how often it would be among the corruptions, by replaced side: see
             `Corruptions`. 0 for other rows. None: not counted, because known facts were not left out
-    cold    column, 0 or 2, of the entities that valid and test do not share: see kgcore/config/split.py. None: they
+    cold    column, 0 or 2, of the entities that valid and test do not share: see kgcore/config/base.py. None: they
             share all
     hidden_log_odds
             (n,) for a validation positive with hits, and for a corruption of valid: log-odds of the evidence that it is

@@ -17,7 +17,7 @@ from kgcore.calibration.support import Support
 from kgcore.combiners.base import EvidenceSample
 from kgcore.combiners.fit import cross_fit
 from kgcore.metrics.base import Sample
-from kgcore.metrics.smooth import smooth_ece
+from kgcore.metrics.reliability import smooth_ece
 from kgcore.registries import COMBINERS, MADE_OF_FITTED
 
 ROWS, NEW_ROWS, SEEDS, NEAR = (1000, 4000), 40_000, range(3), 401

@@ -30,7 +30,7 @@ from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.combiners.fit import fit_combiners, fit_to_unlabelled
 from kgcore.config import CalibrateConfig
 from kgcore.metrics.base import Sample
-from kgcore.metrics.smooth import smooth_ece
+from kgcore.metrics.reliability import smooth_ece
 from kgcore.mixture.calibrate import MatchedCandidates
 from kgcore.mixture.fit import MixtureOptions
 from kgcore.mixture.matched import match

@@ -21,8 +21,7 @@ from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.combiners.fit import cross_fit
 from kgcore.config import CorruptConfig, EvidenceConfig
 from kgcore.config.calibrate import OF_PAIRS
-from kgcore.corruptions.base import corrupt, subject_shares
-from kgcore.corruptions.mixture import Mixture
+from kgcore.corruptions.base import Mixture, corrupt, subject_shares
 from kgcore.datasets.base import find_dataset
 from kgcore.datasets.fetch import fetch
 from kgcore.datasets.prepare import prepare

@@ -20,14 +20,13 @@ from kgcore.calibration.fit import Basis
 from kgcore.calibration.platt import Platt
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, synthetic_sample
 from kgcore.config import CorruptConfig, TrainConfig
+from kgcore.corruptions.base import Mixture
 from kgcore.corruptions.held_out import corrupt_held_out
-from kgcore.corruptions.mixture import Mixture
 from kgcore.datasets.family import PREDICATES, generate
 from kgcore.graph import KnowledgeGraph, Split, TripleIndex
-from kgcore.prediction.answers import Answers
+from kgcore.prediction.answers import Answers, Negatives, Selection, mark
 from kgcore.prediction.discovery import Discovery
 from kgcore.prediction.domains import Domains
-from kgcore.prediction.few_false import Negatives, Selection, mark
 from kgcore.prediction.question import Question
 from kgcore.training.loop import train
 

@@ -29,8 +29,7 @@ from kgcore.arrays import Scores, Triples
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, synthetic_sample
 from kgcore.config import CorruptConfig, PipelineConfigs, PrepareConfig, TrainConfig
 from kgcore.config.presets import resolve
-from kgcore.corruptions.base import corrupt, subject_shares
-from kgcore.corruptions.mixture import Mixture
+from kgcore.corruptions.base import Mixture, corrupt, subject_shares
 from kgcore.datasets.base import find_dataset
 from kgcore.datasets.fetch import fetch
 from kgcore.datasets.prepare import prepare

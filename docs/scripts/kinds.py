@@ -16,8 +16,7 @@ import numpy as np
 from matched import STRATEGIES, mixture_data, trained_model
 
 from kgcore.config import CorruptConfig
-from kgcore.corruptions.base import corrupt, subject_shares
-from kgcore.corruptions.mixture import Mixture
+from kgcore.corruptions.base import Mixture, corrupt, subject_shares
 from kgcore.datasets.base import find_dataset
 from kgcore.datasets.fetch import fetch
 from kgcore.datasets.prepare import prepare

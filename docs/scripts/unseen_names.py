@@ -22,13 +22,11 @@ from kgcore.calibration.calibrated import UnseenProbabilities
 from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.combiners.unseen import UnseenAnswers
 from kgcore.config import CorruptConfig
-from kgcore.corruptions.base import corrupt, subject_shares
-from kgcore.corruptions.mixture import Mixture
+from kgcore.corruptions.base import Mixture, corrupt, subject_shares
 from kgcore.datasets.base import find_dataset
 from kgcore.datasets.fetch import fetch
 from kgcore.datasets.prepare import prepare
-from kgcore.datasets.read import read_files
-from kgcore.datasets.unseen import UnseenRows, unseen_rows
+from kgcore.datasets.read import UnseenRows, read_files, unseen_rows
 from kgcore.evidence.base import Source
 from kgcore.evidence.table import Features
 from kgcore.graph import KnowledgeGraph, Split

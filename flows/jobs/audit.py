@@ -1,10 +1,8 @@
 """The Prefect flow that audits the training facts, with planted errors and models that have not seen every fact."""
 
-from flows.deployment.names import resolved_name
-from flows.deployment.parameters import Device, PresetWithoutRace
-from flows.deployment.publish import publish
-from flows.flow import flow
-from flows.job import job
+from flows.flow import flow, resolved_name
+from flows.job import job, publish
+from flows.parameters import Device, PresetWithoutRace
 from kgcore.config import (
     AuditConfig,
     PipelineConfigs,
@@ -12,7 +10,8 @@ from kgcore.config import (
     TrainConfig,
     presets,
 )
-from tasks.jobs.audit import AuditRequest, AuditResult, audit_facts, audit_run, labelled_share
+from kgcore.report.result import Result
+from tasks.jobs.audit import AuditRequest, audit_facts, audit_run, labelled_share
 from tasks.stages.prepare import PREPARE, leave_out
 from tasks.stages.reference import Context
 from tasks.stages.train import TRAIN
@@ -30,7 +29,7 @@ def audit(
     preset: PresetWithoutRace = None,
     force: bool = False,
     device: Device = "auto",
-) -> AuditResult:
+) -> Result:
     """List the training facts that are probably wrong, or draw facts to label.
 
     The training facts are divided into folds, and planted errors are added to them. For each fold, a model is trained
@@ -59,5 +58,4 @@ def audit(
             TRAIN(leave_out(data, number, config, context), config=resolved.configs.train, context=context)
             for number in range(request.folds)
         ]
-        found = audit_facts(data, folds, labelled, request, run_id)
-    return publish(found)
+        return publish(audit_facts(data, folds, labelled, request, run_id))

@@ -2,11 +2,9 @@
 
 from dataclasses import replace
 
-from flows.deployment.names import resolved_name
-from flows.deployment.parameters import Device, PresetWithoutRace
-from flows.deployment.publish import publish
-from flows.flow import flow
-from flows.job import job
+from flows.flow import flow, resolved_name
+from flows.job import job, publish
+from flows.parameters import Device, PresetWithoutRace
 from kgcore.config import (
     CalibrateConfig,
     CorruptConfig,
@@ -16,8 +14,8 @@ from kgcore.config import (
     TuneConfig,
     presets,
 )
+from kgcore.report.result import Result
 from tasks.jobs.tune import search_settings, tuning_run
-from tasks.jobs.tuning_result import TuningResult
 from tasks.stages.prepare import PREPARE
 from tasks.stages.reference import Context
 
@@ -33,7 +31,7 @@ def tune(
     base_rate: float | None = None,
     force: bool = False,
     device: Device = "auto",
-) -> TuningResult:
+) -> Result:
     """Search for the best training settings on the validation split.
 
     To resume a search, give the same options again. The metric of a trial is computed from cross-fitted probabilities:

@@ -18,8 +18,7 @@ from kgcore.errors import FitError, MismatchError
 from kgcore.evidence.base import Source, Tile
 from kgcore.evidence.table import Features, Grid
 from kgcore.graph import KnowledgeGraph
-from kgcore.models.pointwise import PointwiseScorer
-from kgcore.models.scorer import Bounds
+from kgcore.models.scorer import Bounds, PointwiseScorer
 from kgcore.registries import CALIBRATOR_PARTS, COMBINERS
 from kgcore.score_table import Evidence
 from kgcore.workers import in_order

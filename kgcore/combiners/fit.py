@@ -131,7 +131,7 @@ def fit_to_unlabelled(
 
 
 def _groups(data: MixtureData, same: Ints, lengths: Sequence[int]) -> Iterator[Ints]:
-    """Yield the group of each row of each sample. A positive has its corruptions and equal candidates in its group."""
+    """Yield the group of each row of each sample. Corruptions and equal candidates are in their positive's group."""
     start, own = 0, same[: lengths[0]]
     for sample, length in zip((*data.components, data.candidates, data.labelled.sample), lengths, strict=True):
         yield same[start : start + length] if sample.groups is None else own[sample.groups]

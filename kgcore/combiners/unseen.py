@@ -72,7 +72,7 @@ class UnseenAnswers:
         combiner  a combiner of this class that is not fitted
         features  groups of evidence, extended by the names of the unseen entities
         known     labelled triples of known entities
-        unseen    labelled triples with an entity that training lacks: kgcore/datasets/unseen.py
+        unseen    labelled triples with an entity that training lacks: kgcore/datasets/read.py
 
         Raises InputError if `unseen` has fewer than FEWEST true or false triples. If only those with an unseen object,
         or only the others, are so few, both kinds share one calibrator.

@@ -14,7 +14,7 @@ from kgcore.calibration.calibrated import Calibrated
 from kgcore.ensembles.pools import Pool
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
-from kgcore.models.pointwise import PointwiseScorer
+from kgcore.models.scorer import PointwiseScorer
 from kgcore.registries import CALIBRATOR_PARTS, POOLS
 from kgcore.score_table import ScoreTable
 

@@ -12,8 +12,13 @@ from kgcore.calibration.calibrated import Calibrated
 from kgcore.calibration.sample import base_rate_weights, weights_at
 from kgcore.config import ClassifyConfig
 from kgcore.errors import MismatchError
-from kgcore.evaluation.decisions import RelationDecisions, ThresholdResult
-from kgcore.metrics.classification import accuracy, learned_thresholds, median_thresholds
+from kgcore.metrics.classification import (
+    RelationDecisions,
+    ThresholdResult,
+    accuracy,
+    learned_thresholds,
+    median_thresholds,
+)
 from kgcore.score_table import ScoreTable, TableEvidence
 
 UNCALIBRATED_RAW = "uncalibrated_raw"

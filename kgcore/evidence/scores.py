@@ -13,12 +13,11 @@ import torch
 from kgcore.arrays import Bools, Floats, Ints, Triples
 from kgcore.evidence.base import Feature, PairColumn, Source, Tile, Tiled
 from kgcore.loops.forests import fill_shares
-from kgcore.models.base import LARGEST_BLOCK
-from kgcore.models.blocks import block_rows, fixed_blocks
+from kgcore.models.base import LARGEST_BLOCK, block_rows, fixed_blocks
 from kgcore.models.trained import TrainedModel
 from kgcore.registries import EVIDENCE
 
-MEMBERS = 64  # of a cohort; a multiple of kgcore.models.blocks.MULTIPLE
+MEMBERS = 64  # of a cohort; a multiple of kgcore.models.base.MULTIPLE
 QUERIES_AT_ONCE = 256
 RANKS = ("object_rank", "subject_rank")  # of `cohorts`
 

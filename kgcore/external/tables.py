@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgcore.arrays import Floats, Ints
+from kgcore.datasets.formats.base import COMMON, check_readable, format_name
 from kgcore.datasets.formats.columns import MEANING, Columns, check_twice
-from kgcore.datasets.formats.files import COMMON, check_readable, format_name
 from kgcore.datasets.formats.parquet import read_row_groups
 from kgcore.datasets.formats.text import COMMAS, TABS, read_lines
 from kgcore.errors import InputError, raise_faults

@@ -10,16 +10,14 @@ import pyarrow as pa
 
 from kgcore.arrays import Bools, Labels, Scores, Triples
 from kgcore.config import CorruptConfig
-from kgcore.corruptions.base import Corruptions, corrupt, subject_shares
-from kgcore.corruptions.mixture import Mixture
-from kgcore.datasets.formats.base import COLUMNS
+from kgcore.corruptions.base import Corruptions, Mixture, corrupt, subject_shares
+from kgcore.datasets.formats.base import COLUMNS, read_candidates
 from kgcore.datasets.labels import for_exam
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.mixture.matched import FEWEST
 from kgcore.mixture.samples import LabelledCandidates, MixtureData, ScoreSample, no_labels
 from kgcore.models.scorer import Scorer
-from kgcore.prediction.candidates import read_candidates
 
 LABEL, FOURTH = "label", "column_4"
 MEANING = {"": -1, "1": 1, "-1": 0}  # text of a label -> 1 true, 0 false, -1 no label

@@ -22,7 +22,7 @@ from kgcore.arrays import Ints, Labels, Probabilities, Scores, Weights, as_float
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.config import WatchConfig
 from kgcore.errors import InputError
-from kgcore.metrics.bootstrap import Estimate, bootstrap
+from kgcore.metrics.base import Estimate, bootstrap
 from kgcore.metrics.classification import accuracy
 from kgcore.metrics.proper import brier, log_loss
 from kgcore.metrics.reliability import ece

@@ -21,9 +21,8 @@ import pandas as pd
 from kgcore.arrays import Bools, Ints, Labels, Weights
 from kgcore.calibration.sample import base_rate_weights, both_labels
 from kgcore.config import CorruptConfig
-from kgcore.config.split import SplitRule
-from kgcore.corruptions.base import corrupt, subject_shares
-from kgcore.corruptions.mixture import Mixture
+from kgcore.config.base import SplitRule
+from kgcore.corruptions.base import Mixture, corrupt, subject_shares
 from kgcore.datasets.formats.base import COLUMNS
 from kgcore.datasets.labels import for_exam
 from kgcore.graph import KnowledgeGraph

@@ -41,7 +41,7 @@ import numpy as np
 from scipy.special import chdtrc, chdtri, expit, logit, ndtri
 
 from kgcore.calibration.sample import CalibrationSample
-from kgcore.metrics.bootstrap import Estimate
+from kgcore.metrics.base import Estimate
 from kgcore.monitoring.two_samples import Fit, Limits, NewTriples, TwoSamples
 
 LEVEL = 0.95

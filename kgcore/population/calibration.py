@@ -16,8 +16,8 @@ from kgcore.population.calibrate import Count, Lost, PopulationFit, fit_populati
 from kgcore.population.draw import highest
 from kgcore.population.population import NOTHING_STATED, PairBlock, Population, UnknownFacts, of_base_rate
 from kgcore.population.survey import Survey
-from kgcore.prediction.parts import EachPart, one_by_one
 from kgcore.prediction.question import Question
+from kgcore.workers import EachPart, one_by_one
 
 if TYPE_CHECKING:
     from kgcore.models.trained import TrainedModel

@@ -13,8 +13,8 @@ from kgcore.models.scorer import Scorer
 from kgcore.population.population import PairBlock, Population
 from kgcore.prediction.discovery import probability_order
 from kgcore.prediction.pairs import best_pairs, search_pairs
-from kgcore.prediction.parts import EachPart, OnPart, one_by_one
 from kgcore.prediction.question import Question
+from kgcore.workers import EachPart, OnPart, one_by_one
 
 SUBJECTS_AT_ONCE = 2**13  # subjects of a part of a search
 FEWEST_TOP, FEWEST_REST = 2_000, 500  # rows of a block

@@ -19,8 +19,7 @@ from kgcore.calibrated import CalibratedModel
 from kgcore.combiners.base import CombinedModel, EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.config import EvidenceConfig
-from kgcore.corruptions.base import OBJECT, SUBJECT, corrupt, subject_shares
-from kgcore.corruptions.mixture import Mixture
+from kgcore.corruptions.base import OBJECT, SUBJECT, Mixture, corrupt, subject_shares
 from kgcore.errors import InputError
 from kgcore.evidence.base import Source
 from kgcore.evidence.table import Features

@@ -25,10 +25,10 @@ from kgcore.evidence.fold import FOLDS, fold_of
 from kgcore.evidence.table import Features
 from kgcore.population.draw import DrawnCandidates, DrawSize, draw
 from kgcore.population.population import FEWEST_FACTS, Population
-from kgcore.prediction.parts import EachPart, OnPart, one_by_one
 from kgcore.score_table import Evidence
 from kgcore.storage.json_file import read_json, write_json
 from kgcore.storage.tables import read_table, spo_columns, triples_of, write_table
+from kgcore.workers import EachPart, OnPart, one_by_one
 
 if TYPE_CHECKING:  # torch takes more than a second to load
     from kgcore.models.trained import TrainedModel

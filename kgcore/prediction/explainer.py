@@ -18,7 +18,6 @@ from kgcore.graph import TripleIndex
 from kgcore.prediction.answers import SIDES, numbered_unseen, table_of
 from kgcore.prediction.calibration_evidence import curve_of, evidence_of
 from kgcore.prediction.domains import Domains
-from kgcore.prediction.estimate import Shifted, numbers
 from kgcore.prediction.explanation import (
     CALIBRATION,
     CONSTANT,
@@ -29,7 +28,7 @@ from kgcore.prediction.explanation import (
     UnseenName,
 )
 from kgcore.prediction.question import frequent_predicates, near_names, positions, positions_of
-from kgcore.prediction.similar import NearestFacts, ranked
+from kgcore.prediction.similar import NearestFacts, Shifted, numbers, ranked
 from kgcore.score_table import Evidence
 
 BASE_RATES = (0.5, 0.1, 0.01, 0.001)

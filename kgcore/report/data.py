@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from kgcore.base_rate import HiddenShare
-from kgcore.config.split import RANDOM
+from kgcore.config.base import RANDOM
 from kgcore.registries import DATASETS
 
 GENERATION = ("size", "graph_seed")  # settings that only generated data sets use

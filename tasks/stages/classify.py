@@ -1,11 +1,10 @@
 """classify: compute probabilities and decisions for the test split."""
 
 from kgcore.config import CalibrateConfig, ClassifyConfig
-from tasks.stages.base import Stage
 from tasks.stages.calibrate import CALIBRATE
-from tasks.stages.running import StageRun
+from tasks.stages.running import Stage, StageRun
 from tasks.tracking.artifacts import CALIBRATOR, COUNTS, EVIDENCE, PREDICTIONS, SCORES
-from tasks.tracking.labels import labelled_metrics
+from tasks.tracking.record import labelled_metrics
 
 
 def _body(run: StageRun, config: ClassifyConfig) -> None:

@@ -7,11 +7,10 @@ from kgcore.registries import METRICS
 from kgcore.report.result import runs_text
 from kgcore.report.results import Results
 from kgcore.report.summary import Summary, summarise_relations
-from tasks.stages.base import Stage
-from tasks.stages.calibrator_model import calibrator_params
+from tasks.stages.calibrate import calibrator_params
 from tasks.stages.classify import CLASSIFY
 from tasks.stages.rank import RANK
-from tasks.stages.running import StageRun
+from tasks.stages.running import Stage, StageRun
 from tasks.tracking.artifacts import (
     CALIBRATION_AUDIT,
     CALIBRATOR,
@@ -29,8 +28,7 @@ from tasks.tracking.artifacts import (
     UNSEEN,
     UNSEEN_TEST,
 )
-from tasks.tracking.labels import labelled_metrics, short_label
-from tasks.tracking.record import RunTags
+from tasks.tracking.record import RunTags, labelled_metrics, short_label
 from tasks.workspace.progress import progress_bar
 
 if TYPE_CHECKING:

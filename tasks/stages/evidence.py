@@ -11,10 +11,9 @@ from kgcore.errors import InputError, MismatchError
 from kgcore.registries import COMBINERS
 from kgcore.registries import EVIDENCE as GROUPS
 from kgcore.score_table import LABELLED
-from tasks.stages.base import Stage
 from tasks.stages.match import MATCH
 from tasks.stages.reference import StageRef
-from tasks.stages.running import StageRun, config_of
+from tasks.stages.running import Stage, StageRun, config_of
 from tasks.stages.score import SCORE
 from tasks.stages.train import TRAIN
 from tasks.tracking.artifacts import (

@@ -11,17 +11,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgcore.config import MatchConfig
-from kgcore.config.choices import HELD_OUT
+from kgcore.config.base import HELD_OUT
 from kgcore.datasets.base import md5_of
+from kgcore.datasets.formats.base import check_readable
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
-from kgcore.prediction.candidates import check_readable
 from kgcore.registries import STRATEGIES
-from tasks.stages.base import Stage
 from tasks.stages.prepare import PREPARE
 from tasks.stages.reference import StageRef
-from tasks.stages.running import StageRun
-from tasks.stages.task import as_task
+from tasks.stages.running import Stage, StageRun, as_task
 from tasks.stages.train import TRAIN
 from tasks.tracking.artifacts import EMBEDDINGS, GRAPH, LABELLED, MATCHED, MIXTURE, MIXTURE_TRIPLES
 from tasks.tracking.record import RunTags
@@ -96,12 +94,6 @@ def check_candidates(data: StageRef, config: MatchConfig) -> None:
     _read(config, open_store().load(data.run_id, GRAPH))
 
 
-def _normalise(config: MatchConfig) -> MatchConfig:
-    """Replace the path of the file with its name."""
-    check_file(config)
-    return config.replace(candidates=Path(config.candidates).name)
-
-
 def identity(config: MatchConfig) -> str:
     """Return a hash of the content of the file of candidates; '' for a held-out split."""
     check_file(config)
@@ -115,7 +107,7 @@ MATCH = Stage(
     config=MatchConfig,
     body=_body,
     code=_code,
-    normalise=_normalise,
+    normalise=lambda config: config.replace(candidates=Path(config.candidates).name),
     identity=identity,
     inputs={"data": PREPARE, "model": TRAIN},
     on_device=True,

@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgcore.config import CorruptConfig, EvidenceConfig, PrepareConfig, ScoreConfig
-from kgcore.corruptions.base import Corruptions, subject_shares
-from kgcore.corruptions.further import Further
-from kgcore.corruptions.mixture import Mixture
+from kgcore.corruptions.base import Corruptions, Mixture, subject_shares
+from kgcore.corruptions.held_out import Further
 from kgcore.graph import KnowledgeGraph
 from kgcore.score_search import searched_table
 from kgcore.score_table import SEARCHED, ScoreTable, score_table
-from tasks.stages.base import Stage
 from tasks.stages.corrupt import CORRUPT
-from tasks.stages.running import StageRun
+from tasks.stages.running import Stage, StageRun
 from tasks.stages.train import TRAIN
 from tasks.tracking.artifacts import CORRUPTIONS, EMBEDDINGS, GRAPH, SCORES
 from tasks.workspace.progress import progress_bar

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kgcore.calibration.calibrated import UnseenProbabilities
-from kgcore.datasets.unseen import UnseenRows
+from kgcore.datasets.read import UnseenRows
 from kgcore.evaluation.groups import AllRows
 from kgcore.graph import Split
 from kgcore.storage.tables import read_answers, read_unseen, write_answers, write_unseen

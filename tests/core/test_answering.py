@@ -20,8 +20,8 @@ from kgcore.calibration.fit import calibration_bases
 from kgcore.calibration.folds import row_groups
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.config import CalibrateConfig, ClassifyConfig, EvaluateConfig
+from kgcore.corruptions.base import Mixture
 from kgcore.corruptions.held_out import corrupt_held_out
-from kgcore.corruptions.mixture import Mixture
 from kgcore.errors import MismatchError
 from kgcore.evaluation.evaluate import TOLERANCE, evaluate, miscalibrated
 from kgcore.evaluation.predictions import Predictions, classify

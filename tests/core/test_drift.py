@@ -11,7 +11,7 @@ from kgcore.calibration.isotonic import Isotonic
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample
 from kgcore.config import WatchConfig
 from kgcore.errors import InputError
-from kgcore.metrics.bootstrap import Estimate
+from kgcore.metrics.base import Estimate
 from kgcore.monitoring.drift import (
     LABEL,
     NONE,

@@ -7,7 +7,7 @@ from kgcore.combiners import base
 from kgcore.combiners.base import Combined, CombinedModel, Combiner, EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.combiners.joined import Stack
-from kgcore.config.choices import PER
+from kgcore.config.base import PER
 from kgcore.evidence.base import Source
 from kgcore.evidence.table import Features, Grid
 from kgcore.prediction.pairs import PairSearch

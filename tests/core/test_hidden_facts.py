@@ -14,7 +14,7 @@ from kgcore.calibration.support import Support
 from kgcore.combiners.hidden import with_hidden_log_odds
 from kgcore.config import CalibrateConfig, CorruptConfig
 from kgcore.corruptions.base import corrupt, hits_of, subject_shares
-from kgcore.corruptions.every import every_corruption
+from kgcore.corruptions.held_out import every_corruption
 from kgcore.evidence.base import Source
 from kgcore.graph import KnowledgeGraph, Split
 from kgcore.metrics.proper import brier

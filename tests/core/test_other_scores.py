@@ -19,11 +19,11 @@ from kgcore.evidence.base import Source
 from kgcore.evidence.scores import Cohorts, OtherScores
 from kgcore.evidence.table import Features
 from kgcore.graph import KnowledgeGraph
+from kgcore.loaded import missing_parts, read_calibrated
 from kgcore.models.trained import TrainedModel
 from kgcore.prediction.explainer import Explainer
 from kgcore.prediction.explanation import Explanation
 from kgcore.registries import CALIBRATORS
-from kgcore.storage.calibrated import missing_parts, read_calibrated
 from tests.core.calibrated_models import trained_on, write_calibrated
 from tests.core.calibrator_samples import bound_to
 

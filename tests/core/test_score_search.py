@@ -14,10 +14,8 @@ from kgcore.calibration.sample import even_sample
 from kgcore.calibration.support import Support
 from kgcore.config import CalibrateConfig, CorruptConfig
 from kgcore.config import stages as bounds
-from kgcore.corruptions.base import Corruptions, corrupt, subject_shares
-from kgcore.corruptions.every import every_corruption
-from kgcore.corruptions.further import Further, Top
-from kgcore.corruptions.mixture import Mixture
+from kgcore.corruptions.base import Corruptions, Mixture, corrupt, subject_shares
+from kgcore.corruptions.held_out import Further, Top, every_corruption
 from kgcore.graph import KnowledgeGraph
 from kgcore.registries import CALIBRATORS
 from kgcore.score_search import searched_table

@@ -15,8 +15,7 @@ from kgcore.errors import InputError
 from kgcore.evaluation.evaluate import evaluate
 from kgcore.metrics.base import Sample
 from kgcore.metrics.classification import accuracy, best_threshold
-from kgcore.metrics.corp import brier_parts
-from kgcore.metrics.proper import brier, log_loss
+from kgcore.metrics.proper import brier, brier_parts, log_loss
 from kgcore.registries import CALIBRATORS, LOSSES, METRICS
 from kgcore.registry import build
 from tests.core.judged import FAST, predictions

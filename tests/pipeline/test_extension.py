@@ -18,7 +18,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from flows.cli.index import whole_app
+from flows.cli.main import whole_app
 from kgcore.registries import CALIBRATORS, DATASETS, LOSSES, METRICS, MODELS, STRATEGIES
 from kgcore.registry import Registry
 from tasks.tracking.artifacts import CALIBRATOR, CORRUPTIONS, EMBEDDINGS, GRAPH, MEASURED
@@ -168,7 +168,7 @@ def test_results_are_compared_by_a_new_metric(extended: Extended, tmp_path: Path
     options = ["compare", "--metric", "spread", "--csv", str(table)]
     script = (
         f"import kgcore.metrics; kgcore.metrics.__path__.append({str(EXTENSIONS / 'metrics')!r}); "
-        f"from flows.cli.index import whole_app; whole_app()({options!r})"
+        f"from flows.cli.main import whole_app; whole_app()({options!r})"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=CHECKOUT, check=False)
     assert done.returncode == 0, done.stderr
@@ -184,7 +184,7 @@ def test_results_are_compared_by_a_new_metric(extended: Extended, tmp_path: Path
 def test_a_new_component_is_deployed_again_because_it_is_a_new_choice_of_the_forms(tmp_path: Path) -> None:
     code = copy_of_the_code(tmp_path)
     shutil.copy(CHECKOUT / "prefect.yaml", code)
-    command = [sys.executable, "-c", "from flows.local.deploy import sources_digest; print(sources_digest())"]
+    command = [sys.executable, "-c", "from flows.local.up import sources_digest; print(sources_digest())"]
 
     def digest() -> str:
         return subprocess.run(command, cwd=code, capture_output=True, text=True, check=True).stdout
