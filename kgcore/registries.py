@@ -74,7 +74,7 @@ CALIBRATORS: "Registry[type[Calibrator]]" = Registry(
 BASELINES: "Registry[type[Calibrator]]" = Registry(
     "baseline",
     "kgcore.calibration",
-    files={"baselines": "base_rate constant constant_by_relation uncalibrated"},
+    files={"base": "base_rate constant constant_by_relation uncalibrated"},
 )
 EVIDENCE: "Registry[type[Feature]]" = Registry(
     "group of evidence",

@@ -7,8 +7,7 @@ import numpy as np
 
 from kgcore.arrays import Scores
 from kgcore.base_rate import ESTIMATED, BaseRate
-from kgcore.calibration.base import Calibrator
-from kgcore.calibration.baselines import Constant, Uncalibrated
+from kgcore.calibration.base import Calibrator, Constant, Uncalibrated
 from kgcore.calibration.calibrated import Calibrated, CorruptionSettings, FittedCandidates, FittedScorer, Terms
 from kgcore.calibration.hidden import HiddenFacts, hidden_facts
 from kgcore.calibration.sample import (

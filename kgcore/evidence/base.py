@@ -15,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kgcore.arrays import Bools, Floats, Ints, Triples, sorted_distinct
-from kgcore.evidence.lookup import Links
-from kgcore.evidence.words import Tokens, parts_of
+from kgcore.evidence.lookup import Links, Tokens, parts_of
 from kgcore.graph import KnowledgeGraph, TripleIndex
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ import torch
 
 from kgcore.arrays import Floats, Ints, Triples, sorted_distinct
 from kgcore.evidence.base import Feature, PairColumn, Source, Tile, Tiled, raw_bounds
-from kgcore.evidence.lookup import Counts, KeyTable, mean_and_highest, meeting
-from kgcore.evidence.words import Tokens, parts_of, trigrams_of, words_of
+from kgcore.evidence.lookup import Counts, KeyTable, Tokens, mean_and_highest, meeting, parts_of, trigrams_of, words_of
 from kgcore.models.trained import TrainedModel
 from kgcore.registries import EVIDENCE
 
@@ -29,7 +28,7 @@ class NameRoles(Feature):
     """role_subject_mean, role_subject_highest: log lift of the parts of the subject's name for the role (p, subject).
 
     A role is a predicate and a side. Of the E entities, n(role) have the role in a training fact: the share q is
-    (n(role) + 1/2) / (E + 1). n(v) entities have the part v in their name (kgcore/evidence/words.py: parts_of);
+    (n(role) + 1/2) / (E + 1). n(v) entities have the part v in their name (kgcore/evidence/lookup.py: parts_of);
     n(v, role) of them have the role.
 
         log lift of v = log((n(v, role) + a q) / (n(v) + a)) - log q, a = SMOOTHING

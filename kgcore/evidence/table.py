@@ -10,7 +10,7 @@ import numpy as np
 
 from kgcore.arrays import Bools, Floats, Ints, Triples
 from kgcore.evidence.base import Feature, PairColumn, Source, Tile, Values
-from kgcore.evidence.words import words_of
+from kgcore.evidence.lookup import words_of
 from kgcore.registries import EVIDENCE
 from kgcore.score_table import Evidence
 
