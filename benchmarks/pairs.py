@@ -14,9 +14,8 @@ from unittest.mock import patch
 import numpy as np
 from cases import graph_of, random_model
 
-from kgcore.combiners.base import Combined, EvidenceSample
+from kgcore.combiners.base import Combined, CombinedModel, EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
-from kgcore.combiners.scorer import CombinedModel
 from kgcore.config.calibrate import EvidenceConfig
 from kgcore.corruptions.base import Mixture, corrupt
 from kgcore.evidence.base import Source

@@ -1,6 +1,5 @@
 """A calibrated model, which maps triples of names to scores and probabilities."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -57,13 +56,14 @@ class CalibratedModel:
     def under(self, calibrator: Calibrated) -> "CalibratedModel":
         """Return the same model with its calibrator at another base rate. They share the tables about names."""
         other = replace(self, calibrator=calibrator)
-        vars(other).update(_named=self._named)  # fills the cache
+        if self.answers_unseen:
+            vars(other).update(named=self.named)  # fills the cache
         return other
 
     @property
     def answers_unseen(self) -> bool:
         """Return whether it answers about entities that training has not seen."""
-        return self._named is not None
+        return self.calibrator.unseen is not None
 
     @property
     def lacks(self) -> str:
@@ -80,30 +80,20 @@ class CalibratedModel:
             "about such entities."
         )
 
-    def unseen_evidence(self, triples: Triples, names: Sequence[str]) -> Evidence:
-        """Return the evidence of triples (n, 3), each with an entity that training lacks: see `NamedTables.of`."""
-        assert self._named is not None
-        return self._named.of(triples, names)
-
-    @property
-    def shared_words(self) -> frozenset[str]:
-        """Return the words that the names of at least two entities have."""
-        assert self._named is not None
-        return self._named.shared_words
+    @cached_property
+    def named(self) -> NamedTables:
+        """What is known of names, for triples with an entity that training lacks, if the model answers about these."""
+        assert self.calibrator.unseen is not None
+        return self.calibrator.unseen.tables(self.trained, self.graph)
 
     def answer_unseen(self, triples: Triples, evidence: Evidence) -> UnseenProbabilities:
-        """Return probabilities and intervals of the triples (n, 3) of `unseen_evidence`, at the calibrator's base rate.
+        """Return probabilities and intervals of triples (n, 3), whose evidence is that of `named`.
 
-        An interval of the base rate widens the intervals.
+        They are at the calibrator's base rate. An interval of the base rate widens the intervals.
         """
         bound = self.calibrator
         assert bound.unseen is not None
         return bound.unseen.answers(triples, evidence, bound.base_rate, bound.rate.limits)
-
-    @cached_property
-    def _named(self) -> NamedTables | None:
-        unseen = self.calibrator.unseen
-        return None if unseen is None else unseen.tables(self.trained, self.graph)
 
     def predict(self, names: pd.DataFrame, base_rate: float | None = None) -> tuple[Scores, Probabilities, Bools]:
         """Return scores (n,), probabilities (n,) in [0, 1], and a mask (n,) of the triples whose three names are known.

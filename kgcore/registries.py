@@ -74,15 +74,15 @@ CALIBRATORS: "Registry[type[Calibrator]]" = Registry(
 BASELINES: "Registry[type[Calibrator]]" = Registry(
     "baseline",
     "kgcore.calibration",
-    files={"baselines": "base_rate constant constant_by_relation uncalibrated"},
+    files={"base": "base_rate constant constant_by_relation uncalibrated"},
 )
 EVIDENCE: "Registry[type[Feature]]" = Registry(
     "group of evidence",
     "kgcore.evidence",
-    "constants fold name_embeddings name_pairs",
+    "fold name_pairs",
     {
-        "entities": "degrees types",
-        "names": "name_likeness name_roles",
+        "entities": "constants degrees types",
+        "names": "name_embeddings name_likeness name_roles",
         "pairs": "neighbours paths rules",
         "scores": "cohorts other_scores score",
     },

@@ -15,7 +15,7 @@ from kgcore.mixture.em import solve
 from kgcore.mixture.fit import MixtureOptions, fit_mixture
 from kgcore.mixture.goodness import fitness_of, simulated
 from kgcore.mixture.interval import base_rate_interval, flat_likelihood, interval_level, p_values
-from kgcore.mixture.relations import fit_relations
+from kgcore.mixture.matched import fit_relations
 from kgcore.mixture.samples import LabelledCandidates, MixtureData, ScoreSample, bin_edges, count, number_of_bins
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from kgcore.calibration.baselines import ConstantByRelation
+from kgcore.calibration.base import ConstantByRelation
 from kgcore.calibration.fit import GROUND_TRUTH, calibration_bases, fit_calibrators
 from kgcore.calibration.sample import soft_sample
 from kgcore.config import CalibrateConfig, ClassifyConfig, CorruptConfig, EvaluateConfig, TrainConfig

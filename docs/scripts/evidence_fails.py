@@ -111,7 +111,7 @@ def fitted(
     config = CalibrateConfig(base_rate=case.base_rate)
     alone = fit_matched(data, candidates.matched, ONE_SCORE, REPLICATES, rng)
     bound = [
-        calibrated(terms_of(table, CANDIDATES, config), name, one, "model", support)
+        calibrated(terms_of(table, CANDIDATES, config.rate), name, one, "model", support)
         for name, (one, support) in alone.items()
     ]
     found = fit_to_unlabelled(table, evidence, triples, candidates, config)

@@ -2,7 +2,8 @@
 
 Each calibrator has a file with its name; isotonic.py has the smoothed one, too. The other files:
 
-* base.py holds the abstract class that every calibrator implements, and makes each one a scikit-learn classifier.
+* base.py holds the abstract class that every calibrator implements, makes each one a scikit-learn classifier, and has
+  the baselines, simple maps that calibrators are compared with.
 * sample.py builds the samples that calibrators are fitted on, weights them to a base rate in each relation, draws from
   them, and moves probabilities to another base rate.
 * hidden.py estimates how many corruptions are true, and which of them likely are.
@@ -12,7 +13,6 @@ Each calibrator has a file with its name; isotonic.py has the smoothed one, too.
 * logistic.py holds the fits that several calibrators share.
 * support.py computes confidence limits, and stores them with the counts per predicate.
 * answering.py orders the calibrators by their Brier score on validation; folds.py has the cross-fitting.
-* baselines.py holds simple maps that calibrators are compared with.
 
 kgcore/metrics and kgcore/evaluation measure how well the probabilities are calibrated.
 """

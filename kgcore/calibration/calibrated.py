@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 
-from kgcore.arrays import Ints, Probabilities, Scores, Triples
+from kgcore.arrays import Floats, Ints, Probabilities, Scores, Triples
 from kgcore.base_rate import ESTIMATED, STATED, BaseRate, HiddenShare
 from kgcore.calibration.base import Calibrator
 from kgcore.calibration.sample import check_base_rate, shift
@@ -55,11 +55,11 @@ class FittedScorer(Protocol):
     def models(self) -> tuple[str, ...]:
         """The fingerprints of the embedding models that it needs, in their order."""
 
+    def scorer(self, models: "Sequence[TrainedModel]", graph: KnowledgeGraph) -> Scorer:
+        """Return what scores triples with these models."""
+
     def fingerprint(self) -> str:
         """Return the sha256 of everything that its scores depend on, beside the graph."""
-
-    def with_models(self, models: "Sequence[TrainedModel]", graph: KnowledgeGraph) -> Scorer:
-        """Return what gives the scores of triples, from the embedding models in the order of `models`."""
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON values. The key `scorer` names its kind."""
@@ -75,6 +75,17 @@ class EvidenceScorer(FittedScorer, Protocol):
 
     def scores(self, evidence: Evidence, predicates: Ints) -> Scores:
         """Return the log-odds (n,) of triples from their evidence and their predicates (n,)."""
+
+    def contributions(self, evidence: Evidence, predicates: Ints) -> tuple[float, Floats]:
+        """Divide log-odds among the features. Return a constant, and what each adds (n, d + 1), the predicate last."""
+
+
+@runtime_checkable
+class EvidenceModel(Protocol):
+    """A model that scores triples by their evidence."""
+
+    def evidence(self, triples: Triples) -> Evidence:
+        """Return the evidence of triples (n, 3)."""
 
 
 class FittedCandidates(Protocol):
@@ -112,12 +123,19 @@ class NamedTables(Protocol):
     def shared_words(self) -> frozenset[str]:
         """The words that the names of at least two entities have."""
 
+    def words(self, name: str) -> tuple[str, ...]:
+        """Return the words of a name."""
+
     def of(self, triples: Triples, names: Sequence[str]) -> Evidence:
         """Return the evidence of triples (n, 3). names[i] has the id E + i, for E entities that training has."""
 
 
 class UnseenScorer(Protocol):
     """Answers about triples with entities that training has not seen: see kgcore/combiners/unseen.py."""
+
+    @property
+    def combined(self) -> EvidenceScorer:
+        """What gives the log-odds of their evidence."""
 
     def tables(self, trained: Scorer, graph: KnowledgeGraph) -> NamedTables:
         """Return what makes the evidence of such triples. Raises MismatchError for another model or graph."""
@@ -211,11 +229,8 @@ class Calibrated(Terms):
         return self.scorer.models if self.scorer else (self.model,)
 
     def scorer_of(self, models: "Sequence[TrainedModel]", graph: KnowledgeGraph) -> Scorer:
-        """Return what gives the scores: a model, a combiner of its score with evidence, or a pool.
-
-        models  the embedding models, in the order of `embedding_models`
-        """
-        return self.scorer.with_models(models, graph) if self.scorer else models[0]
+        """Return what gives its scores, from its embedding models, in the order of `embedding_models`."""
+        return self.scorer.scorer(models, graph) if self.scorer else models[0]
 
     def predict(self, scores: Scores, model: str, predicates: Ints | None = None) -> Probabilities:
         """Map scores (n,) to probabilities (n,) in [0, 1].

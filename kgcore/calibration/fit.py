@@ -7,8 +7,7 @@ import numpy as np
 
 from kgcore.arrays import Scores
 from kgcore.base_rate import ESTIMATED, BaseRate
-from kgcore.calibration.base import Calibrator
-from kgcore.calibration.baselines import Constant, Uncalibrated
+from kgcore.calibration.base import Calibrator, Constant, Uncalibrated
 from kgcore.calibration.calibrated import Calibrated, CorruptionSettings, FittedCandidates, FittedScorer, Terms
 from kgcore.calibration.hidden import HiddenFacts, hidden_facts
 from kgcore.calibration.sample import (
@@ -106,25 +105,21 @@ def calibration_bases(
     every = synthetic_of(table, config, hidden, share.share if share else 0.0)
     ends = (share.low, share.high) if share and share.share else ()
     terms = replace(
-        terms_of(table, SYNTHETIC, config),
-        rate=config.rate if config.weighted else replace(config.rate, value=every.base_rate),
+        terms_of(table, SYNTHETIC, config.rate if config.weighted else replace(config.rate, value=every.base_rate)),
         corruptions=None if corrupt is None else CorruptionSettings.of(corrupt),
         hidden=share,
     )
     return bases | {SYNTHETIC: Basis(every, terms, tuple(synthetic_of(table, config, hidden, end) for end in ends))}
 
 
-def terms_of(
-    table: ScoreTable, negatives: str, config: CalibrateConfig, mixture: FittedCandidates | None = None
-) -> Terms:
-    """Return the terms of calibrators at the base rate of the configuration."""
-    return Terms(negatives=negatives, rate=config.rate, dataset=table.dataset, mixture=mixture)
+def terms_of(table: ScoreTable, negatives: str, rate: BaseRate, mixture: FittedCandidates | None = None) -> Terms:
+    """Return the terms of calibrators of the table's graph at a base rate."""
+    return Terms(negatives=negatives, rate=rate, dataset=table.dataset, mixture=mixture)
 
 
 def _estimated(table: ScoreTable, sample: CalibrationSample) -> Terms:
     """Return the terms of calibrators at the base rate of the labelled rows."""
-    rate = BaseRate(sample.base_rate, origin=ESTIMATED)
-    return Terms(negatives=GROUND_TRUTH, rate=rate, dataset=table.dataset)
+    return terms_of(table, GROUND_TRUTH, BaseRate(sample.base_rate, origin=ESTIMATED))
 
 
 def labelled_sample(table: ScoreTable) -> CalibrationSample:
@@ -170,7 +165,7 @@ def fit_calibrators(table: ScoreTable, config: CalibrateConfig, bases: Mapping[s
     The base_rate baseline predicts the base rate of the configuration. If the validation rows have confidences, two
     more baselines predict their mean, of all and of each relation. Raises FitError if a fit does not converge.
     """
-    fitted = _baselines(terms_of(table, BASELINE, config), table.model)
+    fitted = _baselines(terms_of(table, BASELINE, config.rate), table.model)
     if table.soft("valid"):
         sample, terms = bases[GROUND_TRUTH].sample, replace(bases[GROUND_TRUTH].terms, negatives=BASELINE)
         constants = {name: BASELINES.get(name)().fit_sample(sample) for name in CONSTANTS}

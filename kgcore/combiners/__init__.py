@@ -1,7 +1,7 @@
-"""Combiners: they turn the evidence of a triple into log-odds. base.py says what a combiner is.
+"""Combiners: they turn the evidence of a triple into log-odds. base.py says what a combiner is, stored and as a scorer.
 
 boosted_trees.py is the combiner that is fitted; joined.py has those that are made of fitted ones. forest.py bounds a
-sum of trees for all pairs of a tile. scorer.py is a model and a combiner as one scorer. ablation.py measures what each
+sum of trees for all pairs of a tile. ablation.py measures what each
 group of evidence adds.
 
 A combiner is fitted to the evidence of calibration triples. A calibrator then maps its log-odds to probabilities, as it

@@ -1,27 +1,35 @@
-"""The abstract class of combiners, which turn the evidence of a triple into log-odds, and a stored fitted combiner."""
+"""The abstract class of combiners, which turn the evidence of a triple into log-odds; a stored one; one as a scorer."""
 
 import hashlib
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from kgcore.arrays import Floats, Ints, Labels, Scores, Weights
+from kgcore.arrays import Floats, Ints, Labels, Scores, Triples, Weights
 from kgcore.calibration.folds import draw_folds
 from kgcore.errors import FitError, MismatchError
-from kgcore.evidence.table import Grid
+from kgcore.evidence.base import Source, Tile
+from kgcore.evidence.table import Features, Grid
+from kgcore.graph import KnowledgeGraph
+from kgcore.models.scorer import Bounds, PointwiseScorer
 from kgcore.registries import CALIBRATOR_PARTS, COMBINERS
 from kgcore.score_table import Evidence
+from kgcore.workers import in_order
 
 if TYPE_CHECKING:
-    from kgcore.combiners.scorer import CombinedModel
-    from kgcore.graph import KnowledgeGraph
+    import torch
+
     from kgcore.models.trained import TrainedModel
+
+OBJECTS_AT_ONCE, PAIRS_AT_ONCE = 512, 2**18  # of a tile
+FEWEST = 8  # subjects, and objects, from which tiles save time
 
 
 @dataclass(frozen=True)
@@ -151,11 +159,6 @@ class Combined:
         """Return the fingerprints of all models whose scores are among the evidence."""
         return (self.model, *self.others)
 
-    def with_models(self, models: "Sequence[TrainedModel]", graph: "KnowledgeGraph") -> "CombinedModel":
-        from kgcore.combiners.scorer import CombinedModel  # which needs this module
-
-        return CombinedModel(self, models[0], graph, tuple(models[1:]))
-
     def scores(self, evidence: Evidence, predicates: Ints) -> Scores:
         """Return the log-odds (n,) of triples, from their evidence and their predicates (n,).
 
@@ -181,6 +184,10 @@ class Combined:
                 f"{', '.join(names)}: make the evidence with the same groups"
             )
 
+    def scorer(self, models: "Sequence[TrainedModel]", graph: KnowledgeGraph) -> "CombinedModel":
+        """Return what gives triples their log-odds, with its models in the order of `models`."""
+        return CombinedModel(self, models[0], graph, tuple(models[1:]))
+
     def fingerprint(self) -> str:
         """Return the sha256 of everything that the log-odds of a triple depend on, beside the graph."""
         return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()
@@ -204,3 +211,103 @@ class Combined:
         combiner = COMBINERS.get(data["kind"]).from_parameters(data["parameters"])
         features, groups, others = (tuple(data[name]) for name in ("features", "groups", "others"))
         return cls(data["name"], groups, features, data["model"], combiner, data["kind"], others)
+
+
+@dataclass(frozen=True)
+class CombinedModel(PointwiseScorer):
+    """The score of a triple is the log-odds that a combiner gives its evidence.
+
+    The first score of a triple that is not in `judged` takes longer: it prepares the tables of the evidence, which are
+    kept.
+
+    combined  the fitted combiner
+    trained   the model whose scores are among the evidence
+    graph     the graph whose training facts are the evidence
+    others    the further models whose scores are among the evidence, in the order of `combined.others`
+    judged    triples (m, 3) and the log-odds (m,) that the combiner has given them before; None: none are stored
+    """
+
+    combined: Combined
+    trained: "TrainedModel"
+    graph: KnowledgeGraph
+    others: "tuple[TrainedModel, ...]" = ()
+    judged: tuple[Triples, Floats] | None = None
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        return self.trained.sizes
+
+    @property
+    def embedding_models(self) -> "tuple[TrainedModel, ...]":
+        return (self.trained, *self.others)
+
+    def score(self, triples: Triples) -> Scores:
+        if self.judged is not None and len(triples):
+            keys, log_odds = self._judged
+            asked = self.graph.all_known.keys(triples)
+            places = np.searchsorted(keys, asked)
+            if places.max() < len(keys) and (keys[places] == asked).all():
+                return log_odds[places]
+        return self.combined.scores(self.evidence(triples), triples[:, 1])
+
+    def evidence(self, triples: Triples) -> Evidence:
+        """Return the evidence of triples (n, 3)."""
+        return self._features.evidence(triples)
+
+    def tiles(self, subjects: Ints, predicate: int, objects: Ints) -> Iterator[Bounds]:
+        """Bound scores as `Scorer.tiles` does: from the features that a tile shares.
+
+        Memory: some tiles of PAIRS_AT_ONCE pairs, one more than there are threads.
+        """
+        if min(len(subjects), len(objects)) < FEWEST:
+            yield from super().tiles(subjects, predicate, objects)
+            return
+        import torch
+
+        width = min(len(objects), OBJECTS_AT_ONCE)
+        blocks = [
+            (slice(top, top + PAIRS_AT_ONCE // width), slice(left, left + width))
+            for left in range(0, len(objects), width)
+            for top in range(0, len(subjects), PAIRS_AT_ONCE // width)
+        ]
+        tiles = (Tile(subjects[rows], predicate, objects[columns], self._source.facts) for rows, columns in blocks)
+        bounds_of_tiles = in_order(self._bounds, tiles, torch.get_num_threads())
+        for (rows, columns), bounds in zip(blocks, bounds_of_tiles, strict=True):
+            yield rows, columns, *bounds
+
+    def _bounds(self, tile: Tile) -> tuple[Floats, Floats]:
+        """Return bounds (n, m) of the scores of a tile. Those of special pairs are exact."""
+        low, high = self.combined.bounds(Grid(self._features, tile))
+        low[tile.special] = high[tile.special] = self.score(tile.at(tile.special))
+        return low, high
+
+    def fingerprint(self) -> str:
+        return self._fingerprint
+
+    def to(self, device: "torch.device") -> Self:
+        others = tuple(other.to(device) for other in self.others)
+        return replace(self, trained=self.trained.to(device), others=others)
+
+    def cosines(self, entity: int) -> Floats:
+        return self.trained.cosines(entity)
+
+    @cached_property
+    def _source(self) -> Source:
+        return Source(self.graph, self.trained, self.others)
+
+    @cached_property
+    def _judged(self) -> tuple[Ints, Floats]:
+        """The sorted keys of the judged triples, and their log-odds."""
+        assert self.judged is not None
+        triples, log_odds = self.judged
+        keys = self.graph.all_known.keys(triples)
+        order = np.argsort(keys, kind="stable")
+        return keys[order], log_odds[order]
+
+    @cached_property
+    def _features(self) -> Features:
+        return Features.of(self._source, self.combined.groups)
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        return self.combined.fingerprint()

@@ -125,7 +125,7 @@ def fit_to_unlabelled(
         options = MixtureOptions(rate, replicates=candidates.replicates)
         matched = match(log_odds, candidates.matched.source, options, rng, candidates.matched.notes)
         [(calibrator, support)] = fit_matched(log_odds, matched, [RECALIBRATOR], candidates.replicates, rng).values()
-        terms = terms_of(table, CANDIDATES, config, matched)
+        terms = terms_of(table, CANDIDATES, config.rate, matched)
         fitted.append((calibrated(terms, RECALIBRATOR, calibrator, combined, support), log_odds))
     return fitted
 

@@ -46,9 +46,6 @@ class Pooling:
         """Return the fingerprints (m) of the members' models."""
         return tuple(member.model for member in self.members)
 
-    def with_models(self, models: "Sequence[TrainedModel]", graph: KnowledgeGraph) -> "PooledModel":
-        return PooledModel(self, tuple(models))
-
     def member_probabilities(
         self, scores: Sequence[Scores], models: Sequence[str], predicates: Ints | None = None
     ) -> Floats:
@@ -75,6 +72,10 @@ class Pooling:
                 f"members have shape {q.shape}: probabilities (n, {len(self.members)}) in [0, 1] are needed"
             )
         return self.pool.log_odds(q.clip(self.low, self.high))
+
+    def scorer(self, models: "Sequence[TrainedModel]", graph: KnowledgeGraph) -> "PooledModel":
+        """Return the members' models as one scorer, whose scores are the pooled log-odds."""
+        return PooledModel(self, tuple(models))
 
     def fingerprint(self) -> str:
         """Return the sha256 of everything that the log-odds depend on."""

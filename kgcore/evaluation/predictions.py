@@ -7,7 +7,7 @@ import numpy as np
 
 from kgcore.arrays import Bools, Floats, Ints, Labels, Probabilities, Scores, Triples, Weights
 from kgcore.base_rate import ASSUMED, BaseRate
-from kgcore.calibration.baselines import Uncalibrated
+from kgcore.calibration.base import Uncalibrated
 from kgcore.calibration.calibrated import Calibrated
 from kgcore.calibration.sample import base_rate_weights, weights_at
 from kgcore.config import ClassifyConfig

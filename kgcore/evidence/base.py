@@ -15,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kgcore.arrays import Bools, Floats, Ints, Triples, sorted_distinct
-from kgcore.evidence.lookup import Links
-from kgcore.evidence.words import Tokens, parts_of
+from kgcore.evidence.lookup import Links, Tokens, parts_of
 from kgcore.graph import KnowledgeGraph, TripleIndex
 
 if TYPE_CHECKING:
@@ -200,9 +199,9 @@ class Source:
 class Feature(ABC):
     """A group of features. A new group is one new file in kgcore/evidence:
 
-        # kgcore/evidence/constants.py
-        @EVIDENCE.register("constants")
-        class Constants(Feature): ...
+        # kgcore/evidence/loops.py
+        @EVIDENCE.register("loops")
+        class Loops(Feature): ...
 
     The docstring of a group gives the formula of each feature, its cost, and what could make it misleading.
 

@@ -8,8 +8,7 @@ import numpy as np
 
 from kgcore.arrays import Bools, Floats, Ints, Triples
 from kgcore.evidence.base import Feature, PairColumn, Source, Tile, Tiled
-from kgcore.evidence.lookup import Counts, mean_and_highest, meeting, ones_at
-from kgcore.evidence.words import Tokens, parts_of, words_of
+from kgcore.evidence.lookup import Counts, Tokens, mean_and_highest, meeting, ones_at, parts_of, words_of
 from kgcore.registries import EVIDENCE
 
 Lifts = Callable[..., tuple[Ints, Floats]]
@@ -86,7 +85,7 @@ class NamePairs(Feature):
 
     pair_subject_name_*: the same for a part of the subject's name and the object o itself, of facts without s.
     pair_object_name_*:  the same for the subject s itself and a part of the object's name, of facts without o.
-    Parts are words, ends of words and more: kgcore/evidence/words.py.
+    Parts are words, ends of words and more: kgcore/evidence/lookup.py.
 
     So all counts are of other facts: a training fact is never evidence for itself.
 

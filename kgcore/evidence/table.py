@@ -10,7 +10,7 @@ import numpy as np
 
 from kgcore.arrays import Bools, Floats, Ints, Triples
 from kgcore.evidence.base import Feature, PairColumn, Source, Tile, Values
-from kgcore.evidence.words import words_of
+from kgcore.evidence.lookup import words_of
 from kgcore.registries import EVIDENCE
 from kgcore.score_table import Evidence
 
@@ -145,6 +145,10 @@ class NamedEvidence:
         places = {name: place for place, name in enumerate(self.features)}
         values[:, [places[name] for name in found.names]] = found.values
         return Evidence(self.features, values)
+
+    def words(self, name: str) -> tuple[str, ...]:
+        """Return the words of a name: see `words_of`."""
+        return words_of(name)
 
     @cached_property
     def shared_words(self) -> frozenset[str]:

@@ -3,7 +3,7 @@
 The scores of candidates are a mixture of the scores of true triples and of mistakes. This package fits the weights of
 the mixture, and calibrators to it.
 
-* judged.py reads candidates, some of them with labels, and holds their scores.
+* judged.py reads candidates, some of them with labels, and draws the corruptions whose scores they are compared with.
 * samples.py holds the scores of a fit: positives, corruptions of each strategy, candidates, labelled candidates. It
   counts them in bins, and computes how much dependence between rows enlarges a variance.
 * em.py finds the greatest likelihood, for many problems at once, and draws bootstrap replicates.
@@ -11,7 +11,6 @@ the mixture, and calibrators to it.
   alone; it says how many labels are needed.
 * goodness.py tests whether the candidates contain mistakes that no strategy resembles.
 * remainder.py takes the scores of mistakes from the candidates themselves. This needs a stated base rate.
-* relations.py estimates the base rate by relation.
-* fit.py does all of this, and returns a MixtureFit; matched.py adds the relations, and says in sentences what it found.
+* fit.py does all of this, and returns a MixtureFit; matched.py does it for each relation, too, and says what it found.
 * calibrate.py fits calibrators to the result.
 """

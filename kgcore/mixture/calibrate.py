@@ -20,8 +20,7 @@ from kgcore.config import CalibrateConfig
 from kgcore.mixture.em import solve
 from kgcore.mixture.fit import MixtureFit
 from kgcore.mixture.goodness import unlabelled_brier, unlike
-from kgcore.mixture.matched import Matched, inside
-from kgcore.mixture.relations import RelationRate
+from kgcore.mixture.matched import Matched, RelationRate, inside
 from kgcore.mixture.remainder import REMAINDER, remainder
 from kgcore.mixture.samples import BinCounts, MixtureData, ScoreSample, count
 from kgcore.registries import CALIBRATORS
@@ -48,7 +47,7 @@ def fit_score_calibrators(
     table: ScoreTable, config: CalibrateConfig, candidates: MatchedCandidates
 ) -> list[Calibrated]:
     """Fit every calibrator of the configuration that sees the score alone to the candidates."""
-    terms, rng = terms_of(table, CANDIDATES, config, candidates.matched), np.random.default_rng(candidates.seed)
+    terms, rng = terms_of(table, CANDIDATES, config.rate, candidates.matched), np.random.default_rng(candidates.seed)
     maps = fit_matched(candidates.data, candidates.matched, config.score_calibrators, candidates.replicates, rng)
     return [calibrated(terms, name, fitted, table.model, limits) for name, (fitted, limits) in maps.items()]
 

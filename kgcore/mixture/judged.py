@@ -15,7 +15,7 @@ from kgcore.datasets.formats.base import COLUMNS, read_candidates
 from kgcore.datasets.labels import for_exam
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
-from kgcore.mixture.relations import FEWEST
+from kgcore.mixture.matched import FEWEST
 from kgcore.mixture.samples import LabelledCandidates, MixtureData, ScoreSample, no_labels
 from kgcore.models.scorer import Scorer
 

@@ -185,12 +185,6 @@ def design_effect(cells: Ints, groups: Ints | None, num_cells: int) -> float:
     return max(1.0, indicators, float(((counts @ rank) ** 2).sum() / (size * (shares @ rank**2))))
 
 
-def effective_counts(cells: Ints, groups: Ints | None, num_cells: int) -> Floats:
-    """Return the counts (num_cells,) of rows in each cell, divided by the design effect."""
-    counts = np.bincount(cells, minlength=num_cells).astype(np.float64)
-    return counts / design_effect(cells, groups, num_cells)
-
-
 @dataclass(frozen=True)
 class BinCounts:
     """Scores in B bins, for S problems that are solved together. J components; component 0 are the positives.
@@ -275,7 +269,9 @@ def count(data: MixtureData, edges: Floats) -> BinCounts:
         return np.bincount(np.searchsorted(edges, scores, side="right"), minlength=bins).astype(np.float64)
 
     def effective(sample: ScoreSample) -> Floats:
-        return effective_counts(np.searchsorted(edges, sample.scores, side="right"), sample.groups, bins)
+        places = np.searchsorted(edges, sample.scores, side="right")
+        counts = np.bincount(places, minlength=bins).astype(np.float64)
+        return counts / design_effect(places, sample.groups, bins)
 
     components = smoothed(np.stack([effective(sample) for sample in data.components])[None])
     scores, labels = data.labelled.sample.scores, data.labelled.labels

@@ -11,7 +11,7 @@ import numpy as np
 from kgcore.arrays import Ints, Triples
 from kgcore.base_rate import BaseRate
 from kgcore.calibrated import CalibratedModel
-from kgcore.combiners.scorer import CombinedModel
+from kgcore.combiners.base import CombinedModel
 from kgcore.population.calibrate import Count, Lost, PopulationFit, fit_population, in_order, list_order, lost_share
 from kgcore.population.draw import highest
 from kgcore.population.population import NOTHING_STATED, PairBlock, Population, UnknownFacts, of_base_rate

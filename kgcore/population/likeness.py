@@ -16,9 +16,8 @@ import numpy as np
 
 from kgcore.arrays import Bools, Floats, Ints, Probabilities, Scores, Triples, Weights
 from kgcore.calibrated import CalibratedModel
-from kgcore.combiners.base import EvidenceSample
+from kgcore.combiners.base import CombinedModel, EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
-from kgcore.combiners.scorer import CombinedModel
 from kgcore.config import EvidenceConfig
 from kgcore.corruptions.base import OBJECT, SUBJECT, Mixture, corrupt, subject_shares
 from kgcore.errors import InputError

@@ -144,7 +144,7 @@ class Answers:
     def _about_unseen(self, names: pa.Table, triples: Triples) -> UnseenProbabilities:
         """Answer triples (n, 3) of `names` with an entity that training lacks: -1."""
         numbered, new = numbered_unseen(self.model.graph, triples, [names["subject"], names["object"]])
-        return self.model.answer_unseen(numbered, self.model.unseen_evidence(numbered, new))
+        return self.model.answer_unseen(numbered, self.model.named.of(numbered, new))
 
     @cached_property
     def _vocabularies(self) -> tuple[pa.Array, pa.Array, pa.Array]:

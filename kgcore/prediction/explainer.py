@@ -11,12 +11,9 @@ from scipy.special import logit
 
 from kgcore.arrays import Floats, Ints, Scores, Triples
 from kgcore.calibrated import CalibratedModel
+from kgcore.calibration.calibrated import EvidenceModel, EvidenceScorer
 from kgcore.calibration.sample import CalibrationSample
-from kgcore.combiners.base import Combined
-from kgcore.combiners.scorer import CombinedModel
-from kgcore.combiners.unseen import UnseenAnswers
 from kgcore.config import ExplainConfig
-from kgcore.evidence.words import words_of
 from kgcore.graph import TripleIndex
 from kgcore.prediction.answers import SIDES, numbered_unseen, table_of
 from kgcore.prediction.calibration_evidence import curve_of, evidence_of
@@ -172,7 +169,7 @@ def _explain_unseen(
     triple = np.array([positions(graph, names)])
     table = table_of([names])
     numbered, new = numbered_unseen(graph, triple, [table["subject"], table["object"]])
-    evidence = model.unseen_evidence(numbered, new)
+    evidence = model.named.of(numbered, new)
 
     def at(rate: float) -> dict[str, float | None]:
         by = model if rate == bound.base_rate else model.at(rate)
@@ -181,7 +178,7 @@ def _explain_unseen(
 
     interval = numbers(np.full(3, np.nan)) if reason else at(bound.base_rate)
     q, unseen = interval["probability"], bound.unseen
-    assert isinstance(unseen, UnseenAnswers)
+    assert unseen is not None
     return UnseenExplanation(
         subject=names[0],
         predicate=names[1],
@@ -199,21 +196,23 @@ def _explain_unseen(
 
 
 def _name(model: CalibratedModel, name: str) -> UnseenName:
-    words = tuple(dict.fromkeys(words_of(name)))
-    shared = tuple(word for word in words if word in model.shared_words)
+    words = tuple(dict.fromkeys(model.named.words(name)))
+    shared = tuple(word for word in words if word in model.named.shared_words)
     new = tuple(word for word in words if word not in shared)
     return UnseenName(name, shared, new, tuple(near_names(name, model.graph.entities)))
 
 
 def _contributions(model: CalibratedModel, triple: Triples, probability: float) -> tuple[Contribution, ...]:
     """Return what adds to the log-odds of the probability of a triple (1, 3); () if the score alone does."""
-    scorer = model.trained
-    if not isinstance(scorer, CombinedModel):
+    scorer, combined = model.trained, model.calibrator.combined
+    if combined is None or not isinstance(scorer, EvidenceModel):
         return ()
-    return _divided(scorer.combined, scorer.evidence(triple), triple[:, 1], probability)
+    return _divided(combined, scorer.evidence(triple), triple[:, 1], probability)
 
 
-def _divided(combined: Combined, evidence: Evidence, predicate: Ints, probability: float) -> tuple[Contribution, ...]:
+def _divided(
+    combined: EvidenceScorer, evidence: Evidence, predicate: Ints, probability: float
+) -> tuple[Contribution, ...]:
     """Divide the log-odds of a probability in (0, 1) among the evidence of its triple, one row. They sum to the logit.
 
     The constant comes first, then the features with the greatest contribution first, then the calibration.

@@ -17,7 +17,7 @@ from kgcore.graph import KnowledgeGraph
 from kgcore.mixture.fit import FOREIGN, MixtureFit, MixtureOptions, fit_mixture
 from kgcore.mixture.interval import MOST_ODDS, Rate, labelled_rate, labelled_rates, labels_needed
 from kgcore.mixture.judged import JudgedCandidates, check_enough, mixture_triples, read_judged
-from kgcore.mixture.relations import FEWEST, fit_relations
+from kgcore.mixture.matched import FEWEST, fit_relations
 from kgcore.mixture.samples import MixtureData
 from kgcore.models.scorer import Scorer
 from kgcore.prediction.sink import ENDINGS, check_ending, sink

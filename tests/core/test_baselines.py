@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from kgcore.calibration.baselines import Constant, Uncalibrated
+from kgcore.calibration.base import Constant, Uncalibrated
 from kgcore.calibration.sample import synthetic_sample
 from kgcore.config import CalibrateConfig, EnsembleConfig
 from kgcore.errors import InputError

@@ -8,7 +8,7 @@ import pytest
 from scipy.special import expit
 
 from kgcore.base_rate import BaseRate
-from kgcore.calibration.baselines import Uncalibrated
+from kgcore.calibration.base import Uncalibrated
 from kgcore.calibration.calibrated import FORMAT, Calibrated
 from kgcore.calibration.isotonic import SmoothedIsotonic
 from kgcore.calibration.sample import ground_truth_sample

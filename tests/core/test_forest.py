@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from kgcore.combiners import scorer
-from kgcore.combiners.base import Combined, Combiner, EvidenceSample
+from kgcore.combiners import base
+from kgcore.combiners.base import Combined, CombinedModel, Combiner, EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.combiners.joined import Stack
-from kgcore.combiners.scorer import CombinedModel
 from kgcore.config.base import PER
 from kgcore.evidence.base import Source
 from kgcore.evidence.table import Features, Grid
@@ -66,8 +65,8 @@ def test_bounds_hold_the_log_odds_and_are_nearly_always_equal(source: Source, le
 def test_the_best_pairs_are_those_of_all_pairs(
     source: Source, trees: Combiner, per: str, top: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scorer, "OBJECTS_AT_ONCE", 17)
-    monkeypatch.setattr(scorer, "PAIRS_AT_ONCE", 200)
+    monkeypatch.setattr(base, "OBJECTS_AT_ONCE", 17)
+    monkeypatch.setattr(base, "PAIRS_AT_ONCE", 200)
     model = model_of(source, trees)
     everyone = np.random.default_rng(0).permutation(ENTITIES)
     known = source.graph.all_known if top == 3 else None

@@ -16,7 +16,7 @@ from kgcore.mixture.em import solve
 from kgcore.mixture.fit import MixtureFit, MixtureOptions, fit_mixture
 from kgcore.mixture.goodness import fitness_of, simulated, statistics
 from kgcore.mixture.interval import Profile
-from kgcore.mixture.relations import fit_relations, shrink
+from kgcore.mixture.matched import fit_relations, shrink
 from kgcore.mixture.samples import LabelledCandidates, MixtureData, ScoreSample, bin_edges, count
 from tests.core.mixtures import normal_mixture
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgcore.evidence.name_embeddings import FOLDS, PENALTY, NameEmbeddings, folds_of, matrix_of
+from kgcore.evidence.lookup import LONGEST, parts_of, trigrams_of, words_of
+from kgcore.evidence.names import NAME_FOLDS, PENALTY, NameEmbeddings, matrix_of, name_folds
 from kgcore.evidence.table import Features
-from kgcore.evidence.words import LONGEST, parts_of, trigrams_of, words_of
 from kgcore.graph import Split
 from tests.core.names import FACTS, GROUPS, NAMES, column, features_of, source_of
 
@@ -84,9 +84,9 @@ def test_estimated_embeddings_are_a_ridge_regression() -> None:
     assert isinstance(ready, NameEmbeddings)
     table = source.trained.embeddings.entities.numpy().astype(float)
     mean, x = table.mean(axis=0), matrix_of(ready.parts).toarray()
-    folds, named = folds_of(len(table)), x[: len(table)].any(axis=1)
+    folds, named = name_folds(len(table)), x[: len(table)].any(axis=1)
     estimates = []
-    for k in range(FOLDS):
+    for k in range(NAME_FOLDS):
         rows = np.flatnonzero(named & (folds != k))
         gram = x[rows].T @ x[rows] + PENALTY * np.eye(x.shape[1])
         estimates.append(mean + x @ np.linalg.solve(gram, x[rows].T @ (table[rows] - mean)))

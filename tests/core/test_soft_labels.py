@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgcore.calibration.answering import score_audit
-from kgcore.calibration.baselines import Constant, ConstantByRelation
+from kgcore.calibration.base import Constant, ConstantByRelation
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, soft_sample, synthetic_sample
 from kgcore.errors import InputError
 from kgcore.evaluation.evaluate import evaluate
