@@ -86,7 +86,7 @@ constraints: ## write constraints.txt anew: the versions that pip installs in a 
 generated: $(READY) ## write MLproject, prefect.yaml and docs/reference/settings.md anew
 	$(BIN)/python -m flows.cli.mlproject > MLproject.new
 	mv MLproject.new MLproject
-	$(BIN)/python -m flows.deployment.deployments > prefect.yaml.new
+	$(BIN)/python -m flows.deployments > prefect.yaml.new
 	mv prefect.yaml.new prefect.yaml
 	$(BIN)/python docs/scripts/settings.py
 

@@ -3,10 +3,11 @@
 pipeline.py    the whole pipeline: the order of the stages
 stages.py      one flow for each stage, made from the table of stages in tasks/stages/table.py
 jobs/          one file for each other job: predict, recalibrate, promote, tune and so on
-job.py         the decorator that gives a flow its command, its deployments and its entry point of MLproject
-deployment/    what Prefect deployments need: prefect.yaml, forms, names, published results
-flow.py        the class of flows, and the decorator that makes a function a flow
+job.py         the decorator that gives a flow its command, deployments and entry point of MLproject; published results
+flow.py        the class of flows, the decorator that makes a function a flow, names of flow runs
 questions.py   the flows of questions, for deployments and servers
+deployments.py makes prefect.yaml
+parameters.py  the types of the fields of forms
 cli/           the `kgcal` command and MLproject
 local/         the services of `kgcal up`, and the recorder of flow runs
 

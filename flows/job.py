@@ -1,21 +1,27 @@
 """Jobs: flows with a command, a deployment and an entry point of MLproject, which are declared at the flow.
 
 A file in flows/jobs/ adds a job. The command line, prefect.yaml and MLproject are made from the jobs. No list names
-them.
+them. `publish` shows the result of a job in the Prefect UI.
 """
 
 import inspect
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from kgcore.errors import first_line
+from kgcore.report.result import Result
+from tasks.workspace.flow_run import current_flow_run
 
 if TYPE_CHECKING:
     from prefect import Flow
 
 F = TypeVar("F", bound=Callable[..., Any])
+log = logging.getLogger("kgcal")
+MOST_ROWS = 48  # a reproduction has hundreds of rows, too many for a dashboard
 
 
 @dataclass(frozen=True)
@@ -97,11 +103,11 @@ class Job:
     run_name: str | None = None
     question: bool = False
 
-    @cached_property
+    @property
     def flow(self) -> "Flow[..., Any]":
         """The Prefect flow, which its entry point names."""
-        made: Flow[..., Any] = getattr(import_module(self._flow_module), self.fn.__name__)
-        return made
+        flow: Flow[..., Any] = getattr(import_module(self._flow_module), self.fn.__name__)
+        return flow
 
     @property
     def fn(self) -> Callable[..., Any]:
@@ -179,3 +185,42 @@ def jobs_of(module: str) -> list[Job]:
 def all_jobs() -> list[Job]:
     """Return all jobs, and import them."""
     return [job for module in job_modules() for job in jobs_of(module)]
+
+
+class HasResult(Protocol):
+    """What a job returns beside a `Result`: facts for Python, which know how they are shown."""
+
+    def result(self) -> Result:
+        """Return what a user sees."""
+
+
+T = TypeVar("T", bound=HasResult | Result)
+
+
+def result_of(found: HasResult | Result) -> Result:
+    """Return what a user sees of the value that a job returns."""
+    return found if isinstance(found, Result) else found.result()
+
+
+def publish(found: T) -> T:
+    """Publish the value that a job returns as artifacts of the flow run, and return it. Outside a flow run: nothing.
+
+    The artifacts are the Markdown text `summary`, the table `results` and, if the address of an MLflow server is known,
+    the link `mlflow-run`. Logs a warning if the server refuses an artifact.
+    """
+    if current_flow_run() is None:
+        return found
+    from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
+
+    from tasks.tracking.ui import run_page  # loads MLflow
+
+    result = result_of(found)
+    title = result.title
+    try:
+        create_markdown_artifact(f"# {title}\n\n{result.markdown()}", key="summary", description=title)
+        create_table_artifact([dict(row) for row in result.table[:MOST_ROWS]], key="results", description=title)
+        if result.run and (page := run_page(result.run)):
+            create_link_artifact(page, link_text="the run in MLflow", key="mlflow-run", description=title)
+    except Exception as error:  # ignore any error of the server: the results are in MLflow
+        log.warning("the results cannot be shown in the Prefect UI: %s", first_line(error))
+    return found

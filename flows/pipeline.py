@@ -4,11 +4,9 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from flows.deployment.names import resolved_name
-from flows.deployment.parameters import Device, Members, PresetOrNone
-from flows.deployment.publish import publish
-from flows.flow import flow
-from flows.job import Deployment, Option, job
+from flows.flow import flow, resolved_name
+from flows.job import Deployment, Option, job, publish
+from flows.parameters import Device, Members, PresetOrNone
 from kgcore.config import (
     CalibrateConfig,
     ChooseConfig,
@@ -23,7 +21,7 @@ from kgcore.config import (
     TrainConfig,
     presets,
 )
-from kgcore.config.choices import MODEL_ONLY
+from kgcore.config.base import MODEL_ONLY
 from kgcore.config.race import RaceConfig
 from kgcore.errors import InputError
 from kgcore.report.ensemble_summary import EnsembleSummary

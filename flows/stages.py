@@ -8,21 +8,20 @@ import inspect
 import json
 from typing import Any
 
-from flows.deployment.parameters import Device, RunId
-from flows.deployment.publish import publish
 from flows.flow import HeartbeatFlow, flow
-from flows.job import Deployment, Instead, Option, job
+from flows.job import Deployment, Instead, Option, job, publish
+from flows.parameters import Device, RunId
 from kgcore.config import MatchConfig
 from kgcore.report.result import Result, ResultTable
 from tasks.jobs.manifest import is_run, resolve
 from tasks.jobs.pipeline import log_choice, log_train_command
-from tasks.stages.base import Stage
 from tasks.stages.calibrate import CALIBRATE
 from tasks.stages.choose import CHOOSE
 from tasks.stages.evidence import EVIDENCE_STAGE, evidence_of
 from tasks.stages.match import MATCH
 from tasks.stages.prepare import PREPARE
 from tasks.stages.reference import Context, StageRef
+from tasks.stages.running import Stage
 from tasks.stages.table import STAGES, in_order
 from tasks.stages.train import TRAIN
 from tasks.tracking.record import LATEST

@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from flows.cli.index import whole_app
+from flows.cli.main import whole_app
 
 app = whole_app()
 

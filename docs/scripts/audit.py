@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from ablation import run
 
-from flows.cli.index import whole_app
+from flows.cli.main import whole_app
 from kgcore.arrays import Bools, Triples
 from kgcore.audit.sample import draw_sample, sampled_share, stratify
 from kgcore.corruptions.typed import Typed

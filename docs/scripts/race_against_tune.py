@@ -35,7 +35,7 @@ from kgcore.config import (
     TuneConfig,
     presets,
 )
-from kgcore.config.choices import GAIN
+from kgcore.config.base import GAIN
 from kgcore.datasets.base import find_dataset
 from kgcore.datasets.prepare import prepare
 from kgcore.graph import KnowledgeGraph, Split

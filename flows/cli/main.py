@@ -1,17 +1,159 @@
-"""The entry point of the command line."""
+"""The entry point of the command line, and the list of commands. Help and completion load no command's module.
+
+A command's options come from its flow and its settings. Importing these loads Prefect, which takes more than a second:
+a command's module is imported when the command runs or prints its help. The module of a new job is imported for the
+list of commands, too, until SUMMARIES has it. A test compares SUMMARIES with the commands.
+"""
 
 import gc
+from importlib import import_module
+from typing import Any
 
-from flows.cli.index import lazy_app
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
+
+from flows.cli.terminal import CommandGroup, new_app
+from flows.job import job_modules
 
 # Python's 700 would have it look through all objects of the libraries hundreds of times, for a tenth of a run's time
 ALLOCATIONS = 10_000
+
+# module -> command -> the first paragraph of its help; empty for a hidden command. The help lists them in this order.
+SUMMARIES: dict[str, dict[str, str]] = {
+    "flows.pipeline": {"run": "Turn a data set into calibrated probabilities and a report."},
+    "flows.jobs.recalibrate": {
+        "recalibrate": "Calibrate a trained model again, with new labels, to candidates, or for a new base rate.",
+    },
+    "flows.jobs.predict": {
+        "predict": "Give candidate triples a score, a probability with an interval, and a decision.",
+    },
+    "flows.jobs.discover": {"discover": "List the most probable missing facts. Known facts are left out."},
+    "flows.jobs.explain": {
+        "explain": (
+            "Explain the probability of a triple by calibration data, other base rates, alternatives and near "
+            "known facts."
+        ),
+    },
+    "flows.jobs.base_rate": {
+        "base-rate": "Estimate which share of candidates is true, overall and by relation, with 95 % intervals.",
+    },
+    "flows.jobs.audit": {"audit": "List the training facts that are probably wrong, or draw facts to label."},
+    "flows.jobs.calibrate_scores": {
+        "calibrate-scores": (
+            "Turn the scores of any scorer, such as a rule miner or a language model, into probabilities."
+        ),
+    },
+    "flows.stages": {
+        "prepare": "Fetch a data set, check its files and triples, and number its entities and predicates.",
+        "choose": "Choose the model and its training settings for the graph of a prepare run, by a race on validation.",
+        "train": "Train the embeddings on the graph of a prepare run.",
+        "match": "Estimate the kinds of mistakes among candidates, and their base rate.",
+        "corrupt": (
+            "Corrupt the validation positives, and also the test positives if the data set has no labelled negatives."
+        ),
+        "score": "Score the held-out triples and the corruptions with a trained model.",
+        "evidence": "Compute the evidence of the labelled validation triples and of the test triples.",
+        "calibrate": "Fit calibrators on the scores of a score run.",
+        "classify": "Classify the test triples with every calibrator, and with per-relation thresholds.",
+        "rank": "Rank each test positive among all its corruptions with a trained model.",
+        "evaluate": "Evaluate the predictions of a classify run, and add the ranks of a rank run.",
+        "report": "Write the report of an evaluate run.",
+    },
+    "flows.jobs.promote": {
+        "promote": (
+            "Compare the best calibrated models of a data set on its exam, and make the best the champion if it passes."
+        ),
+    },
+    "flows.jobs.watch": {"watch": "Check a champion on newly labelled triples; warn of drift, or recalibrate."},
+    "flows.jobs.tune": {"tune": "Search for the best training settings on the validation split."},
+    "flows.jobs.ensemble": {
+        "ensemble": "Pool calibrated models of one data set, and compare the ensembles with their members.",
+    },
+    "flows.jobs.reproduce": {
+        "reproduce": "Compare our results with the paper's tables; run the pipelines that are missing.",
+    },
+    "flows.cli.commands.overviews": {
+        "compare": "Compare the evaluated calibrators of all finished runs, best first.",
+        "datasets": "List the data sets: sizes, source, and what is already on this machine.",
+    },
+    "flows.cli.commands.services": {
+        "ui": "Serve the MLflow UI with all runs until Ctrl-C.",
+        "up": "Start MLflow, Prefect and a worker on this machine, and create the deployments; keep running services.",
+        "down": "Cancel the flow runs of the worker, and stop the services that `kgcal up` has started.",
+        "status": "Show the services of `kgcal up`, and the active flow runs of the worker.",
+        "serve": "Serve a calibrated model: a JSON API, its OpenAPI page at /docs, and a page for people at /.",
+    },
+    "flows.cli.commands.entry_point": {"project": ""},
+    "flows.jobs.import_model": {"import": "Import a model of another library."},
+}
 
 
 def main() -> None:
     """Run `kgcal`."""
     gc.set_threshold(ALLOCATIONS, 10, 10)
     lazy_app()()
+
+
+def app_of(*modules: str) -> typer.Typer:
+    """Return the application with the commands of these modules, loaded."""
+    app = new_app()
+    for module in modules:
+        if module in job_modules():
+            from flows.cli.flow_command import add_jobs  # loads the settings
+
+            add_jobs(app, module)
+        else:
+            import_module(module).add(app)
+    return app
+
+
+def whole_app() -> typer.Typer:
+    """Return the application with all commands, loaded."""
+    return app_of(*dict.fromkeys([*SUMMARIES, *job_modules()]))
+
+
+def lazy_app() -> typer.Typer:
+    """Return the application whose commands are loaded when they are called."""
+    return new_app(LazyGroup)
+
+
+class LazyGroup(CommandGroup):
+    """The group of all commands."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        for module, summaries in SUMMARIES.items():
+            for name, summary in summaries.items():
+                self.add_command(LaterCommand(name, summary, module), name)
+        for module in job_modules():
+            if module not in SUMMARIES:
+                for name, command in _group(app_of(module)).commands.items():
+                    self.add_command(command, name)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return the command. A name that SUMMARIES lacks, such as that of a new stage, is looked up among all."""
+        return super().get_command(ctx, cmd_name) or _group(whole_app()).get_command(ctx, cmd_name)
+
+
+class LaterCommand(TyperCommand):
+    """A command or a group of commands whose module is imported when it is called."""
+
+    def __init__(self, name: str, summary: str, module: str) -> None:
+        super().__init__(name, help=summary, hidden=not summary, rich_markup_mode=None)
+        self.module = module
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """Return the context of the command itself, which is loaded now."""
+        app = app_of(self.module)
+        app.registered_commands = [known for known in app.registered_commands if known.name == self.name]
+        return _group(app).commands[str(self.name)].make_context(info_name, args, parent, **extra)
+
+
+def _group(app: typer.Typer) -> TyperGroup:
+    group = get_command(app)
+    assert isinstance(group, TyperGroup)
+    return group
 
 
 if __name__ == "__main__":

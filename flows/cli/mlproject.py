@@ -6,17 +6,11 @@ import json
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, get_args
+from typing import Any, get_origin, get_type_hints
 
-import typer
-from pydantic.fields import FieldInfo
-from typer.core import TyperArgument, TyperGroup, TyperOption
-from typer.main import get_command
-
-from flows.job import all_jobs
-from kgcore.config.base import value_text
-from kgcore.config.choices import BY_PRESET
+from flows.cli.flow_command import option_name, settings_of
+from flows.job import Argument, Option, all_jobs
+from kgcore.config.base import BY_PRESET, value_text
 from kgcore.errors import InputError
 
 # entry point -> its job: `main`, the stages, then the others
@@ -24,9 +18,6 @@ JOBS = {
     "main" if job.command == ("run",) else job.name: job
     for job in sorted(all_jobs(), key=lambda job: (job.command != ("run",), job.module != "flows.stages"))
 }
-# entry point -> words of the command of kgcal: `import-pykeen` is `kgcal import pykeen`
-COMMANDS = {name: job.command for name, job in JOBS.items()}
-WITH_PRESET = [name for name, job in JOBS.items() if "preset" in inspect.signature(job.fn).parameters]
 UNDECLARED = BY_PRESET | {"preset"}
 HEAD = """\
 # Written by `make generated` from the options of the commands. `kgcal ENTRY --help` explains them; for main, see
@@ -90,62 +81,46 @@ class Parameter:
         return [named] if named else []
 
 
-def parameters(app: typer.Typer, entry: str) -> list[Parameter]:
-    """Return the parameters of an entry point: the arguments and options of its command.
+def parameters(entry: str) -> list[Parameter]:
+    """Return the parameters of an entry point: those of the flow, then its settings.
 
-    Two kinds are left out. Files that the command writes: MLflow runs the command in a folder of its own. An argument
-    that means the same as an option. Raises InputError for an unknown entry point.
+    Raises InputError for an unknown entry point.
     """
-    if entry not in COMMANDS:
-        raise InputError(f"there is no entry point {entry!r}: the known ones are {', '.join(COMMANDS)}")
-    *groups, name = COMMANDS[entry]
-    for word in groups:
-        [app] = [known.typer_instance for known in app.registered_groups if known.name == word and known.typer_instance]
-    group = get_command(app)
-    assert isinstance(group, TyperGroup)
-    items = [i for i in group.commands[name].params if isinstance(i, TyperOption | TyperArgument)]
-    [callback] = [known.callback for known in app.registered_commands if known.name == name]
-    assert callback is not None
-    annotations = {name: get_args(item.annotation) for name, item in inspect.signature(callback).parameters.items()}
-    annotations = {name: arguments for name, arguments in annotations.items() if arguments}
-    files = {name for name, arguments in annotations.items() if Path in (arguments[0], *get_args(arguments[0]))}
-    named, instead = [(item, str(item.name)) for item in items], JOBS[entry].instead
-    same_as_option = {instead.name} if instead else set()
-    return [
-        _parameter(item, _setting(annotations[name]), entry in WITH_PRESET)
-        for item, name in named
-        if name in annotations.keys() - files - same_as_option
-    ]
+    if entry not in JOBS:
+        raise InputError(f"there is no entry point {entry!r}: the known ones are {', '.join(JOBS)}")
+    job = JOBS[entry]
+    given, hints, settings = inspect.signature(job.fn).parameters, get_type_hints(job.fn), settings_of(job)
+    undeclared = UNDECLARED if "preset" in given else ()
+    known: list[Parameter] = []
+    for name in [name for name in given if name not in settings]:
+        if isinstance(shown := job.shown.get(name), Argument):
+            known.append(Parameter(name, "", "", True, None))
+            continue
+        option, negative = (shown or Option()).name or option_name(name), "" if hints[name] is bool else None
+        default = "" if name == "device" else _default(given[name].default)  # KGCAL_DEVICE sets the device
+        several = get_origin(hints[name]) is list
+        known.append(Parameter(name, option, default, name not in undeclared, negative, several))
+    for name, item in (item for kind in settings.values() for item in kind.model_fields.items()):
+        negative = f"--no-{option_name(name)[2:]}" if item.annotation is bool else None
+        known.append(Parameter(name, option_name(name), _default(item.default), name not in undeclared, negative))
+    return known
 
 
-def _setting(annotation: tuple[Any, ...]) -> FieldInfo | None:
-    """Return the setting that an option is made from; None if the option is not made from a setting."""
-    return next((part for part in annotation if isinstance(part, FieldInfo)), None)
+def _default(value: Any) -> str | int | float:
+    """Return a default as MLflow passes it on; "" if there is none."""
+    if value in (None, [], {}, inspect.Parameter.empty):
+        return ""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if number or isinstance(value, str) else value_text(value)
 
 
-def _parameter(item: TyperOption | TyperArgument, setting: FieldInfo | None, with_preset: bool) -> Parameter:
-    name = str(item.name)
-    if isinstance(item, TyperArgument):
-        return Parameter(name, "", "", True, None)
-    default: Any = item.default if setting is None else setting.default
-    if item.envvar or default is None or default in ({}, []):
-        default = ""  # the environment variable sets the value, or there is no default
-    elif isinstance(default, bool):
-        default = str(default).lower()
-    elif setting is not None and isinstance(default, tuple | dict):
-        default = value_text(default)
-    negative = "".join(item.secondary_opts) if item.is_flag else None
-    declared, several = not (with_preset and name in UNDECLARED), setting is None and item.multiple
-    return Parameter(name, item.opts[0], default, declared, negative, several)
-
-
-def translated(app: typer.Typer, entry: str, values: Sequence[str]) -> list[str]:
+def translated(entry: str, values: Sequence[str]) -> list[str]:
     """Return the kgcal command, as words, for an entry point and `values`: --name, value, --name, value, ...
 
     Raises InputError for a name that the entry point does not have. MLflow passes on every name without a check.
     """
-    known = {parameter.name: parameter for parameter in parameters(app, entry)}
-    arguments = [*COMMANDS[entry]]
+    known = {parameter.name: parameter for parameter in parameters(entry)}
+    arguments = [*JOBS[entry].command]
     if len(values) % 2:
         raise InputError(f"the entry point {entry} takes --name value for each parameter: {values[-1]!r} has no value")
     for name, value in zip(values[::2], values[1::2], strict=True):
@@ -157,9 +132,9 @@ def translated(app: typer.Typer, entry: str, values: Sequence[str]) -> list[str]
     return arguments
 
 
-def project_text(app: typer.Typer) -> str:
+def project_text() -> str:
     """Return the text of the MLproject file."""
-    return HEAD + "".join(_entry_text(entry, parameters(app, entry)) for entry in COMMANDS)
+    return HEAD + "".join(_entry_text(entry, parameters(entry)) for entry in JOBS)
 
 
 def _entry_text(entry: str, known: Sequence[Parameter]) -> str:
@@ -177,6 +152,4 @@ def _entry_text(entry: str, known: Sequence[Parameter]) -> str:
 
 
 if __name__ == "__main__":
-    from flows.cli.index import whole_app
-
-    print(project_text(whole_app()), end="")
+    print(project_text(), end="")

@@ -1,12 +1,12 @@
 """The parts that all commands share: the Typer application, the output, and the exit codes."""
 
-import inspect
 import logging
 import os
 import signal
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -20,7 +20,6 @@ from kgcore.errors import InputError, KgcalError, KgcalWarning
 
 console = Console(highlight=False)
 WIDEST_HELP = 120  # characters
-LOWEST_PORT, HIGHEST_PORT = 1024, 65535
 
 
 class CommandGroup(TyperGroup):
@@ -67,20 +66,15 @@ def print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-def guarded(function: Callable[..., None]) -> Callable[..., None]:
-    """Wrap a command so that a KgcalError becomes one sentence on standard error and exit code 2."""
-
-    def call(**values: Any) -> None:
-        log_to_terminal()
-        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # `with` blocks end their runs
-        try:
-            function(**values)
-        except KgcalError as error:
-            fail(str(error))
-
-    call.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
-    call.__annotations__, call.__doc__ = function.__annotations__, function.__doc__
-    return call
+@contextmanager
+def guarded() -> Iterator[None]:
+    """Log to the terminal, and turn a KgcalError in the block, a command, into one sentence and exit code 2."""
+    log_to_terminal()
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # `with` blocks end their runs
+    try:
+        yield
+    except KgcalError as error:
+        fail(str(error))
 
 
 def log_to_terminal() -> None:
@@ -107,19 +101,6 @@ def log_to_terminal() -> None:
             usual(message, category, *where, **options)
 
     warnings.showwarning = show_warning
-
-
-def port_option(default: int) -> Any:
-    """Return an option for a port of 127.0.0.1. Its help shows `default`."""
-    text = f"port on 127.0.0.1 (at least {LOWEST_PORT} and at most {HIGHEST_PORT})  [default: {default}]"
-    return typer.Option(help=text, callback=_check_port, show_default=False)
-
-
-def _check_port(port: int | None) -> int | None:
-    """Return the port if it can be used without special rights. Raises BadParameter if not."""
-    if port is not None and not LOWEST_PORT <= port <= HIGHEST_PORT:
-        raise typer.BadParameter(f"{port}: it must be at least {LOWEST_PORT} and at most {HIGHEST_PORT}")
-    return port
 
 
 def fail(message: str) -> NoReturn:

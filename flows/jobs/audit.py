@@ -1,10 +1,8 @@
 """The Prefect flow that audits the training facts, with planted errors and models that have not seen every fact."""
 
-from flows.deployment.names import resolved_name
-from flows.deployment.parameters import Device, PresetWithoutRace
-from flows.deployment.publish import publish
-from flows.flow import flow
-from flows.job import job
+from flows.flow import flow, resolved_name
+from flows.job import job, publish
+from flows.parameters import Device, PresetWithoutRace
 from kgcore.config import (
     AuditConfig,
     PipelineConfigs,

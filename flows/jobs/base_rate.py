@@ -1,9 +1,8 @@
 """The Prefect flow that estimates the base rate of candidates."""
 
-from flows.deployment.parameters import Device
-from flows.deployment.publish import publish
 from flows.flow import flow
-from flows.job import Argument, job
+from flows.job import Argument, job, publish
+from flows.parameters import Device
 from kgcore.config import BaseRateConfig
 from kgcore.report.result import Result
 from tasks.jobs.base_rate import estimate_base_rate

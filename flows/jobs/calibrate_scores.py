@@ -1,8 +1,7 @@
 """The Prefect flow that calibrates the scores of any scorer."""
 
-from flows.deployment.publish import publish
 from flows.flow import flow
-from flows.job import Argument, job
+from flows.job import Argument, job, publish
 from kgcore.config import EvaluateConfig, ScoresConfig
 from tasks.jobs.calibrate_scores import ScoresRequest, ScoresResult
 from tasks.jobs.calibrate_scores import calibrate_scores as run_calibration

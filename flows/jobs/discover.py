@@ -1,8 +1,7 @@
 """The question that discovers missing facts with a calibrated model."""
 
-from flows.deployment.parameters import THREADS, Device, Runner
-from flows.deployment.publish import publish
-from flows.job import question
+from flows.job import publish, question
+from flows.parameters import THREADS, Device, Runner
 from kgcore.config import DiscoverConfig
 from kgcore.report.result import Result
 

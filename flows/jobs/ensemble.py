@@ -4,10 +4,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from flows.deployment.parameters import RunId
-from flows.deployment.publish import publish
 from flows.flow import flow
-from flows.job import Argument, job
+from flows.job import Argument, job, publish
+from flows.parameters import RunId
 from kgcore.config import EnsembleConfig
 from kgcore.report.ensemble_summary import EnsembleSummary
 from tasks.jobs.ensemble import ensemble_models, ensemble_summary

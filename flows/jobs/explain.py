@@ -1,8 +1,7 @@
 """The question that explains the probability of a triple."""
 
-from flows.deployment.parameters import Device
-from flows.deployment.publish import publish
-from flows.job import Argument, question
+from flows.job import Argument, publish, question
+from flows.parameters import Device
 from kgcore.config import ExplainConfig
 from kgcore.report.result import Result
 

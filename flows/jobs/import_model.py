@@ -1,6 +1,7 @@
 """The Prefect flows that import a model: from tables of embeddings, and from the files of other libraries."""
 
 from pathlib import Path
+from typing import Any
 
 from flows.flow import flow
 from flows.job import Argument, job
@@ -37,10 +38,7 @@ def import_embeddings(
         force: run even if a finished run could be re-used
     """
     foreign = read_embeddings(entity_table, relation_table, entities, relations, config)
-    context = Context(force=force)
-    data = PREPARE(config=prepare, context=context)
-    source = f"{Path(entity_table).name} and {Path(relation_table).name}"
-    return published_stage(import_model(foreign, data, source, context))
+    return _train_run(foreign, f"{Path(entity_table).name} and {Path(relation_table).name}", prepare, force)
 
 
 @job(("import", "pykeen"), shown={"folder": Argument("DIR")})
@@ -66,9 +64,7 @@ def import_pykeen(
         force: run even if a finished run could be re-used
     """
     foreign = read_checkpoint(folder, python, trust)
-    context = Context(force=force)
-    data = PREPARE(config=prepare, context=context)
-    return published_stage(import_model(foreign, data, f"the PyKEEN folder {Path(folder).resolve().name}", context))
+    return _train_run(foreign, f"the PyKEEN folder {Path(folder).resolve().name}", prepare, force)
 
 
 @job(("import", "libkge"), shown={"checkpoint": Argument("FILE")})
@@ -99,6 +95,10 @@ def import_libkge(
         force: run even if a finished run could be re-used
     """
     foreign = read_libkge_checkpoint(checkpoint, entities, relations, python, trust)
+    return _train_run(foreign, f"the LibKGE checkpoint {Path(checkpoint).name}", prepare, force)
+
+
+def _train_run(foreign: Any, source: str, prepare: PrepareConfig, force: bool) -> str:
+    """Make the train run of a model that was read from `source`. Return its id."""
     context = Context(force=force)
-    data = PREPARE(config=prepare, context=context)
-    return published_stage(import_model(foreign, data, f"the LibKGE checkpoint {Path(checkpoint).name}", context))
+    return published_stage(import_model(foreign, PREPARE(config=prepare, context=context), source, context))

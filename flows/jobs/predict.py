@@ -1,8 +1,7 @@
 """The question that predicts candidate triples with a calibrated model."""
 
-from flows.deployment.parameters import THREADS, Device, Runner
-from flows.deployment.publish import publish
-from flows.job import Argument, question
+from flows.job import Argument, publish, question
+from flows.parameters import THREADS, Device, Runner
 from kgcore.config import PairsConfig, PredictConfig
 from kgcore.errors import InputError
 from kgcore.report.result import Result

@@ -4,9 +4,8 @@ from prefect.exceptions import FlowPauseTimeout
 from prefect.flow_runs import pause_flow_run
 from prefect.input import RunInput
 
-from flows.deployment.publish import publish
 from flows.flow import flow
-from flows.job import Deployment, job
+from flows.job import Deployment, job, publish
 from kgcore.config import GateConfig
 from kgcore.errors import InputError, KgcalError
 from tasks.jobs.promote import Decision, Decisions, approve, datasets_with_results, promote_best

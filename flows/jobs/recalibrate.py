@@ -2,10 +2,9 @@
 
 from pathlib import Path
 
-from flows.deployment.parameters import Device, RunId
-from flows.deployment.publish import publish
 from flows.flow import flow
-from flows.job import Deployment, Instead, job
+from flows.job import Deployment, Instead, job, publish
+from flows.parameters import Device, RunId
 from flows.pipeline import after_training
 from kgcore.base_rate import BaseRate
 from kgcore.config import EXAM_SHARE

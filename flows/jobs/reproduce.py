@@ -6,17 +6,19 @@ A cell is one combination of settings in the paper's tables. One pipeline comput
 import logging
 import re
 import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
-from flows.deployment.parameters import RUNNERS, THREADS, Device, PaperDataset, Preset, Runner, Table
-from flows.deployment.publish import publish
 from flows.flow import flow
-from flows.job import Argument, Option, job
+from flows.job import Argument, Option, job, publish
+from flows.parameters import RUNNERS, THREADS, Device, PaperDataset, Preset, Runner, Table
 from flows.pipeline import run_pipeline
 from kgcore.errors import InputError, KgcalError, first_line
 from kgcore.report.result import Result
@@ -29,7 +31,6 @@ from tasks.workspace.flow_run import current_flow_run
 from tasks.workspace.resources import cores
 
 log = logging.getLogger("kgcal")
-Outcome: TypeAlias = PipelineSummary | Exception
 
 
 @job(shown={"tables": Argument("TABLES", required=True), "datasets": Option(name="--dataset")})
@@ -70,55 +71,36 @@ def reproduce(
 
 
 def run_cells(cells: list[Cell], runner: str, context: Context) -> tuple[dict[Cell, PipelineSummary], dict[Cell, str]]:
-    """Run the cells. Return the summary of each cell that succeeded, and the reason of each cell that failed.
+    """Run the cells. Return the summary of each cell that succeeded, and in one line why each other cell failed.
 
     A failed cell does not stop the other cells. In a flow run, the cells are tasks of the runner. Without Prefect,
     they run one after the other.
     """
-    outcomes = _run_as_tasks(cells, runner, context) if current_flow_run() else _run_in_turn(cells, context)
-    results = {cell: outcome for cell, outcome in outcomes.items() if isinstance(outcome, PipelineSummary)}
-    failures = {
-        cell: _reason(outcome) for cell, outcome in outcomes.items() if not isinstance(outcome, PipelineSummary)
-    }
+    results, failures, in_turn = dict[Cell, PipelineSummary](), dict[Cell, str](), current_flow_run() is None
+    with nullcontext() if in_turn else task_runner(runner) as tasks:
+        work = {
+            cell: partial(run_cell.fn, cell, context) if tasks is None else _submitted(tasks, runner, cell, context)
+            for cell in cells
+        }
+        for number, (cell, result) in enumerate(work.items(), start=1):
+            if in_turn:
+                log.info("cell %d of %d: %s", number, len(cells), cell)
+            try:
+                results[cell] = result()
+            except Exception as error:  # any error, also a lost Dask worker: the other cells must still run
+                known = isinstance(error, KgcalError)
+                failures[cell] = first_line(error) if known else f"{type(error).__name__}: {first_line(error)}"
+                if in_turn:
+                    log.error("%s failed: %s", cell, failures[cell], exc_info=not known)
     return results, failures
 
 
-def _run_as_tasks(cells: list[Cell], runner: str, context: Context) -> dict[Cell, Outcome]:
-    """Run the cells as Prefect tasks of the runner."""
-    outcomes: dict[Cell, Outcome] = {}
-    workers = worker_count(runner)
-    with task_runner(runner) as tasks:
-        futures = {
-            cell: tasks.submit(
-                run_cell.with_options(task_run_name=str(cell)),
-                parameters={"cell": cell, "context": context, "workers": workers},
-            )
-            for cell in cells
-        }
-        for cell, future in futures.items():
-            try:
-                outcomes[cell] = future.result(raise_on_failure=False)
-            except Exception as error:  # a Dask worker was killed, or a connection was lost
-                outcomes[cell] = error
-    return outcomes
-
-
-def _run_in_turn(cells: list[Cell], context: Context) -> dict[Cell, Outcome]:
-    """Run the cells one after the other, without Prefect."""
-    outcomes: dict[Cell, Outcome] = {}
-    for number, cell in enumerate(cells, start=1):
-        log.info("cell %d of %d: %s", number, len(cells), cell)
-        try:
-            outcomes[cell] = run_cell.fn(cell, context)
-        except Exception as error:  # any error: the other cells must still run
-            log.error("%s failed: %s", cell, _reason(error), exc_info=not isinstance(error, KgcalError))
-            outcomes[cell] = error
-    return outcomes
-
-
-def _reason(error: Exception) -> str:
-    """Return in one line why a cell failed."""
-    return first_line(error) if isinstance(error, KgcalError) else f"{type(error).__name__}: {first_line(error)}"
+def _submitted(tasks: "TaskRunner[Any]", runner: str, cell: Cell, context: Context) -> Callable[[], PipelineSummary]:
+    """Submit a cell as a task to a runner. Return the function that waits for its summary or raises its error."""
+    task_of_cell = run_cell.with_options(task_run_name=str(cell))
+    given = {"cell": cell, "context": context, "workers": worker_count(runner)}
+    wait: Callable[[], PipelineSummary] = tasks.submit(task_of_cell, parameters=given).result
+    return wait
 
 
 @task(name="cell", cache_policy=NO_CACHE)

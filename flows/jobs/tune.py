@@ -2,11 +2,9 @@
 
 from dataclasses import replace
 
-from flows.deployment.names import resolved_name
-from flows.deployment.parameters import Device, PresetWithoutRace
-from flows.deployment.publish import publish
-from flows.flow import flow
-from flows.job import job
+from flows.flow import flow, resolved_name
+from flows.job import job, publish
+from flows.parameters import Device, PresetWithoutRace
 from kgcore.config import (
     CalibrateConfig,
     CorruptConfig,

@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-from flows.deployment.publish import publish
 from flows.flow import flow
-from flows.job import job
+from flows.job import job, publish
 from flows.jobs.recalibrate import recalibrate
 from kgcore.config import WatchConfig
 from tasks.jobs.watch import WatchResult, enough_to_replace, mark_recalibrated, watch_champion

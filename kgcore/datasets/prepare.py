@@ -9,10 +9,8 @@ import pandas as pd
 
 from kgcore.arrays import Bools, Floats, Ints, sorted_distinct
 from kgcore.datasets.base import DatasetSpec
-from kgcore.datasets.draw import draw_splits
-from kgcore.datasets.draw_rules import SplitDraw, Values
-from kgcore.datasets.read import Read, read_files
-from kgcore.datasets.unseen import UnseenRows, unseen_rows
+from kgcore.datasets.draw import SplitDraw, Values, draw_splits
+from kgcore.datasets.read import Read, UnseenRows, read_files, unseen_rows
 from kgcore.errors import InputError, raise_faults
 from kgcore.graph import SPLITS, KnowledgeGraph, Split, TripleIndex
 
@@ -102,6 +100,27 @@ class Prepared:
     unknown: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     unseen: UnseenRows | None = None
     drawn: str = ""
+
+    def dropped_notes(self) -> list[str]:
+        """Return how many rows of each split are dropped, and why: a note for each split that lacks rows."""
+        notes = []
+        for split in SPLITS:
+            names = ("duplicates", "with_unseen", "left_out")
+            duplicates, unknown, left_out = (self.counts.get(f"{split}_{name}", 0) for name in names)
+            parts = [f"{duplicates:,} duplicate{'s' if duplicates > 1 else ''}"] if duplicates else []
+            parts += [describe_unknown_names(unknown, self.unknown.get(split, ()))] if unknown else []
+            parts += [f"{left_out:,} that {'is' if left_out == 1 else 'are'} in another split too"] if left_out else []
+            if parts:
+                total, dropped = self.counts[f"{split}_rows"], duplicates + unknown + left_out
+                notes.append(f"{split}: dropped {dropped:,} of {total:,} rows: {', '.join(parts)}")
+        return notes
+
+    def labels_note(self) -> str:
+        """Return how many labelled triples were added, and why the others were not: see `with_labels`."""
+        words = {"not_held_out": "in train or test", "used": "used", "known": "in valid with the same label"}
+        unknown = describe_unknown_names(self.counts["labels_with_unseen"], self.unknown["labels"])
+        parts = [f"{self.counts['labels_rows']:,} labelled triples", unknown]
+        return ", ".join([*parts, *(f"{self.counts[f'labels_{name}']:,} {word}" for name, word in words.items())])
 
 
 def prepare(
@@ -268,5 +287,4 @@ def _split(rows: Ints, entity_ids: Ints, predicate_ids: Ints, confidences: Float
 
 def _known(rows: Ints, entity_ids: Ints, predicate_ids: Ints) -> Bools:
     """Return a mask (n,) of the rows whose two entities and predicate are all in train."""
-    known: Bools = np.isin(rows[:, [0, 2]], entity_ids).all(axis=1) & np.isin(rows[:, 1], predicate_ids)
-    return known
+    return np.isin(rows[:, [0, 2]], entity_ids).all(axis=1) & np.isin(rows[:, 1], predicate_ids)

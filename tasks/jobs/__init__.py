@@ -9,5 +9,5 @@ exam.py              the exam of a data set: its versions, the candidates that s
 manifest.py          finds the run of a stage from a run id, a model's URI or `latest`
 
 A job returns facts whose method `result` says what users see: see kgcore/report/result.py. flows/cli/printer.py prints
-it, and flows/deployment/publish.py shows it in Prefect. Single stages are in stages/, the order of stages in flows/.
+it, and flows/job.py shows it in Prefect. Single stages are in stages/, the order of stages in flows/.
 """

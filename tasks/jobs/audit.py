@@ -12,20 +12,20 @@ import pyarrow as pa
 from kgcore.audit.likelihood import AuditedFacts, likelihood_ratios, score_rows
 from kgcore.audit.plan import plan_audit
 from kgcore.audit.sample import draw_sample, read_labelled, sampled_share, stratify, to_label
-from kgcore.calibration.balance import check_base_rate
+from kgcore.calibration.sample import check_base_rate
 from kgcore.config import AuditConfig, PipelineConfigs
 from kgcore.datasets.base import find_dataset
+from kgcore.datasets.formats.base import check_readable
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
-from kgcore.metrics.bootstrap import Estimate
+from kgcore.metrics.base import Estimate
 from kgcore.metrics.reliability import wilson
-from kgcore.prediction.candidates import check_readable
 from kgcore.prediction.sink import check_ending, sink
 from kgcore.report.result import Result, ResultTable, table_of
 from tasks.jobs.pipeline import all_settings, open_work
 from tasks.jobs.request import MOST_EXAMPLES, probability_texts, triple_text
 from tasks.stages.reference import StageRef
-from tasks.stages.task import as_task
+from tasks.stages.running import as_task
 from tasks.stages.train import check_training
 from tasks.tracking.artifacts import EMBEDDINGS, GRAPH
 from tasks.tracking.record import RunTags

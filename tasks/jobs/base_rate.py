@@ -10,16 +10,16 @@ import pyarrow as pa
 
 from kgcore.arrays import Ints
 from kgcore.config import BaseRateConfig
+from kgcore.datasets.formats.base import check_readable
 from kgcore.ensembles.ensemble import PooledModel
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.mixture.fit import FOREIGN, MixtureFit, MixtureOptions, fit_mixture
-from kgcore.mixture.labels import MOST_ODDS, Rate, labelled_rate, labelled_rates, labels_needed
+from kgcore.mixture.interval import MOST_ODDS, Rate, labelled_rate, labelled_rates, labels_needed
+from kgcore.mixture.judged import JudgedCandidates, check_enough, mixture_triples, read_judged
 from kgcore.mixture.relations import FEWEST, fit_relations
 from kgcore.mixture.samples import MixtureData
 from kgcore.models.scorer import Scorer
-from kgcore.prediction.candidates import check_readable
-from kgcore.prediction.judged import JudgedCandidates, check_enough, mixture_triples, read_judged
 from kgcore.prediction.sink import ENDINGS, check_ending, sink
 from kgcore.report.result import Result, ResultTable, table_of
 from kgcore.storage.json_file import write_json

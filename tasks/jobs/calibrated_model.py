@@ -8,13 +8,14 @@ import numpy as np
 from kgcore.calibrated import CalibratedModel
 from kgcore.calibration.answering import answers_because
 from kgcore.calibration.fit import calibration_bases
-from kgcore.calibration.matched import candidate_sample
-from kgcore.calibration.sample import CalibrationSample, drawn_sample, even_sample
+from kgcore.calibration.sample import CalibrationSample, even_sample
 from kgcore.config import CalibrateConfig
 from kgcore.ensembles.ensemble import PooledModel, pooled_table
 from kgcore.errors import InputError
 from kgcore.external.calibrator import ScoreCalibrator
 from kgcore.loaded import LoadedModel
+from kgcore.mixture.calibrate import candidate_sample
+from kgcore.mixture.matched import Matched
 from tasks.jobs.compare import dataset_name
 from tasks.jobs.manifest import named_run, newest_pipeline, resolve
 from tasks.stages.calibrate import completeness_of, scores_of
@@ -249,9 +250,9 @@ SEED = 0  # of the draw of negatives
 
 
 def counted_sample(model_id: str, model: CalibratedModel) -> CalibrationSample:
-    """Return the sample of `calibration_sample` for methods that count its rows: `even_sample` or `drawn_sample`."""
-    even = drawn_sample if model.calibrator.mixture is None else even_sample
-    return even(calibration_sample(model_id, model), np.random.default_rng(SEED))
+    """Return the sample of `calibration_sample` for methods that count its rows: see `even_sample`."""
+    sample, rng = calibration_sample(model_id, model), np.random.default_rng(SEED)
+    return even_sample(sample, rng, repeat=model.calibrator.mixture is None)
 
 
 def calibration_sample(model_id: str, model: CalibratedModel) -> CalibrationSample:
@@ -268,10 +269,10 @@ def calibration_sample(model_id: str, model: CalibratedModel) -> CalibrationSamp
     """
     store, scorer = open_store(), model.trained
     run = sources_of(store, model_id).run
-    if (found := model.calibrator.mixture) is not None:
+    if isinstance(matched := model.calibrator.mixture, Matched):
         combined = model.calibrator.combined is not None
         place = (run.run_id, COMBINED_MIXTURE) if combined else (run.tags.inputs["match"], MIXTURE)
-        return candidate_sample(store.load(*place), found, model.calibrator.calibrator.by_predicate)
+        return candidate_sample(store.load(*place), matched, model.calibrator.calibrator.by_predicate)
     made_by = (
         [run]
         if not isinstance(scorer, PooledModel)

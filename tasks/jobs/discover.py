@@ -17,10 +17,10 @@ from kgcore.datasets.formats.base import COLUMNS
 from kgcore.graph import KnowledgeGraph
 from kgcore.prediction.answers import Answers, without_probabilities
 from kgcore.prediction.domains import Domains
-from kgcore.prediction.parts import EachPart, OnPart
 from kgcore.prediction.question import Question
 from kgcore.prediction.sink import sink
 from kgcore.report.result import Result, ResultTable
+from kgcore.workers import EachPart, OnPart
 from tasks.jobs.request import (
     MOST_EXAMPLES,
     Answering,

@@ -13,12 +13,10 @@ from kgcore.registries import CALIBRATORS, METRICS, POOLS
 from kgcore.report.ensemble_summary import EnsembleSummary, MemberSummary, PooledSummary
 from kgcore.report.results import Results
 from kgcore.score_table import ScoreTable
-from tasks.stages.calibrate import completeness_of, scores_of
-from tasks.stages.calibrator_model import corruption_params
+from tasks.stages.calibrate import completeness_of, corruption_params, scores_of
 from tasks.stages.evaluate import measure
 from tasks.stages.reference import Context, StageRef
-from tasks.stages.running import StageRun, config_of, loss_of, run_stage
-from tasks.stages.task import as_task
+from tasks.stages.running import StageRun, as_task, config_of, loss_of, run_stage
 from tasks.tracking.artifacts import (
     CALIBRATOR,
     CORRUPTIONS,

@@ -14,16 +14,15 @@ from kgcore.config.presets import AUTO, NONE
 from kgcore.config.race import RaceConfig
 from kgcore.datasets.base import find_dataset
 from kgcore.errors import InputError
-from kgcore.report.columns import overview
 from kgcore.report.result import runs_text
+from kgcore.report.results import overview
 from kgcore.report.summary import PipelineSummary
 from kgcore.storage.json_file import FORMAT
 from tasks.stages.calibrate import CALIBRATE
 from tasks.stages.choose import choices_for, chosen_settings
 from tasks.stages.match import check_file, identity
 from tasks.stages.reference import Context, StageRef
-from tasks.stages.running import config_of, loss_of
-from tasks.stages.task import as_task
+from tasks.stages.running import as_task, config_of, loss_of
 from tasks.stages.train import check_training
 from tasks.tracking.artifacts import MANIFEST, PIPELINE_SUMMARY, RACE, REPORT, SUMMARY, save
 from tasks.tracking.keys import digest, whole_code_fingerprint

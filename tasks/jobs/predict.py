@@ -18,14 +18,12 @@ from kgcore.arrays import Ints, Triples
 from kgcore.calibration.fit import GROUND_TRUTH, SYNTHETIC
 from kgcore.config import Config, EvidenceConfig, PairsConfig, PredictConfig
 from kgcore.config.jobs import SurveyConfig
-from kgcore.datasets.formats.base import COLUMNS
+from kgcore.datasets.formats.base import BLOCK_ROWS, COLUMNS, Block, check_readable, read_candidates, read_names
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.population.population import TOO_FEW, PairBlock, Population
-from kgcore.prediction.answers import Answers, table_of, without_probabilities
-from kgcore.prediction.candidates import BLOCK_ROWS, Block, check_readable, read_candidates, read_names
+from kgcore.prediction.answers import Answers, Negatives, Selection, mark, table_of, without_probabilities
 from kgcore.prediction.domains import Domains
-from kgcore.prediction.few_false import Negatives, Selection, mark
 from kgcore.prediction.pairs import ALL, PairSearch, best_pairs, search_pairs
 from kgcore.prediction.question import positions_of
 from kgcore.prediction.sink import sink
@@ -258,7 +256,7 @@ def for_file(by: Predictor, blocks: Iterator[Block], stated: Stated) -> Predicto
     Raises InputError if `fdr` is set and the triples are unlike the calibration triples, whose negatives the scores are
     compared with. Raises InputError and FitError as `answer_of_file` does.
     """
-    from kgcore.population.files import answer_of_file
+    from kgcore.population.answers import answer_of_file
 
     triples, model = _triples(by, blocks), by.by.model
     if by.config.fdr and _compared(by, triples):
@@ -282,7 +280,7 @@ def _compared(by: Predictor, triples: Triples) -> bool:
 
     Raises InputError if they are unlike these for every share of true ones.
     """
-    from kgcore.population.files import comparable
+    from kgcore.population.answers import comparable
     from kgcore.population.population import FEWEST_ROWS
 
     rows = comparable(by.by.model.graph, triples)

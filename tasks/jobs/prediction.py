@@ -14,8 +14,7 @@ import pyarrow.compute as pc
 
 from kgcore.arrays import Ints, Scores
 from kgcore.config import PredictConfig
-from kgcore.prediction.answers import UNKNOWN_ENTITIES, Answers
-from kgcore.prediction.few_false import P_VALUE, SELECTED
+from kgcore.prediction.answers import P_VALUE, SELECTED, UNKNOWN_ENTITIES, Answers
 from kgcore.prediction.sink import sink
 from kgcore.report.result import Result, ResultTable
 from tasks.jobs.request import (

@@ -13,8 +13,8 @@ from filelock import FileLock
 
 from kgcore.arrays import Probabilities
 from kgcore.base_rate import STATED
-from kgcore.calibration.balance import check_base_rate
 from kgcore.calibration.fit import CANDIDATES
+from kgcore.calibration.sample import check_base_rate
 from kgcore.config import CalibrateConfig, GateConfig
 from kgcore.errors import InputError
 from kgcore.evaluation.predictions import Predictions

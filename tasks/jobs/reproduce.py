@@ -15,9 +15,8 @@ from kgcore.report.result import Result
 from kgcore.report.results import Results
 from kgcore.report.summary import PipelineSummary
 from kgcore.reproduction.compare import side_by_side
-from kgcore.reproduction.findings import findings
 from kgcore.reproduction.grid import Cell
-from kgcore.reproduction.page import comparison_page, sweep_figures
+from kgcore.reproduction.page import comparison_page, findings, sweep_figures
 from kgcore.storage.json_file import write_json
 from tasks.jobs.compare import write_csv
 from tasks.jobs.pipeline import open_work

@@ -178,7 +178,7 @@ def calibrate_to(
     if population is None:
         return None
     from kgcore.population.calibration import Calibration
-    from kgcore.population.unknown_facts import stated_facts
+    from kgcore.population.population import stated_facts
 
     true = stated_facts(population, stated.completeness, stated.base_rate, asked)
     survey, rng = survey_of(by, population, config, runner, parent), np.random.default_rng(config.survey_seed)

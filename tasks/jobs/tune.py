@@ -15,7 +15,7 @@ import pandas as pd
 from filelock import FileLock
 
 from kgcore.config import PipelineConfigs, TrainConfig, TuneConfig
-from kgcore.config.choices import OBJECTIVES
+from kgcore.config.base import OBJECTIVES
 from kgcore.datasets.base import find_dataset
 from kgcore.errors import FitError, InputError
 from kgcore.graph import KnowledgeGraph
@@ -26,7 +26,7 @@ from kgcore.tuning.space import Space
 from tasks.jobs.pipeline import all_settings, open_work, run_command
 from tasks.stages.corrupt import by_model
 from tasks.stages.reference import Context, StageRef
-from tasks.stages.task import as_task
+from tasks.stages.running import as_task
 from tasks.stages.train import check_training
 from tasks.tracking.artifacts import BEST_SETTINGS, GRAPH_WITHOUT_TEST, TRIALS, save
 from tasks.tracking.keys import code_fingerprint, digest

@@ -20,8 +20,8 @@ from kgcore.errors import InputError
 from kgcore.evaluation.predictions import Predictions
 from kgcore.monitoring.drift import Check, DriftReference, check, find_evidence
 from kgcore.monitoring.two_samples import NewTriples
-from kgcore.report.columns import headline
 from kgcore.report.result import Result
+from kgcore.report.results import headline
 from kgcore.storage.json_file import read_json
 from tasks.jobs.calibrated_model import calibration_sample
 from tasks.jobs.compare import dataset_name

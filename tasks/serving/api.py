@@ -22,14 +22,13 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException as StarletteError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from kgcore.datasets.formats.base import COLUMNS
+from kgcore.datasets.formats.base import COLUMNS, read_candidates
 from kgcore.errors import InputError, KgcalError
 from kgcore.external.calibrator import RELATION, SCORE, ScoreCalibrator
 from kgcore.external.tables import TableBlock
 from kgcore.population.answers import answers_to, as_sentence
 from kgcore.population.population import FEWEST_ROWS
 from kgcore.prediction.answers import Answers, table_of
-from kgcore.prediction.candidates import read_candidates
 from kgcore.prediction.question import Question
 from kgcore.prediction.sink import sink
 from tasks.jobs.calibrated_model import Ask, FoundScores, is_of_scores

@@ -18,9 +18,8 @@ from kgcore.config import ExplainConfig, PredictConfig
 from kgcore.datasets.formats.base import COLUMNS
 from kgcore.errors import InputError, KgcalError, first_line
 from kgcore.loaded import LoadedModel
-from kgcore.population.answers import explainer_of
+from kgcore.population.answers import FileAnswer, explainer_of
 from kgcore.population.calibration import Calibration
-from kgcore.population.files import FileAnswer
 from kgcore.population.population import FEWEST_ROWS
 from kgcore.prediction.answers import Answers, table_of
 from kgcore.prediction.explainer import Explainer

@@ -1,13 +1,9 @@
 """The stages of the pipeline, one file each. A stage loads the artifacts of earlier stages, calls kgcore, logs the
 result and returns a StageRef. The other files:
 
-table.py             all stages, in the order of the pipeline
-base.py              the definition of a stage and its inputs
-running.py           the key, the lock and the re-use of finished runs
-reference.py         StageRef and Context
-task.py              the decorator that makes a function a Prefect task
-combine.py           the part of calibrate that fits calibrators that see evidence
-calibrator_model.py  the LoggedModel of a calibrator
+table.py      all stages, in the order of the pipeline
+running.py    the definition of a stage, its key, its lock, the re-use of finished runs; the decorator for Prefect tasks
+reference.py  StageRef and Context
 
 The functions import the parts of kgcore that compute, which load SciPy, scikit-learn, pandera or torch. So a pipeline
 whose stages are all re-used loads none of these.

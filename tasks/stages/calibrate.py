@@ -7,18 +7,14 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from kgcore.completeness import completeness_lines, read_completeness
-from kgcore.config import CalibrateConfig, CorruptConfig, MatchConfig, PrepareConfig
+from kgcore.config import CalibrateConfig, CorruptConfig, MatchConfig, PrepareConfig, TrainConfig
 from kgcore.registries import ALL_CALIBRATORS
-from kgcore.registries import EVIDENCE as EVIDENCE_GROUPS
 from kgcore.score_table import LABELLED, ScoreTable
-from tasks.stages.base import Stage
-from tasks.stages.calibrator_model import log_calibrator
-from tasks.stages.evidence import EVIDENCE_STAGE
+from tasks.stages.evidence import EVIDENCE_STAGE, other_models
 from tasks.stages.match import MATCH
 from tasks.stages.reference import Context, StageRef
-from tasks.stages.running import StageRun, config_of, run_stage
+from tasks.stages.running import IMPORTED, Stage, StageRun, as_task, config_of, loss_of, run_stage
 from tasks.stages.score import SCORE
-from tasks.stages.task import as_task
 from tasks.tracking.artifacts import (
     ABLATION,
     CALIBRATION_AUDIT,
@@ -39,196 +35,77 @@ from tasks.tracking.artifacts import (
     UNSEEN_ANSWERS,
     Artifact,
 )
-from tasks.tracking.mlmodel import EXAMPLES
-from tasks.tracking.record import RunRecord, RunTags, short_label
+from tasks.tracking.mlmodel import EXAMPLES, log_pyfunc
+from tasks.tracking.record import RunRecord, RunTags, shares_text, short_label
 from tasks.tracking.store import open_store
 
 if TYPE_CHECKING:
     from kgcore.calibration.calibrated import Calibrated
-    from kgcore.calibration.fit import Basis, MatchedCandidates
-    from kgcore.calibration.sample import CalibrationSample
-    from kgcore.combiners.base import EvidenceSample
-    from kgcore.mixture.samples import MixtureData
-
-    Combined = tuple[list[tuple[Calibrated, CalibrationSample]], list[tuple[Calibrated, MixtureData]]]
+    from kgcore.calibration.fit import Basis
+    from kgcore.fitted import Material
+    from kgcore.mixture.calibrate import MatchedCandidates
 
 T = TypeVar("T")
 
 
-_COMBINE = ("kgcore.calibration.combine", "kgcore.combiners.ablation")
-
-
 def _code(config: CalibrateConfig) -> tuple[str, ...]:
-    return (
-        "kgcore.calibration.fit",
-        "kgcore.calibration.answering",
-        "kgcore.calibration.audit",
-        "kgcore.calibration.audit",
-        *(_COMBINE if config.combiners else ()),
-        *map(ALL_CALIBRATORS.module, config.calibrators),
-    )
+    return ("kgcore.fitted", "kgcore.calibration.fit", *map(ALL_CALIBRATORS.module, config.calibrators))
 
 
 def _body(run: StageRun, config: CalibrateConfig) -> None:
     """Fit the calibrators, log each of them as a separate LoggedModel, and log an audit of the scores."""
-    from kgcore.calibration.answering import in_order
-    from kgcore.calibration.audit import score_audit
-    from kgcore.calibration.fit import GROUND_TRUTH, calibration_bases, fit_calibrators
+    from kgcore.calibration.fit import calibration_bases, fit_calibrators
+    from kgcore.fitted import fit_evidence, samples_of, with_thin
 
     table, candidates = scores_of(run.inputs, config.completeness), _candidates(run)
     bases = calibration_bases(table, config, run.config(CorruptConfig))
-    examples, fitted = _examples(run, table), fit_calibrators(table, config, bases, candidates)
-    samples = _samples(bases, candidates)
-    combined = _combine(run, table, config, bases, candidates)
-    figures = _validation_figures(run, table, config, samples, candidates, fitted, combined)
-    beside = [bound for own in combined for bound, _ in own]
-    fitted = _with_unseen(run, in_order([*fitted, *beside], figures))
-    for number, bound in enumerate(fitted):
-        log_calibrator(run, number, bound, examples)
-    soft = table.soft("valid")
-    audits = {name: score_audit(sample, soft and name == GROUND_TRUTH) for name, sample in samples.items()}
-    for kind, own in figures.items():
-        audits[kind] |= own
-    hidden = next((bound.hidden for bound in fitted if bound.hidden), None)
-    audits["synthetic"] |= table.search_figures() | (hidden.figures() if hidden else {})
-    rows = ((short_label(f"{name}.{row[0]}"), row[1]) for name, figures in audits.items() for row in figures.items())
-    run.log_metrics(dict(rows))
-    _save_audit(run, audits, fitted, samples)
+    alone = fit_calibrators(table, config, bases)
+    result = fit_evidence(_material(run, table, config, bases, candidates), alone)
+    _log_calibrators(run, result.fitted, table)
+    rows = ((f"{kind}.{name}", value) for kind, own in result.audits.items() for name, value in own.items())
+    run.log_metrics({short_label(name): value for name, value in rows})
+    run.save(CALIBRATION_AUDIT, with_thin(result.audits, result.fitted, samples_of(bases, candidates)))
+    if result.log_odds:
+        run.save(HELD_OUT_LOG_ODDS, result.log_odds)
+    if result.mixture is not None:
+        run.save(COMBINED_MIXTURE, result.mixture)
+    if result.ablation is not None:
+        run.save(ABLATION, result.ablation)
     if config.has_shares:
         run.save(COMPLETENESS, completeness_lines(config.completeness))
     run.tag(RunTags(base_rate=str(config.rate)))
 
 
-def _combine(
+def _material(
     run: StageRun,
     table: ScoreTable,
     config: CalibrateConfig,
     bases: "Mapping[str, Basis]",
     candidates: "MatchedCandidates | None",
-) -> "Combined":
-    """Fit the calibrators that see evidence, if there is an evidence run.
+) -> "Material":
+    """Load what calibrators that see evidence are fitted to."""
+    from kgcore.fitted import Material
 
-    They are fitted to labelled triples, and to candidates; if there are neither, to positives and corruptions. Return
-    those of labelled triples or corruptions, and those of candidates, each with what it was fitted to.
-    """
-    from kgcore.calibration.combine import evidence_sample, fit_combiners, fit_to_unlabelled
-    from kgcore.calibration.fit import GROUND_TRUTH, SYNTHETIC
-    from kgcore.calibration.folds import row_groups
-
-    labelled: list[tuple[Calibrated, CalibrationSample]] = []
-    unlabelled: list[tuple[Calibrated, MixtureData]] = []
-    if "evidence" not in run.inputs:
-        return labelled, unlabelled
-    evidence = run.load(EVIDENCE)
-    if GROUND_TRUTH in bases and not table.soft("valid"):
-        labelled = list(fit_combiners(table, evidence, bases[GROUND_TRUTH], config))
-        _ablate(run, evidence_sample(table, evidence, bases[GROUND_TRUTH], config), evidence.groups, config)
-    elif not (candidates or table.soft("valid")):
-        groups = row_groups(table, run.load(CORRUPTIONS)["valid"].source, config.weighted)[SYNTHETIC]
-        labelled = list(fit_combiners(table, evidence, bases[SYNTHETIC], config, groups))
-    if labelled:
-        run.save(HELD_OUT_LOG_ODDS, {bound.label: own.scores for bound, own in labelled})
-    if candidates:
-        seen, triples = run.load(CANDIDATE_EVIDENCE), run.load(MIXTURE_TRIPLES)
-        unlabelled = list(fit_to_unlabelled(table, seen, triples, candidates, config))
-        run.save(COMBINED_MIXTURE, unlabelled[0][1])
-    return labelled, unlabelled
-
-
-def _validation_figures(
-    run: StageRun,
-    table: ScoreTable,
-    config: CalibrateConfig,
-    samples: "Mapping[str, CalibrationSample]",
-    candidates: "MatchedCandidates | None",
-    fitted: "Sequence[Calibrated]",
-    combined: "Combined",
-) -> dict[str, dict[str, float]]:
-    """Return the figures by which the calibrators of each kind of negatives are ordered: kind -> figures.
-
-    fitted    the calibrators that see the score alone
-    combined  the output of `_combine`
-    """
-    from kgcore.calibration.answering import fit_errors, held_out_figures, unlabelled_figures
-    from kgcore.calibration.fit import CANDIDATES
-    from kgcore.calibration.folds import row_groups
-
-    alone = {kind: [bound for bound in fitted if bound.negatives == kind] for kind in samples}
-    cold = run.config(PrepareConfig).split_rule.cold_column
-    groups = row_groups(table, run.load(CORRUPTIONS)["valid"].source, config.weighted, cold)
-    figures: dict[str, dict[str, float]] = {}
-    for kind, sample in samples.items():
-        if kind != CANDIDATES:
-            beside = [own for own in combined[0] if own[0].negatives == kind]
-            every = [*((bound, sample) for bound in alone[kind]), *beside]
-            rng = np.random.default_rng(config.combine_seed)
-            figures[kind] = held_out_figures(every, groups[kind], config.combine_folds, rng) if every else {}
-            if cold is not None:
-                figures[kind] |= fit_errors(every, groups[kind], rng)
-    if candidates:
-        figures[CANDIDATES] = unlabelled_figures(
-            [*((bound, candidates.data) for bound in alone[CANDIDATES]), *combined[1]]
-        )
-    return figures
-
-
-def _ablate(run: StageRun, sample: "EvidenceSample", groups: Sequence[str], config: CalibrateConfig) -> None:
-    """Save what each group of evidence adds to the score, if there are the score and other groups."""
-    from kgcore.combiners.ablation import SCORE, ablate
-
-    if SCORE not in groups or len(groups) == 1:
-        return
-    features = {name: EVIDENCE_GROUPS.get(name).own(sample.names) for name in groups}
-    run.save(ABLATION, ablate(sample, features, np.random.default_rng(config.combine_seed)))
-
-
-def _with_unseen(run: StageRun, fitted: "Sequence[Calibrated]") -> "list[Calibrated]":
-    """Give the answers about unseen entities to the calibrators that were fitted to labelled triples, as these were."""
-    from kgcore.calibration.fit import GROUND_TRUTH
-
-    if not run.has(UNSEEN_ANSWERS):
-        return list(fitted)
-    unseen = run.load(UNSEEN_ANSWERS)
-    given = []
-    for bound in fitted:
-        if bound.negatives == GROUND_TRUTH:
-            unseen.check(bound.embedding_models[0], bound.dataset)
-            bound = replace(bound, unseen=unseen)
-        given.append(bound)
-    return given
-
-
-def _save_audit(
-    run: StageRun,
-    audits: dict[str, dict[str, float]],
-    fitted: "Sequence[Calibrated]",
-    samples: "Mapping[str, CalibrationSample]",
-) -> None:
-    """Save the audits of the samples, with the support of each calibrator's high probabilities."""
-    from kgcore.calibration.audit import thin_figures
-
-    every = {name: dict(figures) for name, figures in audits.items()}
-    for bound in fitted:
-        if bound.support is not None and bound.combined is None:
-            every[bound.negatives] |= thin_figures(bound, samples[bound.negatives])
-    run.save(CALIBRATION_AUDIT, every)
-
-
-def _samples(bases: "Mapping[str, Basis]", candidates: "MatchedCandidates | None") -> "dict[str, CalibrationSample]":
-    """Return the calibration samples by kind of negatives."""
-    from kgcore.calibration.fit import CANDIDATES
-    from kgcore.calibration.matched import candidate_sample
-
-    samples = {kind: basis.sample for kind, basis in bases.items()}
-    return samples | ({CANDIDATES: candidate_sample(candidates.data, candidates.matched)} if candidates else {})
+    sees = EVIDENCE_STAGE.name in run.inputs
+    return Material(
+        table,
+        config,
+        bases,
+        source=run.load(CORRUPTIONS)["valid"].source,
+        cold=run.config(PrepareConfig).split_rule.cold_column,
+        candidates=candidates,
+        evidence=run.load(EVIDENCE) if sees else None,
+        unlabelled=(run.load(MIXTURE_TRIPLES), run.load(CANDIDATE_EVIDENCE)) if sees and candidates else None,
+        unseen=run.load(UNSEEN_ANSWERS) if run.has(UNSEEN_ANSWERS) else None,
+    )
 
 
 def _candidates(run: StageRun) -> "MatchedCandidates | None":
     """Return the candidates that the calibrators are fitted to; None if the run has no match run upstream."""
-    from kgcore.calibration.fit import MatchedCandidates
-
     if MATCH.name not in run.inputs:
         return None
+    from kgcore.mixture.calibrate import MatchedCandidates
+
     config = run.config(MatchConfig)
     return MatchedCandidates(run.load(MIXTURE), run.load(MATCHED), config.match_replicates, config.match_seed)
 
@@ -323,16 +200,13 @@ def move_calibrators(calibrators: StageRef, to: CalibrateConfig, context: Contex
 
     def body(run: StageRun) -> None:
         from kgcore.calibration.fit import calibration_bases
+        from kgcore.fitted import samples_of, with_thin
 
         table = scores_of(run.inputs, completeness_of(before))
-        examples = _examples(run, table)
-        fitted = [store.load_model(model_id, CALIBRATOR) for model_id in before.model_ids]
-        moved = [bound.at(config.rate) for bound in fitted]
-        for number, bound in enumerate(moved):
-            log_calibrator(run, number, bound, examples)
-        bases = calibration_bases(table, config_of(CalibrateConfig, before))
-        samples = _samples(bases, _candidates(run))
-        _save_audit(run, store.load(before.run_id, CALIBRATION_AUDIT), moved, samples)
+        moved = [store.load_model(model_id, CALIBRATOR).at(config.rate) for model_id in before.model_ids]
+        _log_calibrators(run, moved, table)
+        samples = samples_of(calibration_bases(table, config_of(CalibrateConfig, before)), _candidates(run))
+        run.save(CALIBRATION_AUDIT, with_thin(store.load(before.run_id, CALIBRATION_AUDIT), moved, samples))
         _copy(run, before, HELD_OUT_LOG_ODDS)
         _copy(run, before, COMBINED_MIXTURE)
         _copy(run, before, ABLATION)
@@ -349,8 +223,45 @@ def _copy(run: StageRun, before: RunRecord, artifact: Artifact[T]) -> None:
         run.save(artifact, run.store.load(before.run_id, artifact))
 
 
-def _examples(run: StageRun, table: ScoreTable) -> list[list[str]]:
-    """Return the names of the first validation positives, which show how to ask a calibrator."""
+def _log_calibrators(run: StageRun, fitted: "Sequence[Calibrated]", table: ScoreTable) -> None:
+    """Log each calibrator as a LoggedModel and MLflow pyfunc, whose example shows names of validation positives."""
     triples = table.triples[table.rows("valid", LABELLED, 1)][:EXAMPLES].tolist()
-    entities, predicates = run.load(ENTITIES), run.load(PREDICATES)
-    return [[entities[s], predicates[p], entities[o]] for s, p, o in triples]
+    entities, predicates, [base] = run.load(ENTITIES), run.load(PREDICATES), run.model_ids("train")
+    examples = [[entities[s], predicates[p], entities[o]] for s, p, o in triples]
+    for number, bound in enumerate(fitted):
+        params = calibrator_params(run, bound)
+        name = f"{params['dataset']}-{params['model']}-{bound.label}"
+        tags = {"label": bound.label, "base_model": base, "base_rate_is": bound.rate.origin}
+        model_id = run.log_model(CALIBRATOR, bound, name, params, number, **tags)
+        log_pyfunc(run.store, model_id, run.record, examples)
+
+
+def calibrator_params(run: StageRun, bound: "Calibrated") -> dict[str, object]:
+    """Return the parameters by which users compare calibrators in the MLflow UI."""
+    train, loss = run.config(TrainConfig), loss_of(run.upstream("train"))
+    params = {
+        "calibrator": bound.shown_name,
+        "negatives": bound.negatives,
+        "base_rate": bound.base_rate,
+        "model": train.model,
+        "loss": loss,
+        "dataset": run.dataset.name,
+        "k": train.k,
+        "training_strategy": "" if loss == IMPORTED else shares_text(train.training_strategy),
+    }
+    params |= {} if bound.mixture is None else {"candidates": bound.mixture.source}
+    if bound.combined and (named := other_models(run.inputs)):
+        others = [run.store.known(run_id) for run_id in named]
+        params["other_models"] = " ".join(config_of(TrainConfig, other).model for other in others)
+    params |= {"hidden_share": str(bound.hidden)} if bound.hidden else {}
+    return params | corruption_params(run) if bound.negatives == "synthetic" else params
+
+
+def corruption_params(run: StageRun) -> dict[str, object]:
+    """Return the parameters that describe how the corruptions for calibration were drawn."""
+    drawn = run.config(CorruptConfig)
+    return {
+        "calibration_strategy": shares_text(drawn.calibration_strategy),
+        "calibration_sides": drawn.calibration_sides,
+        "calibration_filtered": drawn.calibration_filtered,
+    }

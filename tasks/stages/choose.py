@@ -18,11 +18,9 @@ from kgcore.registries import LOSSES, MODELS, OPTIMISERS, STRATEGIES
 from kgcore.report.race import contenders_table, race_table
 from kgcore.tuning.race_result import CHOSEN as IS_CHOSEN
 from kgcore.tuning.race_result import Race, RaceRow
-from tasks.stages.base import Stage
 from tasks.stages.prepare import PREPARE
 from tasks.stages.reference import StageRef
-from tasks.stages.running import IMPORTED, StageRun, config_of, loss_of
-from tasks.stages.task import as_task
+from tasks.stages.running import IMPORTED, Stage, StageRun, as_task, config_of, loss_of
 from tasks.stages.train import handed_over, training_key
 from tasks.tracking.artifacts import CHOSEN, GRAPH_WITHOUT_TEST, RACE, RACE_TABLE
 from tasks.tracking.record import RunRecord, RunTags

@@ -1,9 +1,8 @@
 """classify: compute probabilities and decisions for the test split."""
 
 from kgcore.config import CalibrateConfig, ClassifyConfig
-from tasks.stages.base import Stage
 from tasks.stages.calibrate import CALIBRATE
-from tasks.stages.running import StageRun
+from tasks.stages.running import Stage, StageRun
 from tasks.tracking.artifacts import CALIBRATOR, COUNTS, EVIDENCE, PREDICTIONS, SCORES
 from tasks.tracking.record import labelled_metrics
 

@@ -7,11 +7,10 @@ from kgcore.registries import METRICS
 from kgcore.report.result import runs_text
 from kgcore.report.results import Results
 from kgcore.report.summary import Summary, summarise_relations
-from tasks.stages.base import Stage
-from tasks.stages.calibrator_model import calibrator_params
+from tasks.stages.calibrate import calibrator_params
 from tasks.stages.classify import CLASSIFY
 from tasks.stages.rank import RANK
-from tasks.stages.running import StageRun
+from tasks.stages.running import Stage, StageRun
 from tasks.tracking.artifacts import (
     CALIBRATION_AUDIT,
     CALIBRATOR,
@@ -48,8 +47,7 @@ _CODE = (
 
 
 def _body(run: StageRun, config: EvaluateConfig) -> None:
-    from kgcore.calibration.answering import answering, answering_notes
-    from kgcore.calibration.audit import thin_notes
+    from kgcore.calibration.answering import answering, answering_notes, thin_notes
     from kgcore.evaluation.evaluate import miscalibrated
     from kgcore.evaluation.groups import reliability_by_knowledge, reliability_by_relation
     from kgcore.report.data import completeness_notes, data_notes, hidden_fact_notes, score_notes

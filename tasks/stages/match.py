@@ -11,17 +11,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgcore.config import MatchConfig
-from kgcore.config.choices import HELD_OUT
+from kgcore.config.base import HELD_OUT
 from kgcore.datasets.base import md5_of
+from kgcore.datasets.formats.base import check_readable
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
-from kgcore.prediction.candidates import check_readable
 from kgcore.registries import STRATEGIES
-from tasks.stages.base import Stage
 from tasks.stages.prepare import PREPARE
 from tasks.stages.reference import StageRef
-from tasks.stages.running import StageRun
-from tasks.stages.task import as_task
+from tasks.stages.running import Stage, StageRun, as_task
 from tasks.stages.train import TRAIN
 from tasks.tracking.artifacts import EMBEDDINGS, GRAPH, LABELLED, MATCHED, MIXTURE, MIXTURE_TRIPLES
 from tasks.tracking.record import RunTags
@@ -29,20 +27,20 @@ from tasks.tracking.store import open_store
 from tasks.workspace.resources import find_device, gpu_slot
 
 if TYPE_CHECKING:
-    from kgcore.prediction.judged import JudgedCandidates
+    from kgcore.mixture.judged import JudgedCandidates
 
 log = logging.getLogger("kgcal")
 
 
 def _code(config: MatchConfig) -> tuple[str, ...]:
     strategies = [STRATEGIES.module(name) for name in config.strategies]
-    return ("kgcore.prediction.judged", "kgcore.calibration.matched", "kgcore.report.plots", *strategies)
+    return ("kgcore.mixture.judged", "kgcore.mixture.calibrate", "kgcore.report.plots", *strategies)
 
 
 def _body(run: StageRun, config: MatchConfig) -> None:
-    from kgcore.calibration.matched import match
     from kgcore.mixture.fit import MixtureOptions
-    from kgcore.prediction.judged import mixture_triples
+    from kgcore.mixture.judged import mixture_triples
+    from kgcore.mixture.matched import match
     from kgcore.report.plots import candidates_figure
 
     graph, rng = run.load(GRAPH), np.random.default_rng(config.match_seed)
@@ -66,7 +64,7 @@ def _body(run: StageRun, config: MatchConfig) -> None:
 
 
 def _read(config: MatchConfig, graph: KnowledgeGraph) -> "JudgedCandidates":
-    from kgcore.prediction.judged import check_enough, hidden_labels, read_judged
+    from kgcore.mixture.judged import check_enough, hidden_labels, read_judged
 
     if config.candidates in HELD_OUT:
         judged = hidden_labels(graph, config.candidates)
@@ -96,12 +94,6 @@ def check_candidates(data: StageRef, config: MatchConfig) -> None:
     _read(config, open_store().load(data.run_id, GRAPH))
 
 
-def _normalise(config: MatchConfig) -> MatchConfig:
-    """Replace the path of the file with its name."""
-    check_file(config)
-    return config.replace(candidates=Path(config.candidates).name)
-
-
 def identity(config: MatchConfig) -> str:
     """Return a hash of the content of the file of candidates; '' for a held-out split."""
     check_file(config)
@@ -115,7 +107,7 @@ MATCH = Stage(
     config=MatchConfig,
     body=_body,
     code=_code,
-    normalise=_normalise,
+    normalise=lambda config: config.replace(candidates=Path(config.candidates).name),
     identity=identity,
     inputs={"data": PREPARE, "model": TRAIN},
     on_device=True,

@@ -8,16 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kgcore.config import AuditConfig, PrepareConfig
-from kgcore.config.split import RANDOM
+from kgcore.config.base import RANDOM
 from kgcore.datasets.base import find_dataset, md5_of
 from kgcore.errors import InputError
-from kgcore.graph import SPLITS
 from kgcore.registries import DATASETS, STRATEGIES
 from kgcore.report.data import drawn_notes, label_notes
-from tasks.stages.base import Stage
 from tasks.stages.reference import Context, StageRef
-from tasks.stages.running import StageRun, config_of, run_stage
-from tasks.stages.task import as_task
+from tasks.stages.running import Stage, StageRun, as_task, config_of, run_stage
 from tasks.tracking.artifacts import COUNTS, DATA_REPORT, GRAPH, UNSEEN
 from tasks.tracking.record import DatasetId, RunTags
 from tasks.tracking.store import Store, open_store
@@ -31,7 +28,7 @@ log = logging.getLogger("kgcal")
 
 
 def _body(run: StageRun, config: PrepareConfig) -> None:
-    from kgcore.datasets.draw_rules import SplitDraw
+    from kgcore.datasets.draw import SplitDraw
     from kgcore.datasets.fetch import fetch
     from kgcore.datasets.prepare import prepare
 
@@ -40,9 +37,8 @@ def _body(run: StageRun, config: PrepareConfig) -> None:
     folder = fetch(spec, ensure_home() / "datasets", mirror(), config.size, config.graph_seed, progress=DownloadBar)
     draw = SplitDraw(config.valid_share, config.test_share, config.split_seed, config.split_rule)
     prepared = prepare(spec, folder, config.given_columns, draw, config.given_confidence)
-    for note in drawn_notes(prepared.counts, config.split, prepared.drawn):
+    for note in [*drawn_notes(prepared.counts, config.split, prepared.drawn), *prepared.dropped_notes()]:
         log.info("prepare   %s", note)
-    _log_dropped(prepared)
     _log_prepared(run, prepared, spec.url or spec.title)
     if prepared.unseen:
         run.save(UNSEEN, prepared.unseen)
@@ -51,8 +47,7 @@ def _body(run: StageRun, config: PrepareConfig) -> None:
 
 def _log_report(run: StageRun, prepared: "Prepared", split: str) -> None:
     """Save the data report, and log what needs attention."""
-    from kgcore.report.graph_findings import confidence_findings, findings, graph_page
-    from kgcore.report.graph_shape import confidences_of, shape_of
+    from kgcore.report.graph_findings import confidence_findings, confidences_of, findings, graph_page, shape_of
 
     graph = prepared.graph
     shape = shape_of(graph)
@@ -133,9 +128,8 @@ def add_labels(
                 "more, or use all of them for calibration with --exam-share 0"
             )
         prepared = with_labels(run.load(GRAPH), labelled[~exam], instead)
-        _log_labels(labels.name, prepared)
         counts = run.load(COUNTS) | prepared.counts | ({"labels_for_exam": int(exam.sum())} if exam.any() else {})
-        for note in label_notes(counts):
+        for note in [prepared.labels_note(), *label_notes(counts)]:
             log.info("%s: %s", labels.name, note)
         _log_prepared(run, Prepared(prepared.graph, counts), labels.name)
         run.tag(RunTags(labels=labels.name))
@@ -169,34 +163,6 @@ def leave_out(data: StageRef, number: int, config: AuditConfig, context: Context
 
     code = ("kgcore.audit.plan", *map(STRATEGIES.module, config.planted_strategy))
     return run_stage("prepare", settings, (data,), code, body, context, f"without fold {number} of {plan}")
-
-
-def _log_labels(file: str, prepared: "Prepared") -> None:
-    """Log how many labelled triples a file has, how many are used, and why the others are not."""
-    from kgcore.datasets.prepare import describe_unknown_names
-
-    counts = prepared.counts
-    words = {"not_held_out": "in train or test", "used": "used", "known": "in valid with the same label"}
-    unknown = describe_unknown_names(counts["labels_with_unseen"], prepared.unknown["labels"])
-    parts = [f"{counts['labels_rows']:,} labelled triples", unknown]
-    parts += [f"{counts[f'labels_{name}']:,} {word}" for name, word in words.items()]
-    log.info("%s: %s", file, ", ".join(parts))
-
-
-def _log_dropped(prepared: "Prepared") -> None:
-    """Log how many rows of each split are dropped, and why."""
-    from kgcore.datasets.prepare import describe_unknown_names
-
-    counts = prepared.counts
-    for split in SPLITS:
-        duplicates, unknown = counts.get(f"{split}_duplicates", 0), counts.get(f"{split}_with_unseen", 0)
-        parts = [f"{duplicates:,} duplicate{'s' if duplicates > 1 else ''}"] if duplicates else []
-        left_out = counts.get(f"{split}_left_out", 0)
-        parts += [describe_unknown_names(unknown, prepared.unknown.get(split, ()))] if unknown else []
-        parts += [f"{left_out:,} that {'is' if left_out == 1 else 'are'} in another split too"] if left_out else []
-        if parts:
-            total, dropped = f"{counts[f'{split}_rows']:,}", f"{duplicates + unknown + left_out:,}"
-            log.info("prepare   %s: dropped %s of %s rows: %s", split, dropped, total, ", ".join(parts))
 
 
 def original_data(store: Store, prepared: str) -> str:

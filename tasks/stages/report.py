@@ -4,10 +4,9 @@ from typing import TYPE_CHECKING
 
 from kgcore.config import ReportConfig
 from kgcore.registries import METRICS
-from tasks.stages.base import Stage
 from tasks.stages.choose import CHOOSE
 from tasks.stages.evaluate import EVALUATE
-from tasks.stages.running import StageRun
+from tasks.stages.running import Stage, StageRun
 from tasks.tracking.artifacts import (
     ABLATION,
     CALIBRATION_AUDIT,

@@ -1,31 +1,159 @@
-"""How a stage runs: its key, its lock, the re-use of a finished run, and StageRun, the object for the stage's body."""
+"""A stage: its definition, and how it runs: its key, its lock, the re-use of a finished run, its record in MLflow."""
 
+import functools
 import logging
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from filelock import FileLock
 
 from kgcore.config import Config
-from kgcore.errors import InputError, MismatchError
+from kgcore.errors import InputError, KgcalError, MismatchError
 from kgcore.storage.json_file import FORMAT
 from tasks.stages.reference import Context, StageRef
 from tasks.tracking.artifacts import Artifact, ModelFiles, save
 from tasks.tracking.keys import code_fingerprint, digest
 from tasks.tracking.record import DatasetId, RunRecord, RunTags
 from tasks.tracking.store import Store, open_store
+from tasks.workspace.flow_run import current_flow_run, in_task
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+P = ParamSpec("P")
 T = TypeVar("T")
-IMPORTED = "imported"  # stands for the loss of a model that kgcal has not trained
 C = TypeVar("C", bound=Config)
+IMPORTED = "imported"  # stands for the loss of a model that kgcal has not trained
 log = logging.getLogger("kgcal")
+
+
+@dataclass(frozen=True, eq=False)
+class Stage(Generic[C]):
+    """A stage of the pipeline. Its flow, deployment, entry point in MLproject and tests are generated from it.
+
+    name       a verb, for example `train`
+    summary    one sentence for the help text
+    title      template for the names of its flow runs; parameters of the flow are in braces
+    config     the class of its settings
+    body       function that loads the inputs, calls kgcore and logs the result
+    code       function of the settings that returns kgcore modules. The key contains the source code of these modules
+               and of all modules that they import
+    inputs     parameter -> upstream stage, in the order of the arguments
+    optional   inputs that may be None: the stage then does without them
+    several    parameter -> stage: any number of its runs are further inputs, at most one parameter. They may come from
+               other upstream runs
+    needs      input -> function of the settings that returns whether the stage uses this input. An input without such a
+               function is always used
+    on_device  whether the user may choose the device (CPU or GPU) on which the stage computes
+    normalise  function that returns the settings to record. They are part of the key, so they contain no path
+    identity   function of the settings that returns a text. It identifies the data that the stage reads from outside
+               the MLflow store, and is part of the key
+    settle     function that completes the settings from the upstream runs
+    """
+
+    name: str
+    summary: str
+    title: str
+    config: type[C]
+    body: Callable[["StageRun", C], None]
+    code: Callable[[C], Sequence[str]]
+    inputs: Mapping[str, "Stage[Any]"] = field(default_factory=dict)
+    needs: Mapping[str, Callable[[C], bool]] = field(default_factory=dict)
+    optional: Sequence[str] = ()
+    several: Mapping[str, "Stage[Any]"] = field(default_factory=dict)
+    on_device: bool = False
+    normalise: Callable[[C], C] = lambda config: config
+    identity: Callable[[C], str] = lambda config: ""
+    settle: Callable[[C, Sequence[StageRef]], C] = lambda config, upstream: config
+
+    def __call__(
+        self,
+        *upstream: StageRef | None,
+        config: C | None = None,
+        context: Context = Context(),
+        several: Sequence[StageRef] = (),
+    ) -> StageRef:
+        """Run the stage as `run_stage` does, in a flow run as a Prefect task. Return a reference to the run.
+
+        upstream  a reference for each of `inputs`, in their order; None for an input that the settings do not use, or
+                  that is optional. The last ones may be left out if they are None
+        config    the settings; None: the defaults
+        several   references for the parameter `several`, in an order that has an effect
+
+        Raises ValueError if the references are not to the stages that these settings use as inputs, and InputError and
+        MismatchError as `run_stage` does.
+        """
+        config = config or self.config()
+        refs = self._used(upstream, config)
+        config = self.settle(config, refs)
+        body = functools.partial(self.body, config=config)  # type: ignore[call-arg]  # no frame, as a lambda has
+        run, identity = task_or_call(self.name, run_stage), self.identity(config)
+        return run(self.name, self.normalise(config), refs, self.code(config), body, context, identity, several)
+
+    def lineage(self) -> list[str]:
+        """Return the names of all upstream stages, then the name of this stage."""
+        names = [name for stage in self.inputs.values() for name in stage.lineage()]
+        return list(dict.fromkeys([*names, self.name]))
+
+    def needed(self, config: C) -> list[str]:
+        """Return the names of the inputs that these settings use."""
+        return [name for name in self.inputs if name not in self.needs or self.needs[name](config)]
+
+    def _used(self, upstream: Sequence[StageRef | None], config: C) -> list[StageRef]:
+        """Return the references of the inputs that are used. Raises ValueError if one is to another stage."""
+        left_out = [None] * (len(self.inputs) - len(upstream))
+        given = dict(zip(self.inputs, (*upstream, *left_out), strict=True))
+        used = [name for name in self.needed(config) if name not in self.optional or given[name] is not None]
+        refs = [ref for name in used if (ref := given[name]) is not None]
+        expected = [self.inputs[name].name for name in used]
+        if [ref.stage for ref in refs] != expected:
+            runs = ", ".join(map(str, refs)) or "none"
+            raise ValueError(f"the upstream runs of {self.name} are {runs}: they must be runs of {', '.join(expected)}")
+        return refs
+
+
+def _without_traceback(record: logging.LogRecord) -> bool:
+    """Filter a log: remove the traceback of a KgcalError, which the user can correct, and keep the message."""
+    if record.exc_info and isinstance(record.exc_info[1], KgcalError):
+        record.exc_info = None
+    return True
+
+
+for _name in ("prefect.flow_runs", "prefect.task_runs"):
+    logging.getLogger(_name).addFilter(_without_traceback)
+
+
+def task_or_call(name: str, function: Callable[P, T]) -> Callable[P, T]:
+    """Return the function as a Prefect task with this name directly in a flow run, and elsewhere the function itself.
+
+    So a call outside a flow run needs no Prefect server, and a cell of a grid, which is a task, runs no tasks.
+    Prefect's result cache is off, because kgcal re-uses the finished runs in MLflow.
+    """
+    if current_flow_run() is None or in_task():
+        return function
+    from prefect import task  # a flow run has loaded Prefect
+    from prefect.cache_policies import NO_CACHE
+
+    return task(name=name, cache_policy=NO_CACHE)(function)
+
+
+def as_task(name: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Return a decorator: directly in a flow run, a call of the function is a Prefect task, as in `task_or_call`."""
+
+    def decorate(function: Callable[P, T]) -> Callable[P, T]:
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> T:
+            return task_or_call(name, function)(*args, **kwargs)
+
+        return call
+
+    return decorate
 
 
 def run_stage(
@@ -49,8 +177,8 @@ def run_stage(
     code      kgcore modules. The key contains the source code of these modules and of all modules that they import
     body      function that computes and logs the results
     identity  text that identifies the data that the stage reads from outside the MLflow store
-    members   runs of the members of an ensemble, all of one stage. The inputs name them STAGE.1, STAGE.2, ... They may
-              come from different runs of an earlier stage
+    members   further runs, all of one stage. The inputs name them STAGE.1, STAGE.2, ... They may come from different
+              runs of an earlier stage
 
     Raises InputError if an upstream run does not exist or is not finished, and MismatchError if runs in `upstream` come
     from different runs of one stage.
@@ -61,32 +189,35 @@ def run_stage(
     upstream_keys = sorted(run.tags.key or "" for run in [*runs, *member_runs])
     key = digest([stage, FORMAT, config.as_dict(), upstream_keys, code_fingerprint(code), identity])
     with FileLock(_folder(store.home / "locks") / f"{key}.lock"):
-        for found in store.find(RunTags(stage=stage, key=key), newest=10):
-            if context.may_reuse(found) and found.tags.inputs == inputs and store.complete(found):
-                log.info("%-9s re-used   run %s", stage, found.run_id)
+        for earlier in store.find(RunTags(stage=stage, key=key), newest=10):
+            if context.may_reuse(earlier) and earlier.tags.inputs == inputs and store.complete(earlier):
+                log.info("%-9s re-used   run %s", stage, earlier.run_id)
                 if context.parent is None:
-                    store.log_reuse(found.run_id)
-                return StageRef(stage, found.run_id)
+                    store.log_reuse(earlier.run_id)
+                return StageRef(stage, earlier.run_id)
         if context.parent is None:  # otherwise the job of the outermost run has marked them
             store.mark_dead_runs()
         tags = RunTags(stage=stage, key=key, config=config.as_dict(), inputs=inputs, parent=context.parent)
-        return _run(store, tags, config.parameters(), body, context)
+        with _recorded(store, stage, tags, config.parameters(), context) as run:
+            body(run)
+        return StageRef(stage, run.run_id)
 
 
-def _run(
-    store: Store, tags: RunTags, params: Mapping[str, object], body: Callable[["StageRun"], None], context: Context
-) -> StageRef:
-    stage, started = tags.stage or "", time.monotonic()
+@contextmanager
+def _recorded(
+    store: Store, stage: str, tags: RunTags, params: Mapping[str, object], context: Context
+) -> Iterator["StageRun"]:
+    """Open the MLflow run of a stage. After the block, log the files of its folder, their sizes and its duration."""
+    started = time.monotonic()
     with tempfile.TemporaryDirectory() as folder, store.open_run(stage, tags) as run_id:
         store.log_params(run_id, params)
         run = StageRun(store, run_id, tags, Path(folder), context)
-        body(run)
+        yield run
         store.log_files(run_id, Path(folder))
         seconds = time.monotonic() - started
         run.log_metrics({"seconds": seconds})
         run.tag(RunTags(artifacts=store.sizes(run_id)))
     log.info("%-9s %6.1f s  run %s", stage, seconds, run_id)
-    return StageRef(stage, run_id)
 
 
 class StageRun:

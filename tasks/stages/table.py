@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from tasks.stages.base import Stage
 from tasks.stages.calibrate import CALIBRATE
 from tasks.stages.choose import CHOOSE
 from tasks.stages.classify import CLASSIFY
@@ -14,6 +13,7 @@ from tasks.stages.match import MATCH
 from tasks.stages.prepare import PREPARE
 from tasks.stages.rank import RANK
 from tasks.stages.report import REPORT
+from tasks.stages.running import Stage
 from tasks.stages.score import SCORE
 from tasks.stages.train import TRAIN
 

@@ -16,11 +16,9 @@ from kgcore.config.jobs import ImportedModel
 from kgcore.errors import MismatchError
 from kgcore.graph import KnowledgeGraph
 from kgcore.registries import LOSSES, MODELS, OPTIMISERS, STRATEGIES
-from tasks.stages.base import Stage
 from tasks.stages.prepare import PREPARE
 from tasks.stages.reference import Context, StageRef
-from tasks.stages.running import IMPORTED, StageRun, config_of, loss_of, run_stage
-from tasks.stages.task import as_task
+from tasks.stages.running import IMPORTED, Stage, StageRun, as_task, config_of, loss_of, run_stage
 from tasks.tracking.artifacts import EMBEDDINGS, GRAPH
 from tasks.tracking.keys import code_fingerprint, digest
 from tasks.tracking.record import RunTags
@@ -29,6 +27,7 @@ from tasks.workspace.progress import SeriesLog, console, progress_bar
 from tasks.workspace.resources import find_device, free_memory, gpu_slot
 from tasks.workspace.settings import checkpoint_seconds, own_database, own_uri, tracking_uri
 
+PRINT_SECONDS = 30.0  # between two lines of progress without a terminal
 LOSS_SECONDS = 2.0  # shortest time between two writes of the losses to MLflow
 log = logging.getLogger("kgcal")
 
@@ -41,8 +40,10 @@ def _code(config: TrainConfig) -> tuple[str, ...]:
 def _body(run: StageRun, config: TrainConfig) -> None:
     """Adopt the model of a finished run with the same settings and training triples; if there is none, train."""
     from kgcore.losses.base import Loss
-    from kgcore.training.loop import train  # imported here because it loads torch, which is slow
-    from kgcore.training.setup import check_memory
+    from kgcore.training.loop import (
+        check_memory,
+        train,  # imported here because it loads torch, which is slow
+    )
 
     graph = run.load(GRAPH)
     key = training_key(config, graph)
@@ -68,8 +69,8 @@ def _body(run: StageRun, config: TrainConfig) -> None:
     with gpu_slot(device), progress_bar(f"train {config.model}", config.epochs) as bar:
         write = partial(run.store.log_series, run.run_id, "loss", dataset=run.dataset)
         losses = SeriesLog(write, LOSS_SECONDS)
-        progress = _Progress(losses, bar, len(graph.train))
-        training = train(graph, config, device, checkpoint, checkpoint_seconds(), progress.epoch)
+        on_epoch = _on_epoch(losses, bar, len(graph.train))
+        training = train(graph, config, device, checkpoint, checkpoint_seconds(), on_epoch)
     losses.flush()
     if training.resumed_at:
         log.info("train     resumed from the checkpoint of epoch %d", training.resumed_at)
@@ -154,28 +155,25 @@ def adopt(run: StageRun, source: str) -> None:
     log.info("train     adopted the model of run %s", source)
 
 
-class _Progress:
-    """The progress of a training. It shows each epoch on the terminal, and logs the loss of each epoch to MLflow.
+def _on_epoch(losses: SeriesLog, bar: Callable[..., None], triples: int) -> Callable[[int, float], None]:
+    """Return what the training loop calls after each epoch, from 1, with its mean loss per positive.
 
-    If the output is not a terminal, there is no progress bar. Instead, a line is logged every PRINT_SECONDS seconds.
+    It logs the loss to MLflow and moves the bar. Without a terminal, it logs a line every PRINT_SECONDS seconds.
     """
+    last = printed = time.monotonic()
 
-    PRINT_SECONDS = 30.0
-
-    def __init__(self, losses: SeriesLog, bar: Callable[..., None], triples: int) -> None:
-        self._losses, self._bar, self._triples = losses, bar, triples
-        self._last = self._printed = time.monotonic()
-
-    def epoch(self, epoch: int, loss: float) -> None:
-        """Record an epoch, counted from 1, and its mean loss per positive. The training loop calls this method."""
+    def on_epoch(epoch: int, loss: float) -> None:
+        nonlocal last, printed
         now = time.monotonic()
-        word = f"loss {loss:.4f}, {self._triples / max(now - self._last, 1e-9):,.0f} triples/s"
-        self._bar(epoch, word)
-        if now - self._printed >= self.PRINT_SECONDS and not console.is_terminal:
+        word = f"loss {loss:.4f}, {triples / max(now - last, 1e-9):,.0f} triples/s"
+        bar(epoch, word)
+        if now - printed >= PRINT_SECONDS and not console.is_terminal:
             log.info("train     epoch %d, %s", epoch, word)
-            self._printed = now
-        self._last = now
-        self._losses.add(epoch, loss)
+            printed = now
+        last = now
+        losses.add(epoch, loss)
+
+    return on_epoch
 
 
 def check_training(config: TrainConfig, device: str) -> None:
@@ -185,7 +183,7 @@ def check_training(config: TrainConfig, device: str) -> None:
     """
     if device in ("auto", "cpu") and _was_trained(config):
         return
-    from kgcore.training.setup import built
+    from kgcore.training.loop import built
 
     built(config)
     find_device(device)

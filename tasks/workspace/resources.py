@@ -89,7 +89,7 @@ def each_part(
 
     Raises InputError for another runner, if the extra `dask` is not installed, or if the scheduler does not answer.
     """
-    from kgcore.prediction.parts import one_by_one
+    from kgcore.workers import one_by_one
 
     if runner.startswith(THREADS):
         yield from one_by_one(function, shared, parts)

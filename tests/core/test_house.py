@@ -15,29 +15,36 @@ ROOT = Path(__file__).parents[2]
 CODE = ("kgcore", "tasks", "flows")
 LONGEST_FILE, LONGEST_TEST_FILE, LONGEST_FUNCTION = 400, 400, 60
 SHORTEST_MODULE = 80  # lines of a module that only one other module imports, unless it is a component
-ROOMS = ("audit", "corruptions", "datasets", "imports", "mixture", "monitoring", "report", "reproduction")
+ROOMS = (
+    *("audit", "calibration", "combiners", "config", "corruptions", "datasets", "ensembles", "evaluation"),
+    *("evidence", "external", "imports", "losses", "metrics", "mixture", "models", "monitoring", "optimisers"),
+    *("population", "prediction", "report", "reproduction", "storage", "training", "tuning", "wings"),
+)
 ROOMS_WITHOUT_PIECES = (
     *(f"kgcore/{room}/" for room in ROOMS),
-    *("flows/local/", "tasks/jobs/", "tasks/serving/", "tasks/tracking/", "tasks/workspace/"),
+    *(f"flows/{room}/" for room in ("cli", "jobs", "local")),
+    *(f"tasks/{room}/" for room in ("jobs", "serving", "stages", "tracking", "workspace")),
 )
+# what registers itself, a stage, a job, commands, and a script
+COMPONENT = r"^(@[A-Z_]+\.register\(|[A-Z_]+\.add\(|[A-Z_]+ = Stage\(|@job\(|@question\(|def add\(app|if __name__ == )"
+TABLE_OF_STAGES = "tasks/stages/table.py"  # the place of a new stage, which its recipe names
 
 # `dict[str, Any]` is the type of a JSON object: in these methods, and in the files that read or write artifacts.
 JSON_METHODS = {"parameters", "from_parameters", "to_json", "from_json"}
 JSON_FILES = {
     "kgcore/config/base.py",
     "kgcore/config/calibrate.py",
-    "kgcore/config/choices.py",
     "kgcore/config/race.py",
     "kgcore/storage/graph.py",
     "kgcore/storage/json_file.py",
     "kgcore/storage/tables.py",
-    "kgcore/training/checkpoint.py",
+    "kgcore/training/loop.py",
     "tasks/serving/api.py",
     "tasks/tracking/artifacts.py",
 }
 FLOW_RUN_FILE = "tasks/workspace/flow_run.py"  # the only file that asks Prefect for the current flow run
 
-# the command line imports the module of a command and calls its `add`: flows/cli/index.py
+# the command line imports the module of a command and calls its `add`: flows/cli/main.py
 COMMANDS = r"flows/cli/commands/\w+\.py: add"
 FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -241,7 +248,8 @@ def public_functions_are_used() -> Iterator[str]:
 def single_use(texts: Mapping[str, str], rooms: tuple[str, ...]) -> Iterator[str]:
     """Yield the modules of these rooms that are no component, have fewer than two importers, and are below a page.
 
-    A component registers itself. A module that runs as a script (`__main__`) has no importers by its nature.
+    A component registers itself. A module that runs as a script (`__main__`) has no importers by its nature. The module
+    of a job or of commands is imported by its name.
     """
     importers: dict[str, set[str]] = {}
     for path, text in texts.items():
@@ -253,7 +261,7 @@ def single_use(texts: Mapping[str, str], rooms: tuple[str, ...]) -> Iterator[str
                 for alias in node.names:
                     importers.setdefault(alias.name, set()).add(path)
     for path, text in texts.items():
-        component = re.search(r"^(@[A-Z_]+\.register\(|[A-Z_]+\.add\(|if __name__ == )", text, re.MULTILINE)
+        component = path == TABLE_OF_STAGES or re.search(COMPONENT, text, re.MULTILINE)
         used = importers.get(module_of(path), set())
         small = len(text.splitlines()) < SHORTEST_MODULE and not path.endswith("__init__.py")
         if path.startswith(rooms) and small and not component and len(used) < 2:

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from flows.cli.index import whole_app
+from flows.cli.main import whole_app
 from tests.docs.commands import unknown_words
 from tests.docs.pages import CHECKOUT, LANGUAGES, MARKS, PAGES, Block, all_blocks, looks_like_a_command, name_of
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from flows.cli.index import whole_app
+from flows.cli.main import whole_app
 from kgcore.datasets.base import find_dataset
 from kgcore.datasets.prepare import prepare
 from kgcore.evidence.base import Source

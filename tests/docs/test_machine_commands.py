@@ -11,7 +11,7 @@ from functools import cache
 import pytest
 from prefect.cli import app as prefect
 
-from flows.cli.index import whole_app
+from flows.cli.main import whole_app
 from tests.docs.commands import unknown_words
 from tests.docs.pages import CHECKOUT, blocks_for
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from flows.cli.index import whole_app
+from flows.cli.main import whole_app
 from kgcore.config import CorruptConfig, EvaluateConfig, EvidenceConfig, TrainConfig
 from kgcore.evaluation.predictions import Predictions
 from kgcore.graph import KnowledgeGraph

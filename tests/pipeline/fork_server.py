@@ -26,7 +26,7 @@ import numba
 
 import kgcore
 import tasks
-from flows.cli.index import SUMMARIES
+from flows.cli.main import SUMMARIES
 from tests.pipeline.migrations import read_migrations_once
 
 LOADED = (

@@ -14,7 +14,7 @@ from prefect.client.schemas.sorting import FlowRunSort
 from prefect.flow_engine import run_flow
 from typer.testing import CliRunner
 
-from flows.cli.index import whole_app
+from flows.cli.main import whole_app
 from flows.pipeline import pipeline
 from kgcore.config import TrainConfig
 from kgcore.errors import InputError

@@ -18,7 +18,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from flows.cli.index import whole_app
+from flows.cli.main import whole_app
 from kgcore.registries import CALIBRATORS, DATASETS, LOSSES, METRICS, MODELS, STRATEGIES
 from kgcore.registry import Registry
 from tasks.tracking.artifacts import CALIBRATOR, CORRUPTIONS, EMBEDDINGS, GRAPH, MEASURED
@@ -168,7 +168,7 @@ def test_results_are_compared_by_a_new_metric(extended: Extended, tmp_path: Path
     options = ["compare", "--metric", "spread", "--csv", str(table)]
     script = (
         f"import kgcore.metrics; kgcore.metrics.__path__.append({str(EXTENSIONS / 'metrics')!r}); "
-        f"from flows.cli.index import whole_app; whole_app()({options!r})"
+        f"from flows.cli.main import whole_app; whole_app()({options!r})"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=CHECKOUT, check=False)
     assert done.returncode == 0, done.stderr

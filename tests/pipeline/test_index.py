@@ -8,8 +8,8 @@ from typer.core import TyperGroup
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from flows.cli import index
-from flows.cli.index import SUMMARIES, lazy_app, whole_app
+from flows.cli import main as entry
+from flows.cli.main import SUMMARIES, lazy_app, whole_app
 from flows.job import job_modules
 
 
@@ -23,12 +23,12 @@ def test_the_summaries_are_those_of_the_commands() -> None:
     listed = {name: summary for commands in SUMMARIES.values() for name, summary in commands.items()}
     whole = group(whole_app()).commands
     assert listed == {name: "" if command.hidden else command.short_help for name, command in whole.items()}
-    assert set(job_modules()) <= set(SUMMARIES), "list the new job in flows/cli/index.py"
+    assert set(job_modules()) <= set(SUMMARIES), "list the new job in flows/cli/main.py"
 
 
 def test_a_job_that_is_not_listed_is_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
     others = {module: names for module, names in SUMMARIES.items() if module != "flows.jobs.tune"}
-    monkeypatch.setattr(index, "SUMMARIES", others)
+    monkeypatch.setattr(entry, "SUMMARIES", others)
     done = CliRunner().invoke(lazy_app(), ["--help"], env={"COLUMNS": "120", "TERMINAL_WIDTH": "120"})
     assert "  tune " in done.output
     assert "Search for the best training settings on the validation" in done.output

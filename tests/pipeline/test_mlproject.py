@@ -8,11 +8,11 @@ import yaml
 from packaging.requirements import Requirement
 from typer.testing import CliRunner
 
-from flows.cli.index import whole_app
+from flows.cli.main import whole_app
 from flows.cli.mlproject import JOBS, project_text, translated
 from flows.stages import STAGE_FLOWS
 from kgcore import config
-from kgcore.config.choices import BY_PRESET
+from kgcore.config.base import BY_PRESET
 from kgcore.errors import InputError
 from tests.pipeline.command import CHECKOUT
 
@@ -85,7 +85,7 @@ def names(*kinds: type[config.Config]) -> set[str]:
 
 
 def test_the_file_is_what_the_options_make_it() -> None:
-    assert (CHECKOUT / "MLproject").read_text() == project_text(app), "run `make generated`"
+    assert (CHECKOUT / "MLproject").read_text() == project_text(), "run `make generated`"
 
 
 def test_every_declared_parameter_has_its_type_and_default() -> None:
@@ -167,7 +167,7 @@ def test_comments_list_what_a_preset_may_decide() -> None:
     ],
 )
 def test_a_given_value_is_its_option_in_one_word(entry: str, values: list[str], arguments: list[str]) -> None:
-    assert translated(app, entry, values) == arguments
+    assert translated(entry, values) == arguments
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_a_given_value_is_its_option_in_one_word(entry: str, values: list[str], 
 )
 def test_an_unknown_parameter_is_refused(entry: str, values: list[str], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        translated(app, entry, values)
+        translated(entry, values)
     done = CliRunner().invoke(app, ["project", entry, *values])
     assert done.exit_code == 2
     assert message in done.stderr

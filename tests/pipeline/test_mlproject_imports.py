@@ -3,12 +3,9 @@
 import pytest
 import yaml
 
-from flows.cli.index import whole_app
 from flows.cli.mlproject import translated
 from kgcore.config import PrepareConfig
 from tests.pipeline.command import CHECKOUT
-
-app = whole_app()
 
 FILES = {
     "embeddings": {"entity_table", "relation_table", "entities", "relations"},
@@ -42,4 +39,4 @@ def test_an_entry_point_has_the_files_of_its_library_and_the_settings_of_the_gra
     ],
 )
 def test_values_become_the_words_of_the_command(library: str, values: list[str], arguments: list[str]) -> None:
-    assert translated(app, f"import-{library}", values) == ["import", library, *arguments]
+    assert translated(f"import-{library}", values) == ["import", library, *arguments]

@@ -72,7 +72,7 @@ def test_prefect_finds_the_flow_with_its_form(kgcal: Kgcal) -> None:
 
 
 def test_the_job_has_a_deployment_with_its_schedule(kgcal: Kgcal) -> None:
-    made = yaml.safe_load(kgcal.python("-m", "flows.deployment.deployments"))["deployments"]
+    made = yaml.safe_load(kgcal.python("-m", "flows.deployments"))["deployments"]
     [entry] = [entry for entry in made if entry["name"] == "count-facts"]
     assert entry["entrypoint"] == "flows/jobs/count_facts.py:count_facts"
     assert entry["description"] == "Count the training facts of each predicate."

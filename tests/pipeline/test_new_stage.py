@@ -78,7 +78,7 @@ def test_prefect_finds_the_flow_of_the_stage(extended: Extended) -> None:
 
 
 def test_the_stage_has_a_deployment(extended: Extended) -> None:
-    made = yaml.safe_load(extended.kgcal.python("-m", "flows.deployment.deployments"))["deployments"]
+    made = yaml.safe_load(extended.kgcal.python("-m", "flows.deployments"))["deployments"]
     [entry] = [entry for entry in made if entry["name"] == "stage-histogram"]
     assert entry["entrypoint"] == "flows/stages.py:histogram"
     assert entry["description"] == "Count the test probabilities by intervals."

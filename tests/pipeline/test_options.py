@@ -1,46 +1,29 @@
 """The options of the command line: a missing option is None, and a given option is read or raises an error."""
 
-import inspect
 import logging
-from typing import Annotated, Any
+from typing import Any
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
-from flows.cli.index import whole_app
-from flows.cli.options import command
+from flows.cli.main import whole_app
 from flows.cli.terminal import log_to_terminal
 from kgcore.config import CalibrateConfig, TrainConfig
 from kgcore.errors import InputError
 from kgcore.registries import LOSSES, MODELS
+from tests.pipeline import reading
 
 app = whole_app()
 
 
-def read(*words: str, train: Any = TrainConfig, calibrate: Any = CalibrateConfig) -> dict[str, Any]:
+def read(*words: str) -> dict[str, Any]:
     """Return what a command with the settings of training and calibration reads from the words."""
-    found: list[dict[str, Any]] = []
-    reader = typer.Typer()
-    device = inspect.Parameter(
-        "device",
-        inspect.Parameter.KEYWORD_ONLY,
-        default="auto",
-        annotation=Annotated[str, typer.Option(envvar="KGCAL_DEVICE")],
-    )
-    settings = {"train": train, "calibrate": calibrate}
-    reader.command()(command(lambda **arguments: found.append(arguments), settings, [device]))
-    done = CliRunner().invoke(reader, [*words])
-    if isinstance(done.exception, InputError):
-        raise done.exception
-    assert done.exit_code == 0, done.output
-    return found[0]
+    return reading.read(words, {"train": TrainConfig, "calibrate": CalibrateConfig}, device="auto")
 
 
 def test_what_is_not_on_the_command_line_is_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KGCAL_DEVICE", raising=False)
     assert read() == {"device": "auto", "train": TrainConfig(), "calibrate": CalibrateConfig()}
-    assert read(train=TrainConfig, calibrate=CalibrateConfig)["train"] == TrainConfig()
     monkeypatch.setenv("KGCAL_DEVICE", "cpu")
     assert read()["device"] == "cpu"
 

@@ -29,8 +29,8 @@ from prefect_dask.task_runners import DaskTaskRunner
 
 from flows import flow as runs
 from flows import stages
-from flows.deployment.publish import publish
 from flows.flow import HeartbeatFlow
+from flows.job import publish
 from flows.jobs import reproduce
 from flows.jobs.tune import tune
 from flows.local.prefect_server import SILENT_SECONDS

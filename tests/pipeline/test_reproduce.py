@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from flows.cli.index import whole_app
+from flows.cli.main import whole_app
 from kgcore.config import TrainConfig
 from kgcore.errors import InputError
 from kgcore.registries import DATASETS

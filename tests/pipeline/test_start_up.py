@@ -25,7 +25,7 @@ from flows.cli.main import main
 main()
 """
 ALL_COMMANDS = """
-from flows.cli.index import whole_app
+from flows.cli.main import whole_app
 whole_app()
 """
 

@@ -8,20 +8,19 @@ from typing import Any
 import optuna
 import pandas as pd
 import pytest
-import typer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlflow.entities import Run
 from typer.testing import CliRunner
 
-from flows.cli.index import whole_app
-from flows.cli.options import command
+from flows.cli.main import whole_app
 from kgcore.config import CalibrateConfig, CorruptConfig, PrepareConfig, TrainConfig
-from kgcore.config.choices import SEARCHABLE
+from kgcore.config.base import SEARCHABLE
 from kgcore.tuning.space import Space
 from tasks.jobs.pipeline import run_command
 from tests.folders import TEST, write_folder
 from tests.pipeline.command import Kgcal, client_of, runs_of, tags_of
+from tests.pipeline.reading import read
 from tests.pipeline.searches import TINY, artifact, tune
 
 app = whole_app()
@@ -184,15 +183,6 @@ def test_the_command_line_reads_the_settings_of_a_command_back(seed: int) -> Non
         "corrupt": CorruptConfig(calibration_strategy={"typed": 0.25, "uniform": 0.75}, calibration_filtered=False),
         "calibrate": CalibrateConfig(base_rate=0.07, calibrators=("isotonic",)),
     }
-    read: list[dict[str, Any]] = []
-
-    def run(**arguments: Any) -> None:
-        read.append(arguments)
-
-    reader = typer.Typer()
-    reader.command()(command(run, {name: type(config) for name, config in configs.items()}, []))
     words = shlex.split(run_command(configs.values()))
     assert words[:4] == ["kgcal", "run", "--preset", "none"]  # a preset would choose the missing settings
-    done = CliRunner().invoke(reader, words[4:])
-    assert done.exit_code == 0, done.output
-    assert read == [configs]
+    assert read(words[4:], {name: type(config) for name, config in configs.items()}) == configs

@@ -9,13 +9,13 @@ import yaml
 from prefect.flows import load_flow_from_entrypoint
 
 from flows.cli.flow_command import _described
-from flows.deployment.deployments import prefect_yaml
-from flows.deployment.parameters import Device, RunId
+from flows.deployments import prefect_yaml
 from flows.job import Job, all_jobs
+from flows.parameters import Device, RunId
 from flows.stages import STAGE_FLOWS
-from tasks.stages.base import Stage
 from tasks.stages.evidence import EVIDENCE_STAGE
 from tasks.stages.match import MATCH
+from tasks.stages.running import Stage
 from tasks.stages.table import STAGES
 
 CHECKOUT = Path(__file__).resolve().parents[2]

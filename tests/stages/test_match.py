@@ -9,8 +9,8 @@ from kgcore.config import CalibrateConfig, CorruptConfig, MatchConfig, PrepareCo
 from kgcore.datasets.labels import for_exam
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
+from kgcore.mixture.judged import read_judged
 from kgcore.monitoring.exam import first_exam
-from kgcore.prediction.judged import read_judged
 from tasks.jobs.calibrated_model import Ask, locate
 from tasks.jobs.exam import StoredAnswers, add_field_labels, exam_of
 from tasks.stages.calibrate import CALIBRATE, settle

@@ -4,7 +4,6 @@ import pytest
 
 from kgcore.config import CorruptConfig, PrepareConfig
 from kgcore.errors import InputError, MismatchError
-from tasks.stages.base import Stage
 from tasks.stages.calibrate import CALIBRATE
 from tasks.stages.classify import CLASSIFY
 from tasks.stages.corrupt import CORRUPT
@@ -15,6 +14,7 @@ from tasks.stages.prepare import PREPARE
 from tasks.stages.rank import RANK
 from tasks.stages.reference import StageRef
 from tasks.stages.report import REPORT
+from tasks.stages.running import Stage
 from tasks.stages.score import SCORE
 from tasks.stages.table import STAGES, in_order
 from tasks.stages.train import TRAIN

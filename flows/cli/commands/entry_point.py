@@ -4,10 +4,9 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.index import whole_app
+from flows.cli.main import whole_app
 from flows.cli.mlproject import translated
-from flows.cli.terminal import fail
-from kgcore.errors import InputError
+from flows.cli.terminal import guarded
 
 
 def add(app: typer.Typer) -> None:
@@ -15,12 +14,9 @@ def add(app: typer.Typer) -> None:
 
     def project(entry: str, values: Annotated[list[str], typer.Argument()] = []) -> None:  # noqa: B006
         """Run the `kgcal` command of an entry point of MLproject, with `--name value` for each parameter."""
-        whole = whole_app()
-        try:
-            arguments = translated(whole, entry, values)
-        except InputError as error:
-            fail(str(error))
-        whole(arguments, prog_name="kgcal")
+        with guarded():
+            arguments = translated(entry, values)
+        whole_app()(arguments, prog_name="kgcal")
 
     # pass the values on unchanged, although they look like options of this command
     app.command("project", hidden=True, context_settings={"allow_interspersed_args": False})(project)

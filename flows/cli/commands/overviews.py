@@ -12,7 +12,7 @@ from tasks.jobs.compare import NEGATIVES, SORTABLE_METRICS, comparison, shown_co
 from tasks.workspace.settings import catalogue
 
 
-@guarded
+@guarded()
 def compare(
     dataset: Annotated[
         str | None, typer.Option(help="data set, a name or a folder; without it, one table per data set")
@@ -36,7 +36,7 @@ def compare(
     show(console, shown_comparison(frame, metric, top))
 
 
-@guarded
+@guarded()
 def datasets() -> None:
     """List the data sets: sizes, source, and what is already on this machine."""
     for spec, here in catalogue():

@@ -1,20 +1,27 @@
 """`kgcal ui`, `up`, `down`, `status` and `serve`. `status` loads neither Prefect nor MLflow."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from flows.cli.terminal import console, guarded, port_option
+from flows.cli.terminal import console, guarded
 from flows.local.status import MLFLOW_PORT, PREFECT_PORT, status
 from kgcore.config.calibrate import COMPLETENESS
 
 SERVE_PORT = 8080
+
+
+def port_option(default: int) -> Any:
+    """Return an option for a port of 127.0.0.1 that needs no special rights. Its help shows `default`."""
+    return typer.Option(help=f"port on 127.0.0.1  [default: {default}]", min=1024, max=65535, show_default=False)
+
+
 # The default is None, so that `up` can use the ports of its last start again.
 MlflowPort = Annotated[int | None, port_option(MLFLOW_PORT)]
 PrefectPort = Annotated[int | None, port_option(PREFECT_PORT)]
 
 
-@guarded
+@guarded()
 def ui(port: Annotated[int, port_option(MLFLOW_PORT)] = MLFLOW_PORT) -> None:
     """Serve the MLflow UI with all runs until Ctrl-C."""
     from tasks.tracking.ui import serve_ui
@@ -22,16 +29,16 @@ def ui(port: Annotated[int, port_option(MLFLOW_PORT)] = MLFLOW_PORT) -> None:
     serve_ui(port)
 
 
-@guarded
+@guarded()
 def up(mlflow_port: MlflowPort = None, prefect_port: PrefectPort = None) -> None:
     """Start MLflow, Prefect and a worker on this machine, and create the deployments; keep running services."""
     from flows.local.up import up as start_services
 
     start_services(mlflow_port, prefect_port)
-    _show_status()
+    show_status()
 
 
-@guarded
+@guarded()
 def down() -> None:
     """Cancel the flow runs of the worker, and stop the services that `kgcal up` has started."""
     from flows.local.down import down as stop_services
@@ -40,18 +47,14 @@ def down() -> None:
     console.print(f"stopped: {', '.join(stopped)}" if stopped else "nothing was running")
 
 
-@guarded
+@guarded()
 def show_status() -> None:
     """Show the services of `kgcal up`, and the active flow runs of the worker."""
-    _show_status()
-
-
-def _show_status() -> None:
     for line in status():
         console.print(f"{line.name:<8} {line.state:<12} {line.place}", soft_wrap=True)
 
 
-@guarded
+@guarded()
 def serve(
     dataset: Annotated[
         str, typer.Option(help="data set whose champion answers; if empty, that of the newest run")

@@ -7,9 +7,8 @@ import numpy as np
 from kgcore.config import Config
 from kgcore.config.base import setting
 from kgcore.storage.json_file import read_json, write_json
-from tasks.stages.base import Stage
 from tasks.stages.classify import CLASSIFY
-from tasks.stages.running import StageRun
+from tasks.stages.running import Stage, StageRun
 from tasks.tracking.artifacts import PREDICTIONS, Artifact
 
 

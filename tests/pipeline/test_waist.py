@@ -1,0 +1,58 @@
+"""The way from a command to the mathematics is short, and a plain run executes few files."""
+
+import json
+
+import pytest
+
+from tests.pipeline.command import CHECKOUT, Kgcal
+
+FRAMES = 12  # at most, from `main` to scikit-learn's isotonic regression
+FILES = 155  # at most, of which a plain run executes a function
+RUN = ["run", "--size", "1200", "--model", "transe", "--epochs", "2", "--calibrators", "isotonic"]
+SCRIPT = """
+import json, sys, threading
+root = sys.argv.pop(1)
+files, chains = set(), []
+
+def ours(code):  # functions, not the bodies of modules and classes
+    return code.co_filename.startswith(root) and ".venv" not in code.co_filename and code.co_flags & 1
+
+def on_call(frame, event, argument):
+    if event == "call" and ours(frame.f_code):
+        files.add(frame.f_code.co_filename.removeprefix(root))
+    elif event == "call" and frame.f_code.co_name == "isotonic_regression":
+        chain = []
+        while frame := frame.f_back:
+            chain += [frame.f_code.co_name] if ours(frame.f_code) else []
+        chains.append(chain[::-1])
+
+from flows.cli.main import main
+threading.setprofile(on_call)
+sys.setprofile(on_call)
+try:
+    main()
+finally:
+    sys.setprofile(None)
+    print(json.dumps([sorted(files), chains]))
+"""
+
+
+@pytest.fixture(scope="module")
+def executed(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], list[list[str]]]:
+    """Return the files of which a run executes a function, and our functions above each call of isotonic regression."""
+    kgcal = Kgcal(tmp_path_factory.mktemp("waist"))
+    files, chains = json.loads(kgcal.python("-c", SCRIPT, f"{CHECKOUT}/", *RUN).splitlines()[-1])
+    return files, chains
+
+
+def test_the_mathematics_is_near(executed: tuple[list[str], list[list[str]]]) -> None:
+    fits = [chain for chain in executed[1] if "fit_calibrators" in chain]
+    assert len(fits) >= 2  # on labelled negatives, and on corruptions
+    for chain in fits:
+        assert chain[0] == "main"
+        assert len(chain) <= FRAMES, chain
+
+
+def test_a_plain_run_executes_few_files(executed: tuple[list[str], list[list[str]]]) -> None:
+    assert "flows/cli/main.py" in executed[0]
+    assert len(executed[0]) <= FILES, executed[0]
