@@ -12,7 +12,6 @@ from tasks.tracking.store import open_store
 from tasks.workspace.services import port_is_taken, ui_address
 from tasks.workspace.settings import artifact_place, tracking_uri
 
-
 SETTINGS = ("model", "loss", "training_strategy", "negatives", "calibration_strategy", "calibrator", "base_rate")
 
 
