@@ -4,8 +4,6 @@ import logging
 import os
 from dataclasses import dataclass
 
-import requests
-
 from kgcore.errors import InputError, first_line
 from tasks.workspace.services import MLFLOW, PREFECT, RECORDER, WORKER, Service, log_file, recorded_services
 from tasks.workspace.settings import masked, mlflow_server
@@ -84,6 +82,8 @@ def active_runs(api: str, by_hand: bool = False) -> list[dict[str, str]]:
 
     Raises InputError if the request fails.
     """
+    import requests  # it takes a tenth of a second to load
+
     begun = {"state": {"type": {"any_": ACTIVE_STATES}}}
     wanted = {"flow_runs": begun, "work_pools": {"name": {"any_": [WORK_POOL]}}}
     if by_hand:

@@ -32,6 +32,7 @@ from tasks.tracking.record import CALIBRATE_SCORES, ENSEMBLE_NAME, LATEST, RunTa
 from tasks.tracking.registry import CHAMPION, aliased, load_calibrated, model_of_uri, sources_of
 from tasks.tracking.store import Store, open_store
 
+SEED = 0  # of the draw of negatives
 log = logging.getLogger("kgcal")
 
 
@@ -244,9 +245,6 @@ def _newest_calibration(store: Store, dataset: str) -> str:
             f"{dataset} has neither a champion nor a finished run: run `kgcal run --dataset {dataset}` first"
         )
     return max(runs, key=lambda run: run.started).run_id
-
-
-SEED = 0  # of the draw of negatives
 
 
 def counted_sample(model_id: str, model: CalibratedModel) -> CalibrationSample:

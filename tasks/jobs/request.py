@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from kgcore.population.population import Population
     from kgcore.population.survey import Survey
 
+_CODE = ("kgcore.population.survey", COMBINERS.module("boosted_trees"), COMBINERS.module("folded"))
 MOST_EXAMPLES = 20  # rows that a summary keeps for the terminal and the Prefect UI
 
 
@@ -118,9 +119,6 @@ def probability_texts(row: Mapping[str, Any]) -> tuple[str, str]:
     """Return the probability of a row and its interval as texts; '' for what it does not have."""
     interval = "" if row["low"] is None else f"{row['low']:.4f} to {row['high']:.4f}"
     return "" if row["probability"] is None else f"{row['probability']:.4f}", interval
-
-
-_CODE = ("kgcore.population.survey", COMBINERS.module("boosted_trees"), COMBINERS.module("folded"))
 
 
 @dataclass(frozen=True)

@@ -146,6 +146,7 @@ def _answer_triples(app: FastAPI, served: Served) -> None:
 def _body_schema(kind: type[BaseModel], rows: str) -> dict[str, Any]:
     """Return the OpenAPI description of the body of a request to /predict, whose field `rows` is a list of objects."""
     schema = kind.model_json_schema()
+    schema["properties"] = {rows: schema["properties"].pop(rows)} | schema["properties"]
     [schema["properties"][rows]["items"]] = schema.pop("$defs").values()
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 

@@ -12,6 +12,8 @@ from tasks.tracking.store import open_store
 from tasks.workspace.services import port_is_taken, ui_address
 from tasks.workspace.settings import artifact_place, tracking_uri
 
+SETTINGS = ("model", "loss", "training_strategy", "negatives", "calibration_strategy", "calibrator", "base_rate")
+
 
 def run_page(run_id: str) -> str | None:
     """Return the address of a run's page; None if no server shows the store."""
@@ -42,9 +44,6 @@ def server_command(port: int) -> tuple[list[str], dict[str, str]]:
     # a variable has the store's address, which may hold a password: every user of the machine can read command lines
     quiet = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "PYTHONWARNINGS": "ignore"}
     return command, quiet | {"MLFLOW_BACKEND_STORE_URI": tracking_uri()}
-
-
-SETTINGS = ("model", "loss", "training_strategy", "negatives", "calibration_strategy", "calibrator", "base_rate")
 
 
 def best_runs_page(dataset: str) -> str | None:
