@@ -21,9 +21,8 @@ from kgcore.calibration.base import Calibrator
 from kgcore.calibration.isotonic import Isotonic
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.metrics.base import Sample
-from kgcore.metrics.corp import decompose, recalibrated, variance_loss
-from kgcore.metrics.reliability import bin_starts, binned_ece, equal_width_bins
-from kgcore.metrics.smooth import smooth_ece
+from kgcore.metrics.proper import decompose, recalibrated, variance_loss
+from kgcore.metrics.reliability import bin_starts, binned_ece, equal_width_bins, smooth_ece
 from kgcore.registries import CALIBRATORS
 
 ROUNDS, RATE = 3, 0.01

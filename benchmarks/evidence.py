@@ -15,8 +15,7 @@ import numpy as np
 import torch
 
 from kgcore.arrays import Triples
-from kgcore.corruptions.base import corrupt
-from kgcore.corruptions.mixture import Mixture
+from kgcore.corruptions.base import Mixture, corrupt
 from kgcore.datasets.base import find_dataset
 from kgcore.datasets.fetch import fetch
 from kgcore.datasets.prepare import prepare

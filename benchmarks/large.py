@@ -20,8 +20,7 @@ import torch
 from kgcore.config import TrainConfig
 from kgcore.graph import KnowledgeGraph, Split
 from kgcore.registries import OPTIMISERS
-from kgcore.training.setup import built
-from kgcore.training.state import TrainingState
+from kgcore.training.loop import TrainingState, built
 
 
 class Numbers(Sequence[str]):

@@ -14,17 +14,15 @@ from unittest.mock import patch
 import numpy as np
 from cases import graph_of, random_model
 
-from kgcore.combiners.base import EvidenceSample
+from kgcore.combiners.base import Combined, EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
-from kgcore.combiners.combined import Combined
 from kgcore.combiners.scorer import CombinedModel
 from kgcore.config.calibrate import EvidenceConfig
-from kgcore.corruptions.base import corrupt
-from kgcore.corruptions.mixture import Mixture
+from kgcore.corruptions.base import Mixture, corrupt
 from kgcore.evidence.base import Source
 from kgcore.evidence.table import Features
 from kgcore.graph import KnowledgeGraph
-from kgcore.models.pointwise import PointwiseScorer
+from kgcore.models.scorer import PointwiseScorer
 from kgcore.models.trained import TrainedModel
 from kgcore.prediction.pairs import PairSearch, best_pairs, search_pairs
 

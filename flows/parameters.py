@@ -10,7 +10,7 @@ from pydantic import Field
 
 from kgcore.config.presets import CHOICES, PRESETS, WITHOUT_RACE
 from kgcore.reproduction.grid import LABELLED, TABLES, UNLABELLED
-from tasks.tracking.labels import LATEST
+from tasks.tracking.record import LATEST
 
 THREADS = "threads"
 DEVICES = r"auto|cpu|cuda(?::[0-9]+)?"

@@ -21,7 +21,7 @@ from kgcore.config import (
     TrainConfig,
     presets,
 )
-from kgcore.config.choices import MODEL_ONLY
+from kgcore.config.base import MODEL_ONLY
 from kgcore.config.race import RaceConfig
 from kgcore.errors import InputError
 from kgcore.report.ensemble_summary import EnsembleSummary

@@ -13,8 +13,8 @@ from flows.job import Deployment, Instead, Option, job, publish
 from flows.parameters import Device, RunId
 from kgcore.config import MatchConfig
 from kgcore.report.result import Result, ResultTable
-from tasks.jobs.command import log_choice, log_train_command
 from tasks.jobs.manifest import is_run, resolve
+from tasks.jobs.pipeline import log_choice, log_train_command
 from tasks.stages.calibrate import CALIBRATE
 from tasks.stages.choose import CHOOSE
 from tasks.stages.evidence import EVIDENCE_STAGE, evidence_of
@@ -24,7 +24,7 @@ from tasks.stages.reference import Context, StageRef
 from tasks.stages.running import Stage
 from tasks.stages.table import STAGES, in_order
 from tasks.stages.train import TRAIN
-from tasks.tracking.labels import LATEST
+from tasks.tracking.record import LATEST
 from tasks.tracking.store import open_store
 from tasks.workspace.flow_run import current_flow_run
 

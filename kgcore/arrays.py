@@ -95,8 +95,7 @@ def sorted_distinct(values: Ints) -> Ints:
     ordered = np.sort(values)
     kept = np.ones(len(ordered), dtype=bool)
     np.not_equal(ordered[1:], ordered[:-1], out=kept[1:])
-    found: Ints = ordered[kept]
-    return found
+    return ordered[kept]
 
 
 def same_length(**arrays: Sequence[Any] | npt.NDArray[Any]) -> int:

@@ -1,7 +1,8 @@
-"""The base rate alpha of a population: the share of true triples among its candidates, and where it comes from."""
+"""Shares with their intervals: the base rate alpha of a population, and the hidden share of its corruptions."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Self
 
 from kgcore.errors import InputError
@@ -12,7 +13,7 @@ INTERVAL_FORM = "above 0 and below 1, or LOW:HIGH, such as 0.01:0.05"
 
 @dataclass(frozen=True)
 class BaseRate:
-    """A base rate alpha in [0, 1].
+    """The base rate alpha of a population: the share of true triples among its candidates, in [0, 1].
 
     low, high  ends of its interval, with low <= value <= high; None: it has no interval
     origin     ASSUMED, STATED or ESTIMATED
@@ -65,3 +66,37 @@ class BaseRate:
 def middle(low: float, high: float) -> float:
     """Return the base rate in the middle of two others, each in (0, 1), in log-odds."""
     return 1 / (1 + math.sqrt((1 / low - 1) * (1 / high - 1)))
+
+
+@dataclass(frozen=True)
+class HiddenShare:
+    """The share of the corruptions, by weight, that are estimated to be true, and its 95 % interval; all in [0, 1).
+
+    A corruption is true if it is a fact of test, or a fact that no split has.
+    """
+
+    share: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        """Return `34 % [30, 38]`."""
+        return "{:.2g} % [{:.2g}, {:.2g}]".format(*(100 * end for end in (self.share, self.low, self.high)))
+
+    def sentence(self) -> str:
+        """Return the sentence that reports and model cards show."""
+        return (
+            f"{self} of the corruptions that the synthetic calibrators are fitted to are estimated to be true: hidden "
+            "facts, which count as much less of a negative."
+        )
+
+    def figures(self) -> dict[str, float]:
+        """Return the three numbers under keys that begin with `hidden_`."""
+        return {f"hidden_{name}": value for name, value in asdict(self).items()}
+
+    @classmethod
+    def of_figures(cls, figures: Mapping[str, float]) -> Self | None:
+        """Read the output of `figures` among others; None if it is not there."""
+        if "hidden_share" not in figures:
+            return None
+        return cls(*(figures[f"hidden_{name}"] for name in ("share", "low", "high")))

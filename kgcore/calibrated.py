@@ -3,24 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pandas as pd
 
 from kgcore.arrays import Bools, Probabilities, Scores, Triples
 from kgcore.base_rate import STATED
-from kgcore.calibration.calibrated import Calibrated
+from kgcore.calibration.calibrated import Calibrated, NamedTables, UnseenProbabilities
 from kgcore.calibration.fit import CANDIDATES, GROUND_TRUTH
-from kgcore.calibration.unseen_answers import UnseenProbabilities
-from kgcore.combiners.scorer import CombinedModel
-from kgcore.evidence.base import Source
-from kgcore.evidence.table import Evidence, NamedEvidence
 from kgcore.graph import KnowledgeGraph
 from kgcore.models.scorer import Scorer
-
-if TYPE_CHECKING:
-    from kgcore.models.trained import TrainedModel
+from kgcore.score_table import Evidence
 
 
 @dataclass(frozen=True)
@@ -88,7 +81,7 @@ class CalibratedModel:
         )
 
     def unseen_evidence(self, triples: Triples, names: Sequence[str]) -> Evidence:
-        """Return the evidence of triples (n, 3), each with an entity that training lacks: see `NamedEvidence.of`."""
+        """Return the evidence of triples (n, 3), each with an entity that training lacks: see `NamedTables.of`."""
         assert self._named is not None
         return self._named.of(triples, names)
 
@@ -108,14 +101,9 @@ class CalibratedModel:
         return bound.unseen.answers(triples, evidence, bound.base_rate, bound.rate.limits)
 
     @cached_property
-    def _named(self) -> NamedEvidence | None:
-        unseen, trained = self.calibrator.unseen, self.trained
-        if unseen is None:
-            return None
-        base = trained.trained if isinstance(trained, CombinedModel) else trained
-        unseen.check(base.fingerprint(), self.calibrator.dataset)
-        combined = unseen.combined
-        return NamedEvidence(Source(self.graph, cast("TrainedModel", base)), combined.groups, combined.features)
+    def _named(self) -> NamedTables | None:
+        unseen = self.calibrator.unseen
+        return None if unseen is None else unseen.tables(self.trained, self.graph)
 
     def predict(self, names: pd.DataFrame, base_rate: float | None = None) -> tuple[Scores, Probabilities, Bools]:
         """Return scores (n,), probabilities (n,) in [0, 1], and a mask (n,) of the triples whose three names are known.

@@ -43,8 +43,7 @@ class Completeness:
             shares = np.where(np.isnan(shares), self.shares[otherwise], shares)
         if lacking := [self.predicates[p] for p, own in zip(predicates, shares, strict=True) if np.isnan(own).any()]:
             raise InputError(f"completeness {self.stated} lacks {', '.join(lacking[:5])}: add a line for each")
-        missing: Floats = ((1 - shares) / shares).T[[0, 2, 1]]
-        return missing
+        return ((1 - shares) / shares).T[[0, 2, 1]]
 
 
 def read_completeness(text: str, graph: KnowledgeGraph) -> Completeness:

@@ -82,8 +82,7 @@ def benjamini_hochberg(p_values: Floats, level: float) -> Bools:
     """
     p = as_probabilities(p_values)
     values, counts = np.unique(p, return_counts=True)
-    chosen: Bools = p <= benjamini_hochberg_limit(values, counts, level)
-    return chosen
+    return p <= benjamini_hochberg_limit(values, counts, level)
 
 
 def benjamini_hochberg_limit(values: Floats, counts: Ints, level: float) -> float:

@@ -6,22 +6,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kgcore.arrays import Ints, Scores, Triples
-from kgcore.calibration.answering import fit_errors, held_out_figures, in_order, unlabelled_figures
-from kgcore.calibration.audit import score_audit, thin_figures
+from kgcore.calibration.answering import fit_errors, held_out_figures, in_order, score_audit, thin_figures
 from kgcore.calibration.calibrated import Calibrated
-from kgcore.calibration.combine import evidence_sample, fit_combiners, fit_to_unlabelled
-from kgcore.calibration.fit import CANDIDATES, GROUND_TRUTH, SYNTHETIC, Basis, MatchedCandidates
+from kgcore.calibration.fit import CANDIDATES, GROUND_TRUTH, SYNTHETIC, Basis
 from kgcore.calibration.folds import row_groups
-from kgcore.calibration.matched import candidate_sample
 from kgcore.calibration.sample import CalibrationSample
-from kgcore.calibration.unseen_answers import UnseenAnswers
 from kgcore.combiners.ablation import SCORE, Ablation, ablate
 from kgcore.combiners.base import EvidenceSample
+from kgcore.combiners.fit import evidence_sample, fit_combiners, fit_to_unlabelled
+from kgcore.combiners.unseen import UnseenAnswers
 from kgcore.config import CalibrateConfig
-from kgcore.evidence.table import TableEvidence
+from kgcore.mixture.calibrate import MatchedCandidates, candidate_sample, fit_score_calibrators, unlabelled_figures
 from kgcore.mixture.samples import MixtureData
 from kgcore.registries import EVIDENCE
-from kgcore.score_table import ScoreTable
+from kgcore.score_table import ScoreTable, TableEvidence
 
 Audits = dict[str, dict[str, float]]  # kind of negatives -> figures
 
@@ -81,7 +79,7 @@ def samples_of(bases: Mapping[str, Basis], candidates: MatchedCandidates | None)
 def fit_evidence(material: Material, alone: Sequence[Calibrated]) -> FittedCalibrators:
     """Fit the calibrators that see evidence, if there is some, and put all calibrators in order.
 
-    alone  the output of `fit_calibrators`: those that see the score alone
+    alone  the output of `fit_calibrators`: those of labelled triples and of corruptions that see the score alone
 
     Combiners are fitted to labelled triples, and to candidates; if there are neither, to positives and corruptions.
 
@@ -91,6 +89,8 @@ def fit_evidence(material: Material, alone: Sequence[Calibrated]) -> FittedCalib
     labelled: Sequence[tuple[Calibrated, CalibrationSample]] = ()
     unlabelled: Sequence[tuple[Calibrated, MixtureData]] = ()
     ablation, soft = None, table.soft("valid")
+    if material.candidates:
+        alone = [*alone, *fit_score_calibrators(table, config, material.candidates)]
     if evidence is not None and GROUND_TRUTH in bases and not soft:
         labelled = fit_combiners(table, evidence, bases[GROUND_TRUTH], config)
         sample = evidence_sample(table, evidence, bases[GROUND_TRUTH], config)

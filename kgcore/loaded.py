@@ -1,33 +1,47 @@
 """A calibrated model that was loaded from files, and answers questions about triples: `kgcore.load`."""
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from safetensors import SafetensorError
 
 from kgcore.calibrated import CalibratedModel
 from kgcore.config import DiscoverConfig, PredictConfig
 from kgcore.config.jobs import SurveyConfig
 from kgcore.datasets.formats.base import COLUMNS
-from kgcore.errors import InputError
+from kgcore.errors import InputError, KgcalError, MismatchError, first_line
 from kgcore.prediction.answers import ANSWERS, Answers, check_free
 from kgcore.prediction.explainer import Explainer
 from kgcore.prediction.explanation import Explanation, UnseenExplanation
-from kgcore.storage.calibrated import missing_parts, read_calibrated
+from kgcore.storage.calibrated import (
+    CALIBRATOR_FILE,
+    GRAPH_PART,
+    MODEL_PART,
+    parts_of,
+    read_calibrator,
+    read_model,
+)
+from kgcore.storage.graph import read_graph
 
 if TYPE_CHECKING:
+    from kgcore.population.answers import FileAnswer
     from kgcore.population.calibration import Calibration
-    from kgcore.population.files import FileAnswer
     from kgcore.population.likeness import CalibrationTriples
     from kgcore.population.population import Population
     from kgcore.population.survey import Survey
 
 _BOOLEANS = ("decision", "known")
+_MODEL_FILES = ("model.json", "embeddings.safetensors")
+_GRAPH_FILES = ("graph.json", *(f"{name}.parquet" for name in ("entities", "predicates", "train", "valid", "test")))
 
 
 @dataclass(frozen=True)
@@ -109,7 +123,7 @@ class LoadedModel:
         base_rate     share of true ones among the triples, in (0, 1); None: not stated
         completeness  share of the true facts that the graph knows, as in `read_completeness`; '': not stated
         """
-        from kgcore.population.files import answer_of_file  # loads torch
+        from kgcore.population.answers import answer_of_file  # loads torch
 
         triples, known = answers.numbers(names)
         model, distinct = answers.model, answers.model.graph.index(triples[known]).triples
@@ -195,8 +209,7 @@ class LoadedModel:
         Raises InputError if validation has too few facts of the predicate, or if what is stated is out of range.
         """
         from kgcore.population.calibration import Calibration
-        from kgcore.population.population import TOO_FEW, Population
-        from kgcore.population.unknown_facts import stated_facts
+        from kgcore.population.population import TOO_FEW, Population, stated_facts
         from kgcore.prediction.domains import Domains
 
         population = Population.asked(Domains(self.calibrated.graph), predicate, DiscoverConfig().at_least)
@@ -279,6 +292,63 @@ def load_folder(folder: str | PathLike[str]) -> LoadedModel:
             "calibrator.json, model and graph"
         )
     return LoadedModel(read_calibrated(place))
+
+
+def missing_parts(folder: Path) -> list[str]:
+    """Return which parts of a calibrated model are not in the folder, or not with all of their files.
+
+    The parts are calibrator.json, the folders of the embedding models, and graph. Raises InputError for a damaged file.
+    """
+    if not (folder / CALIBRATOR_FILE).is_file():
+        return [CALIBRATOR_FILE, *(_incomplete(folder, MODEL_PART)), *(_incomplete(folder, GRAPH_PART))]
+    with _reading(folder):
+        models = read_calibrator(folder).embedding_models
+    return [name for part in (*parts_of(len(models)), GRAPH_PART) for name in _incomplete(folder, part)]
+
+
+def _incomplete(folder: Path, part: str) -> list[str]:
+    files = _GRAPH_FILES if part == GRAPH_PART else _MODEL_FILES
+    return [] if all((folder / part / name).is_file() for name in files) else [part]
+
+
+def read_calibrated(folder: Path, elsewhere: Mapping[str, Path] = MappingProxyType({})) -> "CalibratedModel":
+    """Read a calibrated model from a folder that has all parts: see `missing_parts`.
+
+    elsewhere  part -> folder, for parts that are in other places, such as `graph`
+
+    Raises InputError if a file is missing or damaged, and MismatchError if the calibrator was fitted to another model
+    or another graph.
+    """
+    from kgcore.ensembles.ensemble import scorer_of  # loads torch
+
+    with _reading(folder):
+        calibrator = read_calibrator(folder)
+        parts = parts_of(len(calibrator.embedding_models))
+        models = [read_model(elsewhere.get(part, folder / part)) for part in parts]
+        graph = read_graph(elsewhere.get(GRAPH_PART, folder / GRAPH_PART))
+    for expected, model in zip(calibrator.embedding_models, models, strict=True):
+        _check(folder, "model", expected, model.fingerprint())
+    _check(folder, "graph", calibrator.dataset, graph.fingerprint())
+    return CalibratedModel(scorer_of(calibrator, models, graph), calibrator, graph)
+
+
+@contextmanager
+def _reading(folder: Path) -> Iterator[None]:
+    """Raise InputError for every error of a file of a calibrated model."""
+    try:
+        yield
+    except KgcalError:
+        raise
+    except (SafetensorError, OSError, KeyError, ValueError) as error:
+        raise InputError(f"the calibrated model in {folder} cannot be read: {first_line(error)}") from error
+
+
+def _check(folder: Path, what: str, expected: str, found: str) -> None:
+    if found != expected:
+        raise MismatchError(
+            f"the calibrator in {folder} was fitted to the {what} {expected[:12]}, but the {what} there is "
+            f"{found[:12]}: use the files of one logged model"
+        )
 
 
 def names_of(frame: pd.DataFrame) -> pa.Table:

@@ -15,15 +15,16 @@ if TYPE_CHECKING:
     from kgcore.corruptions.base import Strategy
     from kgcore.datasets.base import DatasetSpec
     from kgcore.datasets.formats.base import Format, Layout
-    from kgcore.ensembles.base import Pool
+    from kgcore.ensembles.pools import Pool
     from kgcore.evidence.base import Feature
     from kgcore.losses.base import Loss
     from kgcore.metrics.base import Metric
     from kgcore.models.base import Model
     from kgcore.optimisers.base import RowOptimiser
+    from kgcore.training.step import Backend
 
 DATASETS: "Registry[DatasetSpec]" = Registry(
-    "data set", "kgcore.datasets", "family fb13 fb15k-237 wn11 wn18rr yago39k", {"codex": "codex-m codex-s"}
+    "data set", "kgcore.datasets", "family", {"published": "codex-m codex-s fb13 fb15k-237 wn11 wn18rr yago39k"}
 )
 FORMATS: "Registry[Format]" = Registry(
     "file format",
@@ -52,6 +53,9 @@ MODELS: "Registry[type[Model]]" = Registry(
     },
 )
 OPTIMISERS: "Registry[type[RowOptimiser]]" = Registry("optimiser", "kgcore.optimisers", "adagrad adam")
+BACKENDS: "Registry[type[Backend]]" = Registry(
+    "backend of a device", "kgcore.wings", files={"fast_cpu.training": "cpu", "fast_gpu": "cuda"}
+)
 LOSSES: "Registry[type[Loss]]" = Registry(
     "loss",
     "kgcore.losses",
@@ -64,46 +68,51 @@ STRATEGIES: "Registry[type[Strategy]]" = Registry(
 CALIBRATORS: "Registry[type[Calibrator]]" = Registry(
     "calibrator",
     "kgcore.calibration",
-    "bbq beta isotonic per_relation platt smoothed_isotonic temperature venn_abers",
+    "bbq beta isotonic per_relation platt temperature venn_abers",
+    {"isotonic": "smoothed_isotonic"},
 )
 BASELINES: "Registry[type[Calibrator]]" = Registry(
     "baseline",
-    "kgcore.calibration.baselines",
-    "constant uncalibrated",
-    {"constant": "base_rate constant_by_relation"},
+    "kgcore.calibration",
+    files={"baselines": "base_rate constant constant_by_relation uncalibrated"},
 )
 EVIDENCE: "Registry[type[Feature]]" = Registry(
     "group of evidence",
     "kgcore.evidence",
-    "cohorts constants degrees fold name_embeddings name_likeness name_pairs name_roles neighbours other_scores paths"
-    " rules score types",
+    "constants fold name_embeddings name_pairs",
+    {
+        "entities": "degrees types",
+        "names": "name_likeness name_roles",
+        "pairs": "neighbours paths rules",
+        "scores": "cohorts other_scores score",
+    },
 )
-COMBINERS: "Registry[type[Combiner]]" = Registry("combiner", "kgcore.combiners", "boosted_trees folded stack")
+COMBINERS: "Registry[type[Combiner]]" = Registry(
+    "combiner", "kgcore.combiners", "boosted_trees", {"joined": "folded stack"}
+)
 MADE_OF_FITTED = ("stack", "folded")  # combiners that are made of fitted ones, and fit nothing
 ALL_CALIBRATORS: "Registry[Any]" = Joined("calibrator", CALIBRATORS, COMBINERS.without(MADE_OF_FITTED))
-POOLS: "Registry[type[Pool]]" = Registry("pool", "kgcore.ensembles", "linear log_odds")
+# what a stored calibrator holds of a wing: the wing is loaded when such a calibrator is read
+CALIBRATOR_PARTS: "Registry[Any]" = Registry(
+    "part of a calibrator",
+    "kgcore",
+    files={
+        "combiners.base": "combiner",
+        "combiners.unseen": "unseen",
+        "ensembles.ensemble": "pool",
+        "mixture.matched": "candidates",
+    },
+)
+POOLS: "Registry[type[Pool]]" = Registry("pool", "kgcore.ensembles", files={"pools": "linear log_odds"})
 METRICS: "Registry[Metric]" = Registry(
     "metric",
     "kgcore.metrics",
     files={
-        "classification": "accuracy",
-        "corp": (
-            "brier_discrimination brier_miscalibration brier_uncertainty log_loss_discrimination"
-            " log_loss_miscalibration log_loss_uncertainty"
+        "classification": "accuracy auroc average_precision sharpness",
+        "proper": (
+            "brier log_loss mean_absolute_error mean_squared_error brier_discrimination brier_miscalibration"
+            " brier_uncertainty log_loss_discrimination log_loss_miscalibration log_loss_uncertainty"
         ),
-        "discrimination": "auroc average_precision sharpness",
-        "proper": "brier log_loss mean_absolute_error mean_squared_error",
-        "reliability": "debiased_rmsce ece ece_equal_mass",
-        "smooth": "smooth_ece",
+        "reliability": "debiased_rmsce ece ece_equal_mass smooth_ece",
     },
 )
-"""The metrics of calibrated probabilities. A new metric is one new file in kgcore/metrics:
-
-    # kgcore/metrics/spread.py
-    METRICS.add("spread", Metric("spread", "calibration", "lowest", lambda t: float(np.ptp(t.q))))
-
-`kgcore.metrics.base.Metric` documents every field. Evaluation then measures the metric with an interval. Artifacts,
-MLflow, the report, the terminal's tables and `kgcal compare` show it among the metrics of its family. If one
-computation gives several metrics, each metric registers its own name and calls `t.once(computation)`, so that the
-computation runs once: kgcore/metrics/corp.py is an example.
-"""

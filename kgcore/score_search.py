@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgcore.arrays import Bools, Floats, Scores, Triples, Weights
-from kgcore.corruptions.further import Further, Looked, Top
+from kgcore.corruptions.held_out import Further, Looked, Top
 from kgcore.score_table import CORRUPTION, SEARCHED, ScoreTable
 
 if TYPE_CHECKING:
@@ -82,8 +82,7 @@ def searched_table(
 
 def _missing(total: Floats, kept: Floats, empty: Bools) -> Floats:
     """Return the factors (R,) of relations whose lower scores no draw represents: the kept rows stand for them, too."""
-    factors: Floats = np.where(empty & (kept > 0), total / np.where(kept > 0, kept, 1.0), 1.0)
-    return factors
+    return np.where(empty & (kept > 0), total / np.where(kept > 0, kept, 1.0), 1.0)
 
 
 def _of_draws(table: ScoreTable, values: Floats) -> Floats:

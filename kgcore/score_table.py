@@ -43,11 +43,11 @@ class ScoreTable:
             corruption. None: no split has confidences
     hits    (n, 2) for a validation positive, how often it would be among the corruptions, by replaced side: see
             `Corruptions`. 0 for other rows. None: not counted, because known facts were not left out
-    cold    column, 0 or 2, of the entities that valid and test do not share: see kgcore/config/split.py. None: they
+    cold    column, 0 or 2, of the entities that valid and test do not share: see kgcore/config/base.py. None: they
             share all
     hidden_log_odds
             (n,) for a validation positive with hits, and for a corruption of valid: log-odds of the evidence that it is
-            a true triple, and not a false corruption: see kgcore/calibration/hidden_evidence.py. NaN for other rows.
+            a true triple, and not a false corruption: see kgcore/combiners/hidden.py. NaN for other rows.
             None: there are few hits
     completeness
             what the user states about facts that no split has, for the estimate of hidden facts; not stored. None:
@@ -210,3 +210,52 @@ def _of_positives(valid: Split, hits: Floats, rows: int) -> Floats:
     every = np.zeros((rows, 2))
     every[np.flatnonzero(valid.labels == 1)] = hits
     return every
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is known of n triples beside their scores: columns of features (kgcore/evidence).
+
+    names   (d) names of the features
+    values  (n, d) float32; NaN: not known
+    """
+
+    names: tuple[str, ...]
+    values: npt.NDArray[np.float32]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def rows(self, rows: npt.NDArray[np.bool_] | npt.NDArray[np.int64]) -> "Evidence":
+        """Return the rows that a mask or positions choose, in this order."""
+        return Evidence(self.names, self.values[rows])
+
+
+@dataclass(frozen=True)
+class TableEvidence:
+    """The evidence of some rows of a score table.
+
+    rows      (m,) ascending positions in the score table
+    evidence  of these rows
+    groups    registered names of its groups
+    others    fingerprints of the further models whose scores are among it
+    """
+
+    rows: Ints
+    evidence: Evidence
+    groups: tuple[str, ...]
+    others: tuple[str, ...] = ()
+
+    def at(self, mask: Bools) -> Evidence:
+        """Return the evidence of the rows of the score table that a mask chooses.
+
+        Raises MismatchError if a row has no evidence.
+        """
+        wanted = np.flatnonzero(mask)
+        places = np.searchsorted(self.rows, wanted)
+        found = (places < len(self.rows)) & (np.append(self.rows, -1)[places.clip(max=len(self.rows))] == wanted)
+        if not found.all():
+            raise MismatchError(
+                f"{int((~found).sum()):,} rows of the score table have no evidence: run the stage evidence again"
+            )
+        return self.evidence.rows(places)

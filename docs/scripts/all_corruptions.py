@@ -27,7 +27,7 @@ from kgcore.calibration.fit import calibration_bases
 from kgcore.calibration.sample import CalibrationSample, synthetic_sample
 from kgcore.calibration.support import Support
 from kgcore.config import CalibrateConfig, CorruptConfig
-from kgcore.corruptions.further import DRAWS, Looked
+from kgcore.corruptions.held_out import DRAWS, Looked
 from kgcore.registries import CALIBRATORS
 from kgcore.score_search import searched_table
 from kgcore.score_table import CORRUPTION, LABELLED, ScoreTable

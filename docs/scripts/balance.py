@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from kgcore.arrays import Weights
-from kgcore.calibration.balance import base_rate_weights, both_labels
-from kgcore.calibration.sample import CalibrationSample
+from kgcore.calibration.sample import CalibrationSample, base_rate_weights, both_labels
 from kgcore.metrics.proper import brier, log_loss
 from kgcore.registries import CALIBRATORS
 from kgcore.score_table import ScoreTable

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from kgcore.calibration.mixed import fit_to_candidates
+from kgcore.mixture.calibrate import fit_to_candidates
 from kgcore.mixture.fit import MixtureOptions, fit_mixture
 from kgcore.mixture.samples import MixtureData, ScoreSample
 from kgcore.registries import CALIBRATORS

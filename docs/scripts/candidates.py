@@ -11,13 +11,12 @@ from multiprocessing import get_context
 
 import numpy as np
 
-from kgcore.mixture.bins import bin_edges, count, number_of_bins
 from kgcore.mixture.em import solve
 from kgcore.mixture.fit import MixtureOptions, fit_mixture
 from kgcore.mixture.goodness import fitness_of, simulated
 from kgcore.mixture.interval import base_rate_interval, flat_likelihood, interval_level, p_values
 from kgcore.mixture.relations import fit_relations
-from kgcore.mixture.samples import LabelledCandidates, MixtureData, ScoreSample
+from kgcore.mixture.samples import LabelledCandidates, MixtureData, ScoreSample, bin_edges, count, number_of_bins
 
 
 @dataclass(frozen=True)
@@ -110,7 +109,7 @@ def covered(world: World, seed: int) -> tuple[float, bool, float]:
     p = p_values(counts, at, np.maximum(best.likelihood, at.likelihood), flat_likelihood(counts))[0]
     width, level = np.nan, 0.05
     if p < 0.05 or seed < WIDTHS:
-        level = interval_level(counts, best, 0.95, 200, rng)
+        level = interval_level(counts, best, 200, rng)
     if seed < WIDTHS:
         width = base_rate_interval(counts, best, level)[0].width
     return float(best.weights[0, 0]), bool(p >= level), width

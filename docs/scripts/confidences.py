@@ -17,12 +17,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from kgcore.calibration.baselines.constant import ConstantByRelation
+from kgcore.calibration.baselines import ConstantByRelation
 from kgcore.calibration.fit import GROUND_TRUTH, calibration_bases, fit_calibrators
 from kgcore.calibration.sample import soft_sample
 from kgcore.config import CalibrateConfig, ClassifyConfig, CorruptConfig, EvaluateConfig, TrainConfig
+from kgcore.corruptions.base import Mixture
 from kgcore.corruptions.held_out import corrupt_held_out
-from kgcore.corruptions.mixture import Mixture
 from kgcore.datasets.base import find_dataset
 from kgcore.datasets.prepare import prepare
 from kgcore.evaluation.evaluate import Measured, evaluate

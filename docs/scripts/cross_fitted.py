@@ -15,9 +15,9 @@ from kgcore.calibration.platt import Platt
 from kgcore.calibration.sample import ground_truth_sample
 from kgcore.calibration.support import Support
 from kgcore.combiners.base import EvidenceSample
-from kgcore.combiners.cross_fit import cross_fit
+from kgcore.combiners.fit import cross_fit
 from kgcore.metrics.base import Sample
-from kgcore.metrics.smooth import smooth_ece
+from kgcore.metrics.reliability import smooth_ece
 from kgcore.registries import COMBINERS, MADE_OF_FITTED
 
 ROWS, NEW_ROWS, SEEDS, NEAR = (1000, 4000), 40_000, range(3), 401
@@ -61,9 +61,9 @@ def main() -> None:
             for seed in SEEDS:
                 rng = np.random.default_rng(seed)
                 sample, _ = draw(rows, rng)
-                both = cross_fit(name, COMBINERS.get(name)(), sample, rng)
-                inside, found = (both.combiner.log_odds(own.values, own.predicates) for own in (sample, new))
-                for kind, fitted in zip(table, (inside, both.log_odds), strict=True):
+                combiner, _, log_odds = cross_fit(name, COMBINERS.get(name)(), sample, rng)
+                inside, found = (combiner.log_odds(own.values, own.predicates) for own in (sample, new))
+                for kind, fitted in zip(table, (inside, log_odds), strict=True):
                     table[kind].append(measure(sample, fitted, new, found, q))
             for kind, found_rows in table.items():
                 brier, error, covered, width = np.mean(found_rows, axis=0)

@@ -28,8 +28,7 @@ import torch
 from kgcore.arrays import Triples
 from kgcore.config import TrainConfig
 from kgcore.config.presets import preset
-from kgcore.corruptions.base import Strategy, corrupt, subject_shares
-from kgcore.corruptions.mixture import Mixture
+from kgcore.corruptions.base import Mixture, Strategy, corrupt, subject_shares
 from kgcore.corruptions.near_miss import NearMiss
 from kgcore.datasets.base import find_dataset
 from kgcore.datasets.fetch import fetch

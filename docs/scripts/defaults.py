@@ -23,8 +23,7 @@ import pandas as pd
 from default_scores import STRATEGIES
 from scipy.special import expit, logit
 
-from kgcore.calibration.balance import base_rate_weights
-from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, synthetic_sample
+from kgcore.calibration.sample import CalibrationSample, base_rate_weights, ground_truth_sample, synthetic_sample
 from kgcore.metrics.base import Sample
 from kgcore.metrics.classification import accuracy
 from kgcore.metrics.proper import brier, log_loss

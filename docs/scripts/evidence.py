@@ -18,8 +18,7 @@ from sklearn.metrics import roc_auc_score
 
 from kgcore.config import CorruptConfig, PipelineConfigs, PrepareConfig
 from kgcore.config.presets import resolve
-from kgcore.corruptions.base import corrupt, subject_shares
-from kgcore.corruptions.mixture import Mixture
+from kgcore.corruptions.base import Mixture, corrupt, subject_shares
 from kgcore.datasets.base import find_dataset
 from kgcore.datasets.fetch import fetch
 from kgcore.datasets.prepare import prepare

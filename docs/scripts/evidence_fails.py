@@ -21,18 +21,18 @@ from scipy.special import expit, logit
 from scipy.stats import norm
 
 from kgcore.arrays import Floats, Labels, Probabilities
-from kgcore.calibration.answering import in_order, unlabelled_figures
+from kgcore.calibration.answering import in_order
 from kgcore.calibration.calibrated import Calibrated
-from kgcore.calibration.combine import fit_to_unlabelled
-from kgcore.calibration.fit import CANDIDATES, MatchedCandidates, calibrated, terms_of
-from kgcore.calibration.matched import fit_matched, match
+from kgcore.calibration.fit import CANDIDATES, calibrated, terms_of
 from kgcore.combiners.base import EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
+from kgcore.combiners.fit import fit_to_unlabelled
 from kgcore.config import CalibrateConfig
-from kgcore.evidence.table import Evidence, TableEvidence
+from kgcore.mixture.calibrate import MatchedCandidates, fit_matched, unlabelled_figures
 from kgcore.mixture.fit import MixtureOptions
+from kgcore.mixture.matched import match
 from kgcore.mixture.samples import MixtureData, ScoreSample
-from kgcore.score_table import ScoreTable
+from kgcore.score_table import Evidence, ScoreTable, TableEvidence
 
 FEATURES, GROUPS = ("score", "degree", "path"), ("score", "degrees", "paths")
 ONE_SCORE = ("per_relation", "smoothed_isotonic", "beta")

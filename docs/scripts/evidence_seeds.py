@@ -26,7 +26,7 @@ from kgcore.calibration.answering import FIGURE
 from kgcore.config import EvidenceConfig
 from kgcore.evaluation.predictions import Predictions
 from kgcore.metrics.base import Sample
-from kgcore.metrics.smooth import smooth_ece
+from kgcore.metrics.reliability import smooth_ece
 from tasks.tracking.artifacts import CALIBRATION_AUDIT, PREDICTIONS
 from tasks.tracking.store import open_store
 
@@ -81,7 +81,7 @@ def by_relation(predictions: Predictions, label: str) -> tuple[float, float]:
     for one in reliability_by_relation(predictions):
         if one.triples >= FEWEST:
             own = predictions.triples[:, 1] == one.predicate
-            is_off = not one.low <= one.calibrators[label].predicted <= one.high
+            is_off = not one.low <= one.calibrators[label]["predicted"] <= one.high
             found.append((one.triples, smooth_ece(Sample(q[own], predictions.labels[own]).tally()), is_off))
     triples, errors, off = np.array(found, dtype=float).T
     return float(np.average(errors, weights=triples)), float(off.mean())

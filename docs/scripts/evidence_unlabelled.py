@@ -14,21 +14,19 @@ import numpy as np
 import torch
 from evidence import trained
 
-from kgcore.calibration.folds import cross_fitted
+from kgcore.calibration.folds import cross_fitted, draw_folds
 from kgcore.calibration.sample import CalibrationSample, synthetic_sample
 from kgcore.combiners.base import EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
-from kgcore.combiners.cross_fit import cross_fit
+from kgcore.combiners.fit import cross_fit
 from kgcore.config import CorruptConfig, EvidenceConfig
 from kgcore.config.calibrate import OF_PAIRS
-from kgcore.corruptions.base import corrupt, subject_shares
-from kgcore.corruptions.mixture import Mixture
+from kgcore.corruptions.base import Mixture, corrupt, subject_shares
 from kgcore.datasets.base import find_dataset
 from kgcore.datasets.fetch import fetch
 from kgcore.datasets.prepare import prepare
 from kgcore.evidence.base import Source
 from kgcore.evidence.table import Features
-from kgcore.folds import draw_folds
 from kgcore.graph import KnowledgeGraph
 from kgcore.metrics.proper import brier
 from kgcore.models.trained import TrainedModel
@@ -68,9 +66,9 @@ def row(graph: KnowledgeGraph, model: TrainedModel) -> str:
         columns = [features.names.index(name) for name in names]
         weights = sample.weights / sample.weights.mean()
         seen = EvidenceSample(tuple(names), fitted[:, columns], sample.labels, weights, predicates, groups)
-        found = cross_fit("boosted_trees", BoostedTrees(), seen, np.random.default_rng(0), FOLDS)
-        own = replace(sample, scores=found.log_odds)
-        cells.append(on_test("beta", own, found.combiner.log_odds(asked[:, columns], graph.test.triples[:, 1])))
+        combiner, _, log_odds = cross_fit("boosted_trees", BoostedTrees(), seen, np.random.default_rng(0), FOLDS)
+        own = replace(sample, scores=log_odds)
+        cells.append(on_test("beta", own, combiner.log_odds(asked[:, columns], graph.test.triples[:, 1])))
         within = cross_fitted(CALIBRATORS.get("beta"), own, folds)
         cells.append(f"{brier(within, sample.labels, sample.weights):.4f}")
     return " | ".join(cells)

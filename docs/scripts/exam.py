@@ -14,8 +14,7 @@ from multiprocessing import get_context
 import numpy as np
 from scipy.special import expit, logit
 
-from kgcore.calibration.balance import base_rate_weights, shift
-from kgcore.calibration.sample import CalibrationSample, ground_truth_sample
+from kgcore.calibration.sample import CalibrationSample, base_rate_weights, ground_truth_sample, shift
 from kgcore.config import GateConfig, WatchConfig
 from kgcore.monitoring.drift import REFIT, SHIFT, DriftReference, find_evidence, report
 from kgcore.monitoring.gate import gate, level_of

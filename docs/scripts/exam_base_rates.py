@@ -13,7 +13,7 @@ import numpy as np
 from exam import CONFIG, shares, two_models
 from scipy.special import expit, logit
 
-from kgcore.calibration.balance import base_rate_weights, shift
+from kgcore.calibration.sample import base_rate_weights, shift
 from kgcore.monitoring.gate import gate
 from kgcore.monitoring.paired import PairedRows
 

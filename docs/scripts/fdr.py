@@ -17,16 +17,16 @@ from kgcore.base_rate import BaseRate
 from kgcore.calibrated import CalibratedModel
 from kgcore.calibration.calibrated import Terms
 from kgcore.calibration.fit import Basis
+from kgcore.calibration.platt import Platt
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, synthetic_sample
 from kgcore.config import CorruptConfig, TrainConfig
+from kgcore.corruptions.base import Mixture
 from kgcore.corruptions.held_out import corrupt_held_out
-from kgcore.corruptions.mixture import Mixture
 from kgcore.datasets.family import PREDICATES, generate
 from kgcore.graph import KnowledgeGraph, Split, TripleIndex
-from kgcore.prediction.answers import Answers
+from kgcore.prediction.answers import Answers, Negatives, Selection, mark
 from kgcore.prediction.discovery import Discovery
 from kgcore.prediction.domains import Domains
-from kgcore.prediction.few_false import Negatives, Selection, mark
 from kgcore.prediction.question import Question
 from kgcore.training.loop import train
 
@@ -61,7 +61,7 @@ def discovery_of(graph: KnowledgeGraph, seed: int) -> Discovery:
     valid = graph.valid
     sample = ground_truth_sample(trained.score(valid.triples), valid.labels, valid.triples[:, 1])
     basis = Basis(sample, Terms(negatives="ground_truth", rate=BaseRate(0.5), dataset=graph.fingerprint()))
-    bound = basis.fit("platt", trained.fingerprint())
+    bound = basis.calibrated("platt", Platt().fit_sample(sample), trained.fingerprint())
     return Discovery(CalibratedModel(trained, bound, graph), Domains(graph), 5)
 
 

@@ -15,13 +15,11 @@ import pandas as pd
 from kgcore.arrays import Bools, Ints, Scores, Triples
 from kgcore.calibrated import CalibratedModel
 from kgcore.conformal import benjamini_hochberg_limit, conformal_p_values
-from kgcore.corruptions.base import corrupt, subject_shares
-from kgcore.corruptions.mixture import Mixture
+from kgcore.corruptions.base import Mixture, corrupt, subject_shares
 from kgcore.graph import TripleIndex
 from kgcore.population.likeness import CalibrationTriples
-from kgcore.prediction.few_false import FEWEST_NEGATIVES, Negatives
-from tasks.jobs.calibrated_model import Ask, find_calibrated_model
-from tasks.jobs.calibration_sample import counted_sample
+from kgcore.prediction.answers import FEWEST_NEGATIVES, Negatives
+from tasks.jobs.calibrated_model import Ask, counted_sample, find_calibrated_model
 
 LEVELS = (0.1, 0.2)
 KINDS = ("own:0.5", "own:0.2", "own:0.05", "uniform:0.5", "typed:0.5", "typed:0.2", "near_miss:0.5", "nearest:0.3")

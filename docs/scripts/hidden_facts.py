@@ -15,10 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from kgcore.arrays import Bools
-from kgcore.calibration.balance import base_rate_weights, both_labels
 from kgcore.calibration.fit import synthetic_of
 from kgcore.calibration.hidden import hidden_facts
-from kgcore.calibration.sample import CalibrationSample
+from kgcore.calibration.sample import CalibrationSample, base_rate_weights, both_labels
 from kgcore.config import CalibrateConfig
 from kgcore.graph import TripleIndex
 from kgcore.metrics.base import Sample

@@ -16,17 +16,15 @@ import numpy as np
 from matched import STRATEGIES, mixture_data, trained_model
 
 from kgcore.config import CorruptConfig
-from kgcore.corruptions.base import corrupt, subject_shares
-from kgcore.corruptions.mixture import Mixture
+from kgcore.corruptions.base import Mixture, corrupt, subject_shares
 from kgcore.datasets.base import find_dataset
 from kgcore.datasets.fetch import fetch
 from kgcore.datasets.prepare import prepare
 from kgcore.graph import KnowledgeGraph
-from kgcore.mixture.bins import bin_edges, count, number_of_bins
 from kgcore.mixture.em import solve
 from kgcore.mixture.goodness import fitness_of, simulated
 from kgcore.mixture.interval import base_rate_interval, interval_level
-from kgcore.mixture.samples import MixtureData
+from kgcore.mixture.samples import MixtureData, bin_edges, count, number_of_bins
 from kgcore.models.trained import TrainedModel
 from tasks.workspace.settings import ensure_home, mirror
 
@@ -51,7 +49,7 @@ def fitted(data: MixtureData, rng: np.random.Generator) -> tuple[float, bool, fl
     """Return the estimate, whether its interval holds the truth, its width, and the p-values of the two fits."""
     counts = count(data, bin_edges(data, number_of_bins(data)))
     best = solve(counts)
-    rate, _ = base_rate_interval(counts, best, interval_level(counts, best, 0.95, 60, rng))
+    rate, _ = base_rate_interval(counts, best, interval_level(counts, best, 60, rng))
     at = solve(counts, np.array([RATE]), start=best)
     free, stated = (fitness_of(simulated(counts, *own, 99, rng)) for own in ((best, None), (at, RATE)))
     return rate.value, rate.low <= RATE <= rate.high, rate.width, free.p_value, stated.p_value

@@ -15,17 +15,16 @@ import torch
 
 from kgcore.arrays import Triples
 from kgcore.calibration.isotonic import Isotonic
-from kgcore.calibration.mixed import mixture_sample
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, synthetic_sample
 from kgcore.config import CorruptConfig, PipelineConfigs, PrepareConfig
 from kgcore.config.presets import resolve
-from kgcore.corruptions.base import corrupt, subject_shares
-from kgcore.corruptions.mixture import Mixture
+from kgcore.corruptions.base import Mixture, corrupt, subject_shares
 from kgcore.datasets.base import find_dataset
 from kgcore.datasets.fetch import fetch
 from kgcore.datasets.prepare import prepare
 from kgcore.graph import KnowledgeGraph
 from kgcore.metrics import proper
+from kgcore.mixture.calibrate import mixture_sample
 from kgcore.mixture.fit import MixtureFit, MixtureOptions, fit_mixture
 from kgcore.mixture.samples import MixtureData, ScoreSample
 from kgcore.models.trained import TrainedModel

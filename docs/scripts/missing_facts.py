@@ -21,9 +21,8 @@ from kgcore.calibrated import CalibratedModel
 from kgcore.graph import KnowledgeGraph, TripleIndex
 from kgcore.population.calibration import Calibration
 from kgcore.population.draw import DrawSize, ranked_by
-from kgcore.population.population import Population
+from kgcore.population.population import Population, stated_facts
 from kgcore.population.survey import survey
-from kgcore.population.unknown_facts import stated_facts
 from kgcore.prediction.domains import Domains
 from kgcore.prediction.question import Question
 from tasks.jobs.calibrated_model import Ask, find_calibrated_model

@@ -24,7 +24,7 @@ import torch
 from portfolio_pool import GRAPHS, POOL, load
 
 from kgcore.config import ASSUMED_BASE_RATE, CorruptConfig, TrainConfig
-from kgcore.config.choices import GAIN, POPULATIONS
+from kgcore.config.base import GAIN, POPULATIONS
 from kgcore.errors import FitError
 from kgcore.graph import KnowledgeGraph
 from kgcore.models.trained import TrainedModel

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kgcore.config.choices import POPULATIONS
+from kgcore.config.base import POPULATIONS
 from kgcore.config.race import PORTFOLIO
 from kgcore.tuning.race import SHARES, field_sizes
 

@@ -35,7 +35,7 @@ from kgcore.config import (
     TuneConfig,
     presets,
 )
-from kgcore.config.choices import GAIN
+from kgcore.config.base import GAIN
 from kgcore.datasets.base import find_dataset
 from kgcore.datasets.prepare import prepare
 from kgcore.graph import KnowledgeGraph, Split
@@ -44,7 +44,7 @@ from kgcore.tuning.objective import SearchObjective
 from kgcore.tuning.search import Plan, search
 from kgcore.tuning.space import Drawn, Space
 from kgcore.tuning.study import begun, best, completed, config_of, open_study
-from tasks.jobs.command import run_command
+from tasks.jobs.pipeline import run_command
 
 # model -> why it is not searched. An epoch of TransE on UMLS takes .03 s of CPU time
 LEFT_OUT = {

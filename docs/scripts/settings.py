@@ -9,8 +9,7 @@ from pydantic.fields import FieldInfo
 
 from kgcore import config
 from kgcore.config import Config
-from kgcore.config.base import choices_of, limits_of, value_text
-from kgcore.config.choices import Options
+from kgcore.config.base import Options, choices_of, limits_of, value_text
 
 PAGE = Path(__file__).parents[1] / "reference" / "settings.md"
 GROUPS: dict[str, tuple[tuple[str, type[Config]], ...]] = {

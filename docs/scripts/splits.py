@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from ablation import run
 
-from kgcore.config.split import SplitRule
+from kgcore.config.base import SplitRule
 from kgcore.datasets.base import find_dataset
-from kgcore.datasets.draw_rules import SplitDraw
+from kgcore.datasets.draw import SplitDraw
 from kgcore.datasets.prepare import prepare
 from kgcore.graph import KnowledgeGraph
 

@@ -21,9 +21,9 @@ import numpy as np
 import torch
 
 from kgcore.config import CalibrateConfig, EvaluateConfig, TrainConfig
-from kgcore.config.split import SplitRule
+from kgcore.config.base import SplitRule
 from kgcore.datasets.base import find_dataset
-from kgcore.datasets.draw_rules import SplitDraw
+from kgcore.datasets.draw import SplitDraw
 from kgcore.datasets.prepare import Prepared, prepare
 from kgcore.evaluation.evaluate import evaluate
 from kgcore.evaluation.predictions import Predictions

@@ -5,7 +5,7 @@
 
 Each combination of evidence is given to gradient boosting, which is fitted on the validation labels, or on validation
 positives and their corruptions. It is measured on the labelled test split. The rows with entities that training lacks
-are answered by kgcore/calibration/unseen_answers.py; `width` is the mean width of their 95 % intervals.
+are answered by kgcore/combiners/unseen.py; `width` is the mean width of their 95 % intervals.
 """
 
 import sys
@@ -18,20 +18,20 @@ from matched import trained_model
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from kgcore.arrays import Floats, Labels, Probabilities, Triples
-from kgcore.calibration.unseen_answers import UnseenAnswers, UnseenProbabilities
+from kgcore.calibration.calibrated import UnseenProbabilities
 from kgcore.combiners.boosted_trees import BoostedTrees
+from kgcore.combiners.unseen import UnseenAnswers
 from kgcore.config import CorruptConfig
-from kgcore.corruptions.base import corrupt, subject_shares
-from kgcore.corruptions.mixture import Mixture
+from kgcore.corruptions.base import Mixture, corrupt, subject_shares
 from kgcore.datasets.base import find_dataset
 from kgcore.datasets.fetch import fetch
 from kgcore.datasets.prepare import prepare
-from kgcore.datasets.read import read_files
-from kgcore.datasets.unseen import UnseenRows, unseen_rows
+from kgcore.datasets.read import UnseenRows, read_files, unseen_rows
 from kgcore.evidence.base import Source
-from kgcore.evidence.table import Evidence, Features
+from kgcore.evidence.table import Features
 from kgcore.graph import KnowledgeGraph, Split
 from kgcore.models.trained import TrainedModel
+from kgcore.score_table import Evidence
 from tasks.workspace.settings import ensure_home, mirror
 
 NAMES = ("name_roles", "name_pairs", "name_likeness", "name_embeddings")

@@ -17,12 +17,11 @@ from flows.cli.terminal import CommandGroup, check_target, console, fail, guarde
 from flows.job import Argument, Instead, Job, Option, jobs_of, result_of
 from flows.local.status import local_api
 from kgcore.config import Config, describe
-from kgcore.config.base import choices_of, options_of, value_text
+from kgcore.config.base import Metavar, choices_of, options_of, value_text
 from kgcore.config.calibrate import INTERVAL
-from kgcore.config.choices import Metavar
 from kgcore.errors import InputError
-from tasks.workspace.network import answers
-from tasks.workspace.prefect_api import named_api
+from tasks.workspace.flow_run import named_api
+from tasks.workspace.services import answers
 from tasks.workspace.settings import uses_prefect
 
 JSON = Annotated[Path | None, typer.Option("--json", help="also write the results to this file")]

@@ -10,8 +10,7 @@ from typing import Any, get_origin, get_type_hints
 
 from flows.cli.flow_command import option_name, settings_of
 from flows.job import Argument, Option, all_jobs
-from kgcore.config.base import value_text
-from kgcore.config.choices import BY_PRESET
+from kgcore.config.base import BY_PRESET, value_text
 from kgcore.errors import InputError
 
 # entry point -> its job: `main`, the stages, then the others

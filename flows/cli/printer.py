@@ -28,7 +28,7 @@ def show(console: Console, result: Result) -> None:
     _say(console, result.sentences)
     _say(console, [f"{name}: {place}" for name, place in result.files.items() if place])
     if result.linked:
-        from tasks.tracking.ui import ui_command  # loads MLflow
+        from tasks.workspace.services import ui_command
 
         _say(console, [f"run: {result.run}", f"MLflow: {ui_command()}"])
 

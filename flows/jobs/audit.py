@@ -10,7 +10,8 @@ from kgcore.config import (
     TrainConfig,
     presets,
 )
-from tasks.jobs.audit import AuditRequest, AuditResult, audit_facts, audit_run, labelled_share
+from kgcore.report.result import Result
+from tasks.jobs.audit import AuditRequest, audit_facts, audit_run, labelled_share
 from tasks.stages.prepare import PREPARE, leave_out
 from tasks.stages.reference import Context
 from tasks.stages.train import TRAIN
@@ -28,7 +29,7 @@ def audit(
     preset: PresetWithoutRace = None,
     force: bool = False,
     device: Device = "auto",
-) -> AuditResult:
+) -> Result:
     """List the training facts that are probably wrong, or draw facts to label.
 
     The training facts are divided into folds, and planted errors are added to them. For each fold, a model is trained
@@ -57,5 +58,4 @@ def audit(
             TRAIN(leave_out(data, number, config, context), config=resolved.configs.train, context=context)
             for number in range(request.folds)
         ]
-        found = audit_facts(data, folds, labelled, request, run_id)
-    return publish(found)
+        return publish(audit_facts(data, folds, labelled, request, run_id))

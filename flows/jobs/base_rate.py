@@ -4,7 +4,8 @@ from flows.flow import flow
 from flows.job import Argument, job, publish
 from flows.parameters import Device
 from kgcore.config import BaseRateConfig
-from tasks.jobs.base_rate import BaseRateResult, estimate_base_rate
+from kgcore.report.result import Result
+from tasks.jobs.base_rate import estimate_base_rate
 from tasks.jobs.calibrated_model import Ask
 from tasks.jobs.request import Request
 
@@ -19,7 +20,7 @@ def base_rate(
     calibrator: str = "",
     device: Device = "auto",
     config: BaseRateConfig = BaseRateConfig(),
-) -> BaseRateResult:
+) -> Result:
     """Estimate which share of candidates is true, overall and by relation, with 95 % intervals.
 
     Candidates without labels are compared with the scores of validation positives and of corruptions. Labels of
@@ -38,5 +39,5 @@ def base_rate(
         device: auto, cpu, cuda or cuda:N
         config: what the candidates are compared with
     """
-    found = estimate_base_rate(candidates, Request(Ask(model, dataset, calibrator), output, device=device), config)
-    return publish(found)
+    request = Request(Ask(model, dataset, calibrator), output, device=device)
+    return publish(estimate_base_rate(candidates, request, config))

@@ -3,8 +3,8 @@
 from flows.flow import flow
 from flows.job import Argument, job, publish
 from kgcore.config import EvaluateConfig, ScoresConfig
+from tasks.jobs.calibrate_scores import ScoresRequest, ScoresResult
 from tasks.jobs.calibrate_scores import calibrate_scores as run_calibration
-from tasks.jobs.fitted_scores import ScoresRequest, ScoresResult
 from tasks.jobs.watch import WatchResult
 
 

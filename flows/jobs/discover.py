@@ -1,10 +1,9 @@
 """The question that discovers missing facts with a calibrated model."""
 
-from typing import Any
-
 from flows.job import publish, question
 from flows.parameters import THREADS, Device, Runner
 from kgcore.config import DiscoverConfig
+from kgcore.report.result import Result
 
 
 @question(run_name="discover {subject} {predicate} {object}")
@@ -20,7 +19,7 @@ def discover(
     runner: Runner = THREADS,
     device: Device = "auto",
     config: DiscoverConfig = DiscoverConfig(),
-) -> Any:
+) -> Result:
     """List the most probable missing facts. Known facts are left out.
 
     Give a subject and a predicate, a predicate and an object, one of them, or nothing for the whole graph. With --fdr,
@@ -43,11 +42,9 @@ def discover(
         config: the list
     """
     from tasks.jobs.calibrated_model import Ask
-    from tasks.jobs.discover import Wanted, discover_facts
-    from tasks.jobs.population import Stated
-    from tasks.jobs.request import Request
+    from tasks.jobs.discover import discover_facts
+    from tasks.jobs.request import Request, Stated
 
-    ask, wanted = Ask(model, dataset, calibrator), Wanted(subject, predicate, object)
+    request = Request(Ask(model, dataset, calibrator), output, device=device)
     stated = Stated(config.completeness, base_rate)
-    found = discover_facts(wanted, stated, Request(ask, output, device=device), config, runner)
-    return publish(found)
+    return publish(discover_facts((subject, predicate, object), stated, request, config, runner))

@@ -1,10 +1,9 @@
 """The question that explains the probability of a triple."""
 
-from typing import Any
-
 from flows.job import Argument, publish, question
 from flows.parameters import Device
 from kgcore.config import ExplainConfig
+from kgcore.report.result import Result
 
 
 @question(shown={"triple": Argument("SUBJECT PREDICATE OBJECT")}, run_name="explain {triple}")
@@ -17,7 +16,7 @@ def explain(
     base_rate: float | None = None,
     device: Device = "auto",
     config: ExplainConfig = ExplainConfig(),
-) -> Any:
+) -> Result:
     """Explain the probability of a triple by calibration data, other base rates, alternatives and near known facts.
 
     For an entity that training has not seen, the explanation says what its name adds, if the model has answers for it.
@@ -38,5 +37,5 @@ def explain(
     from tasks.jobs.explain import explain_triple
     from tasks.jobs.request import Request
 
-    made = explain_triple(triple, Request(Ask(model, dataset, calibrator), output, base_rate, device), config)
-    return publish(made)
+    request = Request(Ask(model, dataset, calibrator), output, base_rate, device)
+    return publish(explain_triple(triple, request, config))

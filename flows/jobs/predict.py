@@ -1,11 +1,10 @@
 """The question that predicts candidate triples with a calibrated model."""
 
-from typing import Any
-
 from flows.job import Argument, publish, question
 from flows.parameters import THREADS, Device, Runner
 from kgcore.config import PairsConfig, PredictConfig
 from kgcore.errors import InputError
+from kgcore.report.result import Result
 
 
 @question(shown={"candidates": Argument("[FILE | SUBJECT PREDICATE OBJECT]")})
@@ -23,7 +22,7 @@ def predict(
     device: Device = "auto",
     config: PredictConfig = PredictConfig(),
     pairs: PairsConfig = PairsConfig(),
-) -> Any:
+) -> Result:
     """Give candidate triples a score, a probability with an interval, and a decision.
 
     The candidates are those of a file, one triple, or with --predicate all pairs of subjects and objects. Without
@@ -48,14 +47,14 @@ def predict(
         pairs: the selection among pairs
     """
     from tasks.jobs.calibrated_model import Ask
-    from tasks.jobs.predict import Pairs, predict_candidates, predict_pairs
+    from tasks.jobs.predict import predict_candidates, predict_pairs
     from tasks.jobs.request import Request
 
     request = Request(Ask(model, dataset, calibrator), output, base_rate, device)
     if predicate:
         if candidates:
             raise InputError(f"candidates and --predicate {predicate} are given: give candidates or --predicate")
-        prediction = predict_pairs(Pairs(subjects, predicate, objects), request, config, pairs, runner)
+        prediction = predict_pairs((subjects, predicate, objects), request, config, pairs, runner)
     elif subjects or objects or pairs != PairsConfig(completeness=pairs.completeness):
         raise InputError("subjects, objects, top, per, above and known_facts are for pairs: give --predicate, too")
     else:

@@ -9,8 +9,7 @@ from flows.job import Deployment, job, publish
 from kgcore.config import GateConfig
 from kgcore.errors import InputError, KgcalError
 from tasks.jobs.promote import Decision, Decisions, approve, datasets_with_results, promote_best
-from tasks.workspace.flow_run import current_flow_run
-from tasks.workspace.prefect_api import permanent_api
+from tasks.workspace.flow_run import current_flow_run, permanent_api
 
 DAY = 86_400
 OFTEN = 5  # seconds between two requests for the answer

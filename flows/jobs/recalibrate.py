@@ -23,7 +23,7 @@ from tasks.stages.match import check_candidates
 from tasks.stages.prepare import add_labels
 from tasks.stages.reference import Context
 from tasks.stages.train import adopt_model
-from tasks.tracking.labels import LATEST
+from tasks.tracking.record import LATEST
 from tasks.workspace.flow_run import current_flow_run
 
 RUN = Instead("run", "RUN", "model", "run to recalibrate, instead of --model", "the run to recalibrate")

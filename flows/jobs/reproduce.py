@@ -21,10 +21,11 @@ from flows.job import Argument, Option, job, publish
 from flows.parameters import RUNNERS, THREADS, Device, PaperDataset, Preset, Runner, Table
 from flows.pipeline import run_pipeline
 from kgcore.errors import InputError, KgcalError, first_line
+from kgcore.report.result import Result
 from kgcore.report.summary import PipelineSummary
 from kgcore.reproduction.grid import Cell, grid
 from tasks.jobs.pipeline import finished_pipeline
-from tasks.jobs.reproduce import Reproduction, check_cells, finish_reproduction, reproduction_run, share_cores
+from tasks.jobs.reproduce import check_cells, finish_reproduction, reproduction_run, share_cores
 from tasks.stages.reference import Context
 from tasks.workspace.flow_run import current_flow_run
 from tasks.workspace.resources import cores
@@ -42,7 +43,7 @@ def reproduce(
     force: bool = False,
     device: Device = "auto",
     csv: str | None = None,
-) -> Reproduction:
+) -> Result:
     """Compare our results with the paper's tables; run the pipelines that are missing.
 
     Args:
@@ -65,7 +66,7 @@ def reproduce(
         results, failures = run_cells(distinct, runner, context)
         made = finish_reproduction(run_id, cells, results, failures, preset, Path(csv) if csv else None)
         if not results:
-            raise InputError(f"every run failed: {'; '.join(dict.fromkeys(made.failures.values()))}")
+            raise InputError(f"every run failed: {'; '.join(dict.fromkeys(failures.values()))}")
         return publish(made)
 
 

@@ -14,8 +14,8 @@ from kgcore.config import (
     TuneConfig,
     presets,
 )
+from kgcore.report.result import Result
 from tasks.jobs.tune import search_settings, tuning_run
-from tasks.jobs.tuning_result import TuningResult
 from tasks.stages.prepare import PREPARE
 from tasks.stages.reference import Context
 
@@ -31,7 +31,7 @@ def tune(
     base_rate: float | None = None,
     force: bool = False,
     device: Device = "auto",
-) -> TuningResult:
+) -> Result:
     """Search for the best training settings on the validation split.
 
     To resume a search, give the same options again. The metric of a trial is computed from cross-fitted probabilities:

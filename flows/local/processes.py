@@ -12,18 +12,19 @@ from contextlib import suppress
 import psutil
 
 from kgcore.errors import InputError
-from tasks.workspace.network import port_is_taken
 from tasks.workspace.services import (
     TOKEN_VARIABLE,
     Service,
     log_file,
+    port_is_taken,
     recorded_services,
     services_folder,
     write_record,
 )
 from tasks.workspace.settings import ensure_home, masked
 
-READY_SECONDS = 90.0  # longest time until a server answers
+READY_SECONDS, KEEP_SECONDS = 90.0, 20.0  # longest time until a server that starts, or that runs, answers
+END_SECONDS = 10.0  # time that a process has to end
 
 
 def start(
@@ -74,31 +75,31 @@ def start(
     return service
 
 
-def wait(service: Service, ready: Callable[[], bool] | None = None, seconds: float = READY_SECONDS) -> None:
+def wait(service: Service, ready: Callable[[], bool] | None = None) -> None:
     """Return when the service answers and `ready` returns True.
 
-    Raises InputError, with the last line of the log, if the service ends or needs longer than `seconds`.
+    Raises InputError, with the last line of the log, if the service ends or needs longer than READY_SECONDS.
     """
-    end = time.monotonic() + seconds
+    end = time.monotonic() + READY_SECONDS
     while not (service.ready() and (ready is None or ready())):
         dead = not service.alive()
         if dead or time.monotonic() > end:
             lines = log_file(service.name).read_text(encoding="utf-8", errors="replace").strip().splitlines()
-            what = "ended" if dead else f"does not answer after {seconds:.0f} seconds"
+            what = "ended" if dead else f"does not answer after {READY_SECONDS:.0f} seconds"
             last = masked(lines[-1].strip()) if lines else "its log is empty"
             raise InputError(f"{service.name} {what}: {last} (log: {log_file(service.name)})")
         time.sleep(0.3)
 
 
-def keep(name: str, setup: str, seconds: float = 20.0) -> bool:
+def keep(name: str, setup: str) -> bool:
     """Return whether the service `name` already runs with this setup and can be kept. If not, stop what is left of it.
 
-    seconds  longest time until a live service must answer
+    A live service has KEEP_SECONDS to answer.
     """
     service = recorded_services().get(name)
     if service is None:
         return False
-    end = time.monotonic() + seconds
+    end = time.monotonic() + KEEP_SECONDS
     while service.alive() and service.setup == setup:
         if service.ready():
             return True
@@ -117,14 +118,13 @@ def stop(service: Service) -> None:
     write_record(other for other in recorded_services().values() if other.name != service.name)
 
 
-def end_processes(processes: Sequence[psutil.Process], seconds: float = 10.0) -> None:
-    """Send SIGTERM to the processes, and SIGKILL after `seconds` to those that still run."""
-    for process in processes:
-        _signal(process, signal.SIGTERM)
-    _, left = psutil.wait_procs(processes, seconds)
-    for process in left:
-        _signal(process, signal.SIGKILL)
-    psutil.wait_procs(left, seconds)
+def end_processes(processes: Sequence[psutil.Process]) -> None:
+    """Send SIGTERM to the processes, and SIGKILL after END_SECONDS to those that still run."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for process in processes:
+            with suppress(psutil.NoSuchProcess):
+                process.send_signal(number)
+        _, processes = psutil.wait_procs(processes, END_SECONDS)
 
 
 def setup_digest(*settings: str) -> str:
@@ -133,8 +133,3 @@ def setup_digest(*settings: str) -> str:
     The record holds this digest instead of the settings, because an address may contain a password.
     """
     return hashlib.sha256(" ".join(settings).encode()).hexdigest()[:16]
-
-
-def _signal(process: psutil.Process, number: signal.Signals) -> None:
-    with suppress(psutil.NoSuchProcess):
-        process.send_signal(number)

@@ -14,11 +14,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from filelock import FileLock, Timeout
 
 from flows.local.processes import keep, start, stop, wait
-from flows.local.status import local_api
+from flows.local.status import active_runs, local_api
 from kgcore.errors import InputError, first_line
 from tasks.workspace.services import PREFECT, RECORDER, recorded_services
 from tasks.workspace.settings import ensure_home, prefect_database
@@ -89,9 +90,7 @@ def recording_api() -> str:
 
 
 def _start_recorder() -> str:
-    from flows.local.prefect_database import create_prefect_database
-    from flows.local.prefect_server import client_of, server_environment
-    from flows.local.prefect_setup import set_up_server
+    from flows.local.prefect_server import client_of, create_prefect_database, server_environment, set_up_server
 
     log.info("starting Prefect, which records the flow runs of this home")
     create_prefect_database()
@@ -109,27 +108,16 @@ def _start_recorder() -> str:
     with client_of(api) as client:
         set_up_server(client)
         if alone:  # otherwise another server or another home may have runs
-            _end_dead_runs(client)
+            _end_dead_runs(client, api)
     return api
 
 
-def _end_dead_runs(client: Any) -> None:
+def _end_dead_runs(client: Any, api: str) -> None:
     """Mark the unfinished flow runs of commands as crashed. No command runs while its home has no recorder."""
-    from prefect.client.schemas.filters import (
-        FlowRunFilter,
-        FlowRunFilterDeploymentId,
-        FlowRunFilterState,
-        FlowRunFilterStateType,
-    )
-    from prefect.client.schemas.objects import StateType
     from prefect.states import Crashed
 
-    begun = FlowRunFilterState(
-        type=FlowRunFilterStateType(any_=[StateType.PENDING, StateType.RUNNING, StateType.CANCELLING])
-    )
-    by_hand = FlowRunFilterDeploymentId(is_null_=True)
-    for run in client.read_flow_runs(flow_run_filter=FlowRunFilter(state=begun, deployment_id=by_hand)):
-        client.set_flow_run_state(run.id, Crashed(message="its process has ended"), force=True)
+    for run in active_runs(api, by_hand=True):
+        client.set_flow_run_state(UUID(run["id"]), Crashed(message="its process has ended"), force=True)
 
 
 def _free_port() -> int:

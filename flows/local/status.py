@@ -1,13 +1,19 @@
 """`kgcal status`: the services of `kgcal up`, and the flow runs of its worker."""
 
 import logging
+import os
 from dataclasses import dataclass
 
-from flows.local.active import active_runs
+import requests
+
+from kgcore.errors import InputError, first_line
 from tasks.workspace.services import MLFLOW, PREFECT, RECORDER, WORKER, Service, log_file, recorded_services
 from tasks.workspace.settings import masked, mlflow_server
 
 log = logging.getLogger("kgcal")
+WORK_POOL = "local-process"
+ACTIVE_STATES = ("RUNNING", "PENDING", "CANCELLING")
+SECONDS = 10
 MLFLOW_PORT, PREFECT_PORT = 5000, 4200  # of 127.0.0.1, if the user names no other
 
 
@@ -35,7 +41,8 @@ def status() -> list[StatusLine]:
     if RECORDER in known and known[RECORDER].alive():
         lines.append(_service_line(RECORDER, known[RECORDER]))
     if api := local_api():
-        lines += [StatusLine("run", run.state.lower(), f"{run.name} ({run.id})") for run in active_runs(api)]
+        runs = active_runs(api)
+        lines += [StatusLine("run", run["state_name"].lower(), f"{run['name']} ({run['id']})") for run in runs]
     return lines
 
 
@@ -65,3 +72,28 @@ def _service_line(name: str, service: Service | None) -> StatusLine:
         return StatusLine(name, "dead", f"log: {log_file(name)}")
     state = "up" if service.ready() else "does not answer"
     return StatusLine(name, state, service.url or f"process {service.pid}")
+
+
+def active_runs(api: str, by_hand: bool = False) -> list[dict[str, str]]:
+    """Return the runs of the work pool that have started and not ended: their id, name and state_name.
+
+    Prefect's own client gives the same, but its import takes a second, and `kgcal status` needs nothing else of it.
+
+    api      URL of the server's API. PREFECT_API_AUTH_STRING, if it is set, has the name and the password
+    by_hand  whether the runs of commands are asked for, which have no deployment, instead of those of the work pool
+
+    Raises InputError if the request fails.
+    """
+    begun = {"state": {"type": {"any_": ACTIVE_STATES}}}
+    wanted = {"flow_runs": begun, "work_pools": {"name": {"any_": [WORK_POOL]}}}
+    if by_hand:
+        wanted = {"flow_runs": begun | {"deployment_id": {"is_null_": True}}}
+    user, _, password = os.environ.get("PREFECT_API_AUTH_STRING", "").partition(":")
+    try:
+        answer = requests.post(
+            f"{api.rstrip('/')}/flow_runs/filter", json=wanted, timeout=SECONDS, auth=(user, password) if user else None
+        )
+        answer.raise_for_status()
+        return [{name: run[name] or "" for name in ("id", "name", "state_name")} for run in answer.json()]
+    except (requests.RequestException, ValueError, KeyError) as error:
+        raise InputError(f"a request to the Prefect server {api} failed: {first_line(error)}") from error

@@ -1,24 +1,39 @@
 """`kgcal up`: start the servers and the worker if they do not run yet, and create the deployments."""
 
+import hashlib
+import os
+import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 from filelock import FileLock, Timeout
+from prefect.client.orchestration import SyncPrefectClient
+from prefect.client.schemas.actions import VariableCreate, VariableUpdate
 from prefect.settings import PREFECT_API_URL
 
-from flows.local.deploy import CHECKOUT, deploy
-from flows.local.mlflow_server import start_mlflow
-from flows.local.prefect_database import create_prefect_database
-from flows.local.prefect_server import client_of, start_prefect
-from flows.local.prefect_setup import set_up_server
-from flows.local.processes import stop
-from flows.local.status import MLFLOW_PORT, PREFECT_PORT
-from flows.local.worker import start_worker
+from flows.job import all_jobs
+from flows.local.prefect_server import (
+    CHECKOUT,
+    client_of,
+    create_prefect_database,
+    run_prefect,
+    server_environment,
+    set_up_server,
+    start_prefect,
+)
+from flows.local.processes import keep, setup_digest, start, stop, wait
+from flows.local.status import MLFLOW_PORT, PREFECT_PORT, WORK_POOL
 from kgcore.errors import InputError
-from tasks.workspace.services import MLFLOW, PREFECT, recorded_services
-from tasks.workspace.settings import ensure_home, masked
+from tasks.tracking.store import open_store
+from tasks.tracking.ui import server_command
+from tasks.workspace.resources import cores
+from tasks.workspace.services import MLFLOW, PREFECT, WORKER, recorded_services
+from tasks.workspace.settings import ensure_home, home, masked, mlflow_server, tracking_uri
 
+CONCURRENT_RUNS = 2  # flow runs of the worker at the same time; they share the cores
+VARIABLE = "kgcal_deployed"  # a variable on the server: the digest of the last deployed sources
 START_SECONDS = 10.0  # longest time in which a process starts, without the wait for its answer
 
 
@@ -84,3 +99,69 @@ def _refuse_another_server() -> None:
 def _port(name: str, asked: int | None, default: int) -> int:
     before = recorded_services().get(name)
     return asked or (int(before.url.rsplit(":", 1)[1]) if before else default)
+
+
+def start_mlflow(port: int) -> None:
+    """Start the MLflow server on the store of this KGCAL_HOME, and wait until it answers.
+
+    Does nothing if the server already runs, or if MLFLOW_TRACKING_URI names another server, which must answer. Raises
+    InputError if the store cannot be opened, the port is taken or the server does not answer in time.
+    """
+    open_store()  # creates the experiment with its artifacts in the home, or checks that a named server answers
+    setup = setup_digest(tracking_uri())
+    if mlflow_server() or keep(MLFLOW, setup):
+        return
+    command, environment = server_command(port)
+    wait(start(MLFLOW, command, environment, port, "/health", setup))
+
+
+def start_worker(client: SyncPrefectClient, api: str) -> None:
+    """Start a worker of the work pool unless one already runs, and wait until the server knows it.
+
+    Raises InputError if the worker does not get ready in time.
+    """
+    setup = setup_digest(api, tracking_uri())
+    if keep(WORKER, setup):
+        return
+    name = f"kgcal-{os.getpid()}-{int(time.time())}"
+    command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", WORK_POOL, "--name", name]
+    command += ["--limit", str(CONCURRENT_RUNS), "--install-policy", "never"]
+    threads = os.environ.get("OMP_NUM_THREADS") or str(max(1, cores() // CONCURRENT_RUNS))
+    environment = server_environment() | {
+        "PREFECT_API_URL": api,
+        "PREFECT_WORKER_QUERY_SECONDS": "2",
+        "KGCAL_HOME": str(home()),
+        "OMP_NUM_THREADS": threads,
+    }
+    worker = start(WORKER, command, environment, setup=setup)
+    wait(worker, lambda: any(known.name == name for known in client.read_workers_for_work_pool(WORK_POOL)))
+
+
+def deploy(client: SyncPrefectClient, api: str) -> None:
+    """Create the deployments of prefect.yaml, or update them if their sources have changed.
+
+    If the sources have not changed, the deployments stay as they are, because a user may have edited schedules in the
+    dashboard. Raises InputError if `prefect deploy` fails.
+    """
+    current = sources_digest()
+    known = client.read_variable_by_name(VARIABLE)
+    if known is not None and known.value == current:
+        return
+    run_prefect(["--no-prompt", "deploy", "--all"], {"PREFECT_API_URL": api}, "the deployments of prefect.yaml")
+    if known is None:
+        client.create_variable(VariableCreate(name=VARIABLE, value=current))
+    else:
+        client.update_variable(VariableUpdate(name=VARIABLE, value=current))
+
+
+def sources_digest() -> str:
+    """Return a digest of everything that the server stores about deployments.
+
+    These are the path of the checkout, prefect.yaml, and the form of each flow: its parameters with descriptions,
+    ranges and choices. A new model or corruption strategy is a new choice, so it changes the digest.
+    """
+    digest = hashlib.sha256(str(CHECKOUT).encode())
+    digest.update((CHECKOUT / "prefect.yaml").read_bytes())
+    for job in all_jobs():
+        digest.update(job.flow.parameters.model_dump_json().encode())
+    return digest.hexdigest()

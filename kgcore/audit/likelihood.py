@@ -17,11 +17,11 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from kgcore.arrays import Bools, Floats, Ints, Probabilities, Scores
 from kgcore.audit.plan import KEPT, AuditPlan
 from kgcore.audit.sample import largest_share
-from kgcore.calibration.band import Band
 from kgcore.calibration.beta import Beta
 from kgcore.calibration.sample import ground_truth_sample
+from kgcore.calibration.support import Band
 from kgcore.errors import InputError
-from kgcore.metrics.bootstrap import Estimate
+from kgcore.metrics.base import Estimate
 
 if TYPE_CHECKING:
     from kgcore.models.trained import TrainedModel
@@ -216,8 +216,7 @@ class AuditedFacts:
         return table
 
     def _of_facts(self, values: Floats) -> Floats:
-        facts: Floats = values[: self.plan.facts]
-        return facts
+        return values[: self.plan.facts]
 
     def _wrong(self, error_rate: float, ratios: Floats) -> Probabilities:
         """Return min(1, error_rate x ratio) of the facts (n,)."""

@@ -6,8 +6,7 @@ import numpy as np
 
 from kgcore.arrays import Bools, Ints, Triples
 from kgcore.config import AuditConfig
-from kgcore.corruptions.base import corrupt, subject_shares
-from kgcore.corruptions.mixture import Mixture
+from kgcore.corruptions.base import Mixture, corrupt, subject_shares
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph, Split
 
@@ -77,8 +76,7 @@ class AuditPlan:
     @property
     def planted(self) -> Bools:
         """Which rows are planted errors (n + m,)."""
-        rows: Bools = np.arange(len(self.triples)) >= self.facts
-        return rows
+        return np.arange(len(self.triples)) >= self.facts
 
     def without_fold(self, number: int) -> KnowledgeGraph:
         """Return the graph to train the model of a fold on: its training triples are the rows of the other folds.

@@ -9,12 +9,11 @@ import pyarrow as pa
 from scipy.stats import beta, norm
 
 from kgcore.arrays import Bools, Floats, Ints, Probabilities
-from kgcore.datasets.formats.base import COLUMNS
+from kgcore.calibration.support import CONFIDENCE, lower_limits
+from kgcore.datasets.formats.base import COLUMNS, read_candidates
 from kgcore.errors import FitError, InputError, raise_faults
 from kgcore.graph import KnowledgeGraph
-from kgcore.intervals import CONFIDENCE, lower_limits
-from kgcore.metrics.bootstrap import Estimate
-from kgcore.prediction.candidates import read_candidates
+from kgcore.metrics.base import Estimate
 
 TAILS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0)  # shares of the planted errors
 STRATA = 3  # more strata have too few labels each: the interval is then wider
@@ -129,8 +128,7 @@ def draw_sample(strata: Strata, labels: int, rng: np.random.Generator) -> Ints:
         rng.choice(np.flatnonzero(strata.of == h), count, replace=False)
         for h, count in enumerate(allocate(strata, labels).tolist())
     ]
-    shuffled: Ints = rng.permutation(np.concatenate(drawn))
-    return shuffled
+    return rng.permutation(np.concatenate(drawn))
 
 
 def sampled_share(strata: Ints, counts: Ints, wrong: Bools) -> Estimate:

@@ -1,4 +1,7 @@
-"""Which calibrator answers if the user names none: the best of its kind of negatives, by validation."""
+"""What validation says about the calibrators: the audit of their samples, and which of them answers.
+
+If the user names none, the best calibrator of the first kind of negatives answers.
+"""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -6,15 +9,12 @@ from contextlib import suppress
 
 import numpy as np
 
-from kgcore.arrays import Bools, Ints
+from kgcore.arrays import Bools, Ints, Weights
 from kgcore.calibration.calibrated import Calibrated
-from kgcore.calibration.fit import CANDIDATES, GROUND_TRUTH, SYNTHETIC
-from kgcore.calibration.folds import cross_fitted
+from kgcore.calibration.fit import BASELINE, CANDIDATES, GROUND_TRUTH, SYNTHETIC
+from kgcore.calibration.folds import cross_fitted, draw_folds
 from kgcore.calibration.sample import CalibrationSample
-from kgcore.combiners.unlabelled import unlabelled_brier, unlike
 from kgcore.errors import FitError, KgcalWarning
-from kgcore.folds import draw_folds
-from kgcore.mixture.samples import MixtureData
 from kgcore.registries import CALIBRATORS
 
 FIGURE = "held_out_brier_"  # start of the names of the figures, before the name of the calibrator
@@ -24,8 +24,85 @@ REPLICATES = 30  # of `fit_errors`
 MOST_GROUPS = 2_000  # from more groups, the error is small, and the fits take long
 UNLIKE = "unlike_positives_"  # the share of true candidates that cannot be like the positives: see `unlike`
 MUCH_UNLIKE = 0.05  # such a share from this one on is reported
+ORDER = (BASELINE, CANDIDATES, GROUND_TRUTH, SYNTHETIC)  # of the kinds of negatives among the models of a run
 ANSWERING = (GROUND_TRUTH, CANDIDATES, SYNTHETIC)  # the calibrators of the first kind that a run has answer
 MOST_ROWS = 500_000  # of a larger sample, as many rows are cross-fitted
+HIGH = 0.75  # a probability above it counts as high
+MOST_THIN = 0.5  # if a larger share of the high probabilities of positives is thin, a report has a note
+POSITIVES, THIN, NEGATIVES = "high_positives", "thin_positives", "high_negatives"
+
+
+def score_audit(sample: CalibrationSample, soft: bool = False) -> dict[str, float]:
+    """Return the overlap and the effective size of a sample, by name.
+
+    soft  whether the labels are soft (`soft_sample`). Then every row is a positive and a negative, and the overlap is
+          weighted
+
+    overlap                P(f(t-) > f(t+)) + P(f(t-) = f(t+)) / 2 = 1 - AUROC, in [0, 1], for the score f of a random
+                           negative t- and a random positive t+. Rows count by their `counts`, not by their weights.
+                           0: the model scores every positive above every negative. 0.5: the model cannot separate
+                           them. If synthetic negatives overlap with the positives far less than labelled negatives do,
+                           then synthetic negatives are easier than real mistakes, and the probabilities fitted on them
+                           are too confident.
+    effective_sample_size  (sum w)^2 / sum w^2 (Kish 1965): the number of equally weighted rows that would carry the
+                           same information
+    """
+    weights, rows = sample.weights, np.ones(len(sample.labels)) if sample.counts is None else sample.counts
+    overlap = _overlap(sample, weights if soft else rows)
+    return {"overlap": overlap, "effective_sample_size": float(weights.sum() ** 2 / (weights**2).sum())}
+
+
+def _overlap(sample: CalibrationSample, weights: Weights) -> float:
+    """Return the overlap of `score_audit`, where positives and negatives are drawn in proportion to weights (n,)."""
+    _, place = np.unique(sample.scores, return_inverse=True)
+    positive, negative = (np.bincount(place, np.where(sample.labels == label, weights, 0.0)) for label in (1, 0))
+    below = np.cumsum(positive) - positive / 2
+    return float(negative @ below / (positive.sum() * negative.sum()))
+
+
+def thin_figures(bound: Calibrated, sample: CalibrationSample) -> dict[str, float]:
+    """Return the numbers of rows of a calibration sample that have a high probability, by name.
+
+    bound   a calibrator, at its own base rate, which may be another than that of the sample
+    sample  the sample that it was fitted on
+
+    POSITIVES  positives among them
+    THIN       those of these positives whose 95 % confidence interval reaches to 1/2 or below
+    NEGATIVES  negatives among them; if rows have counts, the sum of these
+
+    The names end with the name of the calibrator.
+    """
+    predicates = sample.predicates
+    q = bound.predict(sample.scores, bound.model, predicates)
+    true, false = ((q > HIGH) & (sample.labels == label) for label in (1, 0))
+    low, _ = bound.interval(sample.scores[true], q[true], None if predicates is None else predicates[true])
+    negatives = int(false.sum()) if sample.counts is None else round(float(sample.counts[false].sum()))
+    numbers = {POSITIVES: int(true.sum()), THIN: int(np.sum(low <= 0.5)), NEGATIVES: negatives}
+    return {f"{key}.{bound.name}": float(number) for key, number in numbers.items()}
+
+
+def thin_notes(audits: Mapping[str, Mapping[str, float]]) -> list[str]:
+    """Return a note about the calibrators whose sample is too small for high probabilities, if there are any.
+
+    audits  kind of negatives -> the results of `thin_figures` of the calibrators on them; other keys are ignored
+
+    A sample is too small if more than half of the validation positives with a high probability are thin. The number of
+    negatives with a high probability does not decide it: if a model separates well, even a large sample has hardly any
+    of them.
+    """
+    thin = []
+    for negatives, figures in sorted(audits.items()):
+        for name in (key.removeprefix(f"{POSITIVES}.") for key in figures if key.startswith(f"{POSITIVES}.")):
+            positives, reach, false = (int(figures[f"{key}.{name}"]) for key in (POSITIVES, THIN, NEGATIVES))
+            if reach > MOST_THIN * positives:
+                thin.append(f"{negatives}.{name} ({reach:,} of {positives:,}; {false:,} negatives)")
+    if not thin:
+        return []
+    return [
+        f"The calibration sample is too small for probabilities above {HIGH:g} at this base rate. Most validation "
+        "positives with such a probability have a 95 % confidence interval that reaches below 0.5: "
+        f"{', '.join(thin)}. Read the intervals of the predictions, or add validation triples."
+    ]
 
 
 def held_out_figures(
@@ -93,25 +170,7 @@ def _some(groups: Ints, rng: np.random.Generator) -> Bools:
     if len(groups) <= MOST_ROWS:
         return np.ones(len(groups), dtype=bool)
     distinct, place = np.unique(groups, return_inverse=True)
-    chosen: Bools = (rng.random(len(distinct)) < MOST_ROWS / len(groups))[place]
-    return chosen
-
-
-def unlabelled_figures(fitted: Sequence[tuple[Calibrated, MixtureData]]) -> dict[str, float]:
-    """Return the Brier score of each calibrator for candidates, estimated without labels: see `unlabelled_brier`.
-
-    fitted  calibrators, and the samples of the mixtures that they were fitted to
-
-    The estimate is too low if true candidates are unlike the positives. So what they cost at least is added, and their
-    share is a figure of its own: see `unlike`. Evidence that only tells positives from candidates is not chosen then.
-    """
-    found = {}
-    for bound, data in fitted:
-        both = [bound.predict(own.scores, bound.model, own.predicates) for own in (data.positives, data.candidates)]
-        others = unlike(both[0], both[1], bound.base_rate)
-        found[FIGURE + bound.shown_name] = unlabelled_brier(both[0], both[1], bound.base_rate) + others.cost
-        found[UNLIKE + bound.shown_name] = others.share
-    return found
+    return (rng.random(len(distinct)) < MOST_ROWS / len(groups))[place]
 
 
 def in_order(fitted: Sequence[Calibrated], figures: Mapping[str, Mapping[str, float]]) -> list[Calibrated]:
@@ -121,11 +180,10 @@ def in_order(fitted: Sequence[Calibrated], figures: Mapping[str, Mapping[str, fl
 
     Of each kind, the lowest figure comes first, and calibrators without a figure come last.
     """
-    kinds = list(dict.fromkeys(bound.negatives for bound in fitted))
-    briers = {kind: _figures(figures.get(kind, {}), FIGURE) for kind in kinds}
+    briers = {kind: _figures(figures.get(kind, {}), FIGURE) for kind in ORDER}
     return sorted(
         fitted,
-        key=lambda bound: (kinds.index(bound.negatives), briers[bound.negatives].get(bound.shown_name, np.inf)),
+        key=lambda bound: (ORDER.index(bound.negatives), briers[bound.negatives].get(bound.shown_name, np.inf)),
     )
 
 

@@ -7,10 +7,9 @@ import numpy as np
 from scipy.special import betaln, softmax
 
 from kgcore.arrays import Floats, Ints, Probabilities, Scores, Weights
-from kgcore.calibration.balance import shift
 from kgcore.calibration.base import Calibrator
-from kgcore.calibration.pav import block_starts, positive_share
-from kgcore.calibration.sample import CalibrationSample
+from kgcore.calibration.isotonic import block_starts, positive_share
+from kgcore.calibration.sample import CalibrationSample, shift
 from kgcore.registries import CALIBRATORS
 
 
@@ -89,8 +88,7 @@ class BBQ(Calibrator):
         return self.set_fitted(edges=edges, probabilities=shift(rising, rate, sample.base_rate))
 
     def calibrate(self, scores: Scores) -> Probabilities:
-        q: Probabilities = self.probabilities_[np.searchsorted(self.edges_, scores)]
-        return q
+        return self.probabilities_[np.searchsorted(self.edges_, scores)]
 
 
 def log_evidence(positives: Weights, rows: Weights, rate: float) -> float:

@@ -1,23 +1,22 @@
 """A fitted calibrator with the scorer, the graph and the base rate that it is valid for, and its file format."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 
-from kgcore.arrays import Ints, Probabilities, Scores
-from kgcore.base_rate import ESTIMATED, STATED, BaseRate
-from kgcore.calibration.balance import check_base_rate, shift
+from kgcore.arrays import Ints, Probabilities, Scores, Triples
+from kgcore.base_rate import ESTIMATED, STATED, BaseRate, HiddenShare
 from kgcore.calibration.base import Calibrator
-from kgcore.calibration.hidden_share import HiddenShare
-from kgcore.calibration.matched import Matched
+from kgcore.calibration.sample import check_base_rate, shift
 from kgcore.calibration.support import Support
-from kgcore.calibration.unseen_answers import UnseenAnswers
-from kgcore.combiners.combined import Combined
 from kgcore.config import CorruptConfig
 from kgcore.errors import InputError, MismatchError, check_format
-from kgcore.registries import BASELINES, CALIBRATORS
+from kgcore.graph import KnowledgeGraph
+from kgcore.models.scorer import Scorer
+from kgcore.registries import BASELINES, CALIBRATOR_PARTS, CALIBRATORS
+from kgcore.score_table import Evidence
 
 FORMAT = 11
 LARGEST_SCORE = 1e30  # no model has a larger score
@@ -60,8 +59,70 @@ class FittedScorer(Protocol):
         """Return it as plain JSON values. The key `scorer` names its kind."""
 
 
-# kind of scorer -> the function that reads it. A package that has a kind adds it here
-SCORERS: dict[str, Callable[[Any], FittedScorer]] = {"combiner": Combined.from_json}
+@runtime_checkable
+class EvidenceScorer(FittedScorer, Protocol):
+    """A scorer that sees evidence beside the score of a model: see kgcore/combiners."""
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The registered names of the groups of evidence, in the order of their columns."""
+
+    def scores(self, evidence: Evidence, predicates: Ints) -> Scores:
+        """Return the log-odds (n,) of triples from their evidence and their predicates (n,)."""
+
+
+class FittedCandidates(Protocol):
+    """The candidates that a calibrator was fitted to: see kgcore/mixture."""
+
+    @property
+    def source(self) -> str:
+        """The name of their file, or of the held-out split."""
+
+    @property
+    def stated(self) -> bool:
+        """Whether the user stated their base rate. If not, it was estimated, in each bootstrap replicate again."""
+
+    @property
+    def summary(self) -> str:
+        """What they contain, in a clause."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return them as plain JSON values."""
+
+
+@dataclass(frozen=True)
+class UnseenProbabilities:
+    """Probabilities (n,) of triples with unseen entities, and their 95 % confidence intervals, in [0, 1]."""
+
+    probabilities: Probabilities
+    low: Probabilities
+    high: Probabilities
+
+
+class NamedTables(Protocol):
+    """What is known of the names of a graph's entities."""
+
+    @property
+    def shared_words(self) -> frozenset[str]:
+        """The words that the names of at least two entities have."""
+
+    def of(self, triples: Triples, names: Sequence[str]) -> Evidence:
+        """Return the evidence of triples (n, 3). names[i] has the id E + i, for E entities that training has."""
+
+
+class UnseenScorer(Protocol):
+    """Answers about triples with entities that training has not seen: see kgcore/combiners/unseen.py."""
+
+    def tables(self, trained: Scorer, graph: KnowledgeGraph) -> NamedTables:
+        """Return what makes the evidence of such triples. Raises MismatchError for another model or graph."""
+
+    def answers(
+        self, triples: Triples, evidence: Evidence, base_rate: float | None, limits: tuple[float, float] | None
+    ) -> UnseenProbabilities:
+        """Return the answers about triples (n, 3) at a base rate, whose interval `limits` widens theirs."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON values."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +144,7 @@ class Terms:
     dataset: str
     corruptions: CorruptionSettings | None = None
     hidden: HiddenShare | None = None
-    mixture: Matched | None = field(default=None, compare=False)
+    mixture: FittedCandidates | None = field(default=None, compare=False)
 
     @property
     def base_rate(self) -> float:
@@ -110,7 +171,7 @@ class Calibrated(Terms):
     scorer: FittedScorer | None = None
     support: Support | None = field(default=None, compare=False)
     fitted_at: float | None = None
-    unseen: UnseenAnswers | None = field(default=None, compare=False)
+    unseen: UnseenScorer | None = field(default=None, compare=False)
 
     @property
     def label(self) -> str:
@@ -129,9 +190,9 @@ class Calibrated(Terms):
         return kinds.get(self.negatives, "triples at the base rate")
 
     @property
-    def combined(self) -> Combined | None:
+    def combined(self) -> EvidenceScorer | None:
         """Return the combiner if it sees evidence; None: it sees the score of a model, or of a pool."""
-        return self.scorer if isinstance(self.scorer, Combined) else None
+        return self.scorer if isinstance(self.scorer, EvidenceScorer) else None
 
     @property
     def shown_name(self) -> str:
@@ -169,7 +230,7 @@ class Calibrated(Terms):
         predicates             as in `predict`
 
         The interval says where the share of true triples with this score lies, given that the calibration sample is
-        finite: kgcore/calibration/band.py. If the probability is outside these limits, the interval is widened to
+        finite: kgcore/calibration/support.py. If the probability is outside these limits, the interval is widened to
         contain it. If the base rate has an interval, the lower end is for its lower end, and the upper end for its
         upper end. Without `support` both ends are NaN.
         """
@@ -206,7 +267,7 @@ class Calibrated(Terms):
     @property
     def _counted(self) -> bool:
         """Whether `support` counts the uncertainty of the base rate: it was estimated in each bootstrap replicate."""
-        estimated = self.mixture is not None and not self.mixture.fit.stated
+        estimated = self.mixture is not None and not self.mixture.stated
         return estimated and self.rate.origin == ESTIMATED
 
     def _shifted(self, probabilities: Probabilities) -> Probabilities:
@@ -230,12 +291,13 @@ class Calibrated(Terms):
     def to_json(self) -> dict[str, Any]:
         """Return the calibrator as plain JSON values, which hold no executable code."""
         plain = ("name", "negatives", "fitted_at", "model", "dataset")
-        parts = {name: getattr(self, name) for name in ("mixture", "scorer", "unseen", "hidden", "support")}
+        parts = {name: getattr(self, name) for name in ("mixture", "scorer", "unseen", "support")}
         return {
             "format": FORMAT,
             **{name: getattr(self, name) for name in plain},
             "rate": asdict(self.rate),
             "corruptions": None if self.corruptions is None else asdict(self.corruptions),
+            "hidden": None if self.hidden is None else asdict(self.hidden),
             "parameters": self.calibrator.parameters(),
             **{name: None if value is None else value.to_json() for name, value in parts.items()},
         }
@@ -248,10 +310,10 @@ class Calibrated(Terms):
             "corruptions": lambda settings: CorruptionSettings(**settings),
             "support": Support.from_json,
             "rate": lambda rate: BaseRate(**rate),
-            "mixture": Matched.from_json,
-            "scorer": lambda scorer: SCORERS[scorer["scorer"]](scorer),
-            "unseen": UnseenAnswers.from_json,
-            "hidden": HiddenShare.from_json,
+            "mixture": lambda mixture: CALIBRATOR_PARTS.get("candidates").from_json(mixture),
+            "scorer": lambda scorer: CALIBRATOR_PARTS.get(scorer["scorer"]).from_json(scorer),
+            "unseen": lambda unseen: CALIBRATOR_PARTS.get("unseen").from_json(unseen),
+            "hidden": lambda hidden: HiddenShare(**hidden),
         }
         values: dict[str, Any] = {
             name: readers[name](value) if name in readers and value is not None else value

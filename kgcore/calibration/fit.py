@@ -1,4 +1,4 @@
-"""Fit the configured calibrators to a score table, on labelled and on synthetic negatives, and to candidates."""
+"""Fit the configured calibrators to a score table, on labelled and on synthetic negatives."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -8,11 +8,9 @@ import numpy as np
 from kgcore.arrays import Scores
 from kgcore.base_rate import ESTIMATED, BaseRate
 from kgcore.calibration.base import Calibrator
-from kgcore.calibration.baselines.constant import Constant
-from kgcore.calibration.baselines.uncalibrated import Uncalibrated
-from kgcore.calibration.calibrated import Calibrated, CorruptionSettings, FittedScorer, Terms
+from kgcore.calibration.baselines import Constant, Uncalibrated
+from kgcore.calibration.calibrated import Calibrated, CorruptionSettings, FittedCandidates, FittedScorer, Terms
 from kgcore.calibration.hidden import HiddenFacts, hidden_facts
-from kgcore.calibration.matched import Matched, fit_matched
 from kgcore.calibration.sample import (
     CalibrationSample,
     evenly_weighted,
@@ -22,7 +20,6 @@ from kgcore.calibration.sample import (
 )
 from kgcore.calibration.support import Support
 from kgcore.config import CalibrateConfig, CorruptConfig
-from kgcore.mixture.samples import MixtureData
 from kgcore.registries import BASELINES, CALIBRATORS
 from kgcore.score_table import LABELLED, ScoreTable
 
@@ -69,18 +66,17 @@ class Basis:
         """Return the same rows with other scores (n,)."""
         return replace(self, sample=replace(self.sample, scores=scores))
 
-    def fit(self, name: str, scorer: str | FittedScorer) -> Calibrated:
-        """Fit the calibrator with this registered name to scores of `scorer`. Raises FitError if it does not converge.
+    def calibrated(self, name: str, calibrator: Calibrator, scorer: str | FittedScorer) -> Calibrated:
+        """Return a calibrator with this registered name that was fitted to `sample`, with its confidence limits.
 
-        Its confidence limits are those of `counted`. With `ends`, the lower limits are those of the first sample, and
-        the upper limits those of the second.
+        The limits are those of `counted`. With `ends`, the lower limits are those of the first sample, and the upper
+        limits those of the second.
         """
-        calibrator = CALIBRATORS.get(name)().fit_sample(self.sample)
         by_predicate = calibrator.by_predicate
         if by_predicate not in self._supports:
-            own = Support.fit(self.counted or self.sample, by_predicate)
+            support = Support.fit(self.counted or self.sample, by_predicate)
             low_high = [Support.fit(replace(end, scores=self.sample.scores), by_predicate) for end in self.ends]
-            self._supports[by_predicate] = own.widened(*low_high) if low_high else own
+            self._supports[by_predicate] = support.widened(*low_high) if low_high else support
         return calibrated(self.terms, name, calibrator, scorer, self._supports[by_predicate])
 
 
@@ -118,14 +114,11 @@ def calibration_bases(
     return bases | {SYNTHETIC: Basis(every, terms, tuple(synthetic_of(table, config, hidden, end) for end in ends))}
 
 
-def terms_of(table: ScoreTable, negatives: str, config: CalibrateConfig, mixture: Matched | None = None) -> Terms:
+def terms_of(
+    table: ScoreTable, negatives: str, config: CalibrateConfig, mixture: FittedCandidates | None = None
+) -> Terms:
     """Return the terms of calibrators at the base rate of the configuration."""
-    return Terms(
-        negatives=negatives,
-        rate=config.rate,
-        dataset=table.dataset,
-        mixture=mixture,
-    )
+    return Terms(negatives=negatives, rate=config.rate, dataset=table.dataset, mixture=mixture)
 
 
 def _estimated(table: ScoreTable, sample: CalibrationSample) -> Terms:
@@ -169,46 +162,22 @@ def synthetic_of(
     )
 
 
-@dataclass(frozen=True)
-class MatchedCandidates:
-    """The candidates to calibrate to.
-
-    data        their scores, and those of positives and corruptions
-    matched     the fit of their mixture. Its base rate is that of the calibration
-    replicates  bootstrap replicates for the limits of the probabilities, at least 20
-    seed        seed of the bootstrap
-    """
-
-    data: MixtureData
-    matched: Matched
-    replicates: int
-    seed: int
-
-
-def fit_calibrators(
-    table: ScoreTable, config: CalibrateConfig, bases: Mapping[str, Basis], candidates: MatchedCandidates | None = None
-) -> list[Calibrated]:
+def fit_calibrators(table: ScoreTable, config: CalibrateConfig, bases: Mapping[str, Basis]) -> list[Calibrated]:
     """Fit the baselines, then every calibrator of the configuration on each kind of negatives.
 
-    bases       the output of `calibration_bases`
-    candidates  the candidates that every calibrator is fitted to, too; None: there are none
+    bases  the output of `calibration_bases`
 
     The base_rate baseline predicts the base rate of the configuration. If the validation rows have confidences, two
     more baselines predict their mean, of all and of each relation. Raises FitError if a fit does not converge.
     """
-    names, model = config.score_calibrators, table.model
-    fitted = _baselines(terms_of(table, BASELINE, config), model)
-    if candidates is not None:
-        terms, rng = terms_of(table, CANDIDATES, config, candidates.matched), np.random.default_rng(candidates.seed)
-        maps = fit_matched(candidates.data, candidates.matched, names, candidates.replicates, rng)
-        fitted += [calibrated(terms, name, made, model, limits) for name, (made, limits) in maps.items()]
+    fitted = _baselines(terms_of(table, BASELINE, config), table.model)
     if table.soft("valid"):
         sample, terms = bases[GROUND_TRUTH].sample, replace(bases[GROUND_TRUTH].terms, negatives=BASELINE)
         constants = {name: BASELINES.get(name)().fit_sample(sample) for name in CONSTANTS}
-        fitted += [calibrated(terms, name, constant, model) for name, constant in constants.items()]
+        fitted += [calibrated(terms, name, constant, table.model) for name, constant in constants.items()]
     for _, basis in sorted(bases.items()):
-        for name in names:
-            fitted.append(basis.fit(name, model))
+        for name in config.score_calibrators:
+            fitted.append(basis.calibrated(name, CALIBRATORS.get(name)().fit_sample(basis.sample), table.model))
     return fitted
 
 
@@ -226,10 +195,11 @@ def fit_labelled(table: ScoreTable, names: Sequence[str], rng: np.random.Generat
         terms = replace(terms, rate=BaseRate(stated))
     basis = Basis(sample, terms, counted=evenly_weighted(sample, rng))
     baselines = _baselines(replace(terms, negatives=BASELINE), table.model)
-    return baselines + [basis.fit(name, table.model) for name in names]
+    maps = {name: CALIBRATORS.get(name)().fit_sample(sample) for name in names}
+    return baselines + [basis.calibrated(name, fitted, table.model) for name, fitted in maps.items()]
 
 
 def _baselines(terms: Terms, model: str) -> list[Calibrated]:
     """Return the sigmoid of the score, and the constant base rate."""
     maps = (Uncalibrated().set_fitted(), Constant().set_fitted(mean=terms.base_rate))
-    return [calibrated(terms, name, own, model) for name, own in zip(BASELINES_OF_SCORES, maps, strict=True)]
+    return [calibrated(terms, name, fitted, model) for name, fitted in zip(BASELINES_OF_SCORES, maps, strict=True)]

@@ -1,16 +1,39 @@
-"""Cross-fitting: the probability of each row comes from a calibrator that was fitted without this row."""
+"""Folds: random parts of rows. What is fitted to the others gives each of them its probability (cross-fitting)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kgcore.arrays import Ints, Probabilities, same_length
-from kgcore.calibration.balance import base_rate_weights
-from kgcore.calibration.base import Calibrator
-from kgcore.calibration.sample import CalibrationSample
-from kgcore.errors import MismatchError
+from kgcore.arrays import Ints, Labels, Probabilities, same_length
+from kgcore.calibration.sample import CalibrationSample, base_rate_weights
+from kgcore.errors import InputError, MismatchError
 from kgcore.score_table import CORRUPTION, LABELLED, ScoreTable
+
+if TYPE_CHECKING:  # scikit-learn loads slowly
+    from kgcore.calibration.base import Calibrator
+
+
+def draw_folds(groups: Ints, labels: Labels, folds: int, rng: np.random.Generator) -> Ints:
+    """Assign each row to a fold at random. Return the fold numbers (n,), 0 to folds - 1.
+
+    groups  (n,) the group number of each row; rows of one group get the same fold
+    labels  (n,) 0/1. Groups that contain a positive are spread evenly over the folds, and so are the other groups.
+    folds   number of folds, at least 2
+
+    Raises InputError for fewer than 2 folds and for arrays of different lengths.
+    """
+    if folds < 2:
+        raise InputError(f"folds is {folds}: it must be at least 2")
+    same_length(groups=groups, labels=labels)
+    distinct, place = np.unique(groups, return_inverse=True)
+    positive = np.bincount(place, weights=labels, minlength=len(distinct)) > 0
+    drawn = rng.permutation(len(distinct))
+    order = drawn[np.argsort(positive[drawn], kind="stable")]
+    fold = np.empty(len(distinct), dtype=np.int64)
+    fold[order] = np.arange(len(distinct)) % folds
+    return fold[place]
 
 
 def row_groups(table: ScoreTable, source: Ints, weighted: bool, cold: int | None = None) -> dict[str, Ints]:
@@ -48,7 +71,7 @@ def row_groups(table: ScoreTable, source: Ints, weighted: bool, cold: int | None
     return {"synthetic": np.r_[of_positives[used], group[corruptions]], "ground_truth": labelled}
 
 
-def cross_fitted(calibrator: type[Calibrator], sample: CalibrationSample, fold: Ints) -> Probabilities:
+def cross_fitted(calibrator: "type[Calibrator]", sample: CalibrationSample, fold: Ints) -> Probabilities:
     """Return a probability for each row of a sample (n,), from a calibrator fitted on all folds but the row's own.
 
     fold  (n,) the fold number of each row
@@ -59,7 +82,7 @@ def cross_fitted(calibrator: type[Calibrator], sample: CalibrationSample, fold: 
 
 
 def cross_fitted_each(
-    calibrators: Mapping[str, type[Calibrator]],
+    calibrators: "Mapping[str, type[Calibrator]]",
     sample: CalibrationSample,
     fold: Ints,
     base_rate: float | None = None,

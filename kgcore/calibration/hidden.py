@@ -7,12 +7,12 @@ from scipy.optimize import brentq
 from scipy.special import expit, ndtri
 
 from kgcore.arrays import Floats, Probabilities, Weights
-from kgcore.calibration.hidden_share import HiddenShare
+from kgcore.base_rate import HiddenShare
+from kgcore.calibration.logistic import stack_weights
 from kgcore.calibration.per_relation import PerRelation
 from kgcore.calibration.sample import CalibrationSample
-from kgcore.combiners.unlabelled import stack_weights
+from kgcore.calibration.support import CONFIDENCE
 from kgcore.completeness import ENDS
-from kgcore.intervals import CONFIDENCE
 from kgcore.score_table import LABELLED, ScoreTable
 
 MOST = 0.99  # largest share that is estimated

@@ -8,9 +8,8 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit
 
 from kgcore.arrays import Floats, Ints, Labels, Probabilities, Scores, Weights
-from kgcore.calibration.balance import effective_scales
-from kgcore.calibration.sample import CalibrationSample
-from kgcore.calibration.smoothed_isotonic import SmoothedIsotonic
+from kgcore.calibration.isotonic import SmoothedIsotonic
+from kgcore.calibration.sample import CalibrationSample, effective_scales
 from kgcore.errors import FitError, InputError
 from kgcore.registries import CALIBRATORS
 

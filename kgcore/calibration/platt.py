@@ -8,7 +8,7 @@ from scipy.special import expit, logit
 
 from kgcore.arrays import Floats, Probabilities, Scores
 from kgcore.calibration.base import Calibrator
-from kgcore.calibration.logistic import fit_logistic, smoothed_targets, standardise
+from kgcore.calibration.logistic import fit_logistic, smoothed_targets
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.errors import KgcalWarning
 from kgcore.registries import CALIBRATORS
@@ -41,8 +41,7 @@ class Platt(Calibrator):
         return self.set_fitted(a=a, b=b)
 
     def calibrate(self, scores: Scores) -> Probabilities:
-        q: Probabilities = expit(self.a_ * np.asarray(scores, dtype=np.float64) + self.b_)
-        return q
+        return expit(self.a_ * np.asarray(scores, dtype=np.float64) + self.b_)
 
 
 def fit_line(name: str, sample: CalibrationSample, targets: Floats) -> tuple[float, float]:
@@ -51,12 +50,15 @@ def fit_line(name: str, sample: CalibrationSample, targets: Floats) -> tuple[flo
     If the scores rank positives below negatives, a = 0 and a KgcalWarning is given. Raises FitError if the fit does
     not converge.
     """
-    x, centre, spread = standardise(sample)
-    base = float(logit(np.average(targets, weights=sample.weights)))
-    if spread == 0:
+    f, w = sample.scores, sample.weights
+    base = float(logit(np.average(targets, weights=w)))
+    if f.min() == f.max():
         return 0.0, base
+    centre = float(np.average(f, weights=w))
+    spread = float(np.sqrt(np.average((f - centre) ** 2, weights=w)))
+    x = (f - centre) / spread
     design, free = np.stack([x, np.ones_like(x)]), np.zeros(2, dtype=bool)
-    slope, intercept = fit_logistic(name, design, targets, sample.weights, np.array([0.0, base]), free).tolist()
+    slope, intercept = fit_logistic(name, design, targets, w, np.array([0.0, base]), free).tolist()
     if slope <= 0:
         message = f"the scores rank positives below negatives: {name} gives the constant base rate"
         warnings.warn(message, KgcalWarning, stacklevel=3)

@@ -5,9 +5,8 @@ from typing import Self
 import numpy as np
 
 from kgcore.arrays import Floats, Ints, Probabilities, Scores, Weights
-from kgcore.calibration.balance import shift
 from kgcore.calibration.base import Calibrator
-from kgcore.calibration.sample import CalibrationSample
+from kgcore.calibration.sample import CalibrationSample, shift
 from kgcore.registries import CALIBRATORS
 
 STEPS = 1024
@@ -70,8 +69,7 @@ class VennAbers(Calibrator):
 
     def calibrate(self, scores: Scores) -> Probabilities:
         p0, p1 = self.interval(scores)
-        q: Probabilities = p1 / (1 - p0 + p1)
-        return q
+        return p1 / (1 - p0 + p1)
 
 
 def whole_counts(weights: Weights, steps: int = STEPS) -> tuple[Ints, int]:

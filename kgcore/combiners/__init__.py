@@ -1,9 +1,10 @@
 """Combiners: they turn the evidence of a triple into log-odds. base.py says what a combiner is.
 
-boosted_trees.py is the combiner that is fitted; stack.py and folded.py join fitted ones. forest.py bounds a sum of
-trees for all pairs of a tile. cross_fit.py computes log-odds that are fair to the rows of the sample, and unlabelled.py
-fits without labels. ablation.py measures what each group of evidence adds.
+boosted_trees.py is the combiner that is fitted; joined.py has those that are made of fitted ones. forest.py bounds a
+sum of trees for all pairs of a tile. scorer.py is a model and a combiner as one scorer. ablation.py measures what each
+group of evidence adds.
 
 A combiner is fitted to the evidence of calibration triples. A calibrator then maps its log-odds to probabilities, as it
-maps the scores of a model.
+maps the scores of a model: fit.py fits both, and unlabelled.py fits a combiner without labels. unseen.py answers about
+triples with entities that training has not seen, from their names. hidden.py learns evidence about hidden facts.
 """

@@ -114,8 +114,7 @@ class Forest:
         """Return masks (..., trees) with as few bits as the leaves need, filled up to whole lines of the cache."""
         kind = np.uint16 if self.counts.max(initial=0) <= 16 else np.uint32
         rest = -masks.shape[-1] % (LINE // np.dtype(kind).itemsize)
-        padded: Leaves = np.pad(masks.astype(kind), [*[(0, 0)] * (masks.ndim - 1), (0, rest)])
-        return padded
+        return np.pad(masks.astype(kind), [*[(0, 0)] * (masks.ndim - 1), (0, rest)])
 
     def codes(self, feature: int, values: npt.NDArray[np.float32]) -> Codes:
         """Return the codes of values of a numeric feature. LightGBM finds at most 254 thresholds of a feature."""

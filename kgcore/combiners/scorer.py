@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from kgcore.arrays import Floats, Ints, Scores, Triples
-from kgcore.combiners.combined import Combined
-from kgcore.evidence.base import Source
-from kgcore.evidence.table import Evidence, Features, Grid
-from kgcore.evidence.tile import Tile
+from kgcore.combiners.base import Combined
+from kgcore.evidence.base import Source, Tile
+from kgcore.evidence.table import Features, Grid
 from kgcore.graph import KnowledgeGraph
-from kgcore.models.pointwise import PointwiseScorer
-from kgcore.models.scorer import Bounds
+from kgcore.models.scorer import Bounds, PointwiseScorer
+from kgcore.score_table import Evidence
 from kgcore.workers import in_order
 
 if TYPE_CHECKING:

@@ -1,22 +1,18 @@
 """The settings with their defaults, as frozen pydantic models, and the presets for settings that nobody gives.
 
-base.py       the base class of all settings; what is given, its checks and its JSON schema
-choices.py    the allowed values of settings: names, spellings, and the choices that no registry lists
-split.py      the parts of the setting `split`
+base.py       the base class of all settings: what is given, the allowed values, and the JSON schema
 calibrate.py  the settings of calibration: the base rate, the candidates, and the evidence beside the score
 stages.py     the settings of the other stages
-race.py       the race of the preset `auto`: its settings, its portfolio and its contenders
+race.py       the race of the preset `auto`: its portfolio and its contenders
 jobs.py       the settings of all jobs outside a pipeline
-recipes.py    the values of the presets
-presets.py    the decision of every setting of a pipeline from the given values, a preset and the defaults
+presets.py    the values of the presets, and the decision of every setting of a pipeline
 
 A default stands in one place only. What a user gives is known to the settings: `Config.given`. This folder contains no
 mathematics.
 """
 
-from kgcore.config.base import Config, describe
+from kgcore.config.base import EXAM_SHARE, Config, describe
 from kgcore.config.calibrate import ASSUMED_BASE_RATE, CalibrateConfig, EvidenceConfig, MatchConfig
-from kgcore.config.choices import EXAM_SHARE
 from kgcore.config.jobs import (
     AuditConfig,
     BaseRateConfig,
@@ -32,8 +28,8 @@ from kgcore.config.jobs import (
     WatchConfig,
 )
 from kgcore.config.presets import PipelineConfigs
-from kgcore.config.race import ChooseConfig
 from kgcore.config.stages import (
+    ChooseConfig,
     ClassifyConfig,
     CorruptConfig,
     EvaluateConfig,

@@ -1,10 +1,12 @@
 """The base class of all settings: pydantic models, whose fields have a description and allowed values.
 
-The command line, the Prefect forms, MLproject and the cache keys come from these fields.
-"""
+The command line, the Prefect forms, MLproject and the cache keys come from these fields. The allowed values are names,
+spellings, and the choices that no registry of components lists."""
 
+import re
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self, get_origin
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, Self, get_origin
 
 from pydantic import (
     BaseModel,
@@ -19,9 +21,202 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, ErrorDetails
 
-from kgcore.config.choices import BY_PRESET, SHARES, Choices, Options, Schema, Spelling
 from kgcore.errors import InputError
+from kgcore.registries import STRATEGIES
 from kgcore.registry import Registry
+
+Schema = dict[str, Any]
+SHARES = "it needs at least one share, and every share must be above 0"
+
+SIDES = ("subject", "object", "both", "bernoulli")
+AUTO = "auto"  # as many corruptions as the base rate needs
+
+TRAINING_ONLY = frozenset({"kbgan"})  # strategies that learn during training, and can draw only there
+MODEL_ONLY = frozenset({"near_miss", "nearest"})  # strategies that draw with a trained model
+
+ALL, GAIN = "all", "gain"
+OBJECTIVES: dict[str, Literal["minimize", "maximize"]] = {
+    "brier": "minimize",
+    "log_loss": "minimize",
+    "accuracy": "maximize",
+    "mrr": "maximize",
+    GAIN: "maximize",
+}
+MISSING_FACTS = "missing_facts"
+POPULATIONS = ("negatives", "answers", MISSING_FACTS)  # that a model is judged on: see kgcore/tuning/objective.py
+SEARCHED = ("learning_rate", "regulariser", "epochs", "training_strategy", "training_sides", "k", "training_eta")
+SEARCHABLE = (*SEARCHED, "dropout", "initial_scale", "inverse_relations", "cohort_weight")
+PER = ("all", "subject", "object")  # what the number of best pairs is counted over
+EXAM_SHARE = 0.5  # share of labels of new triples that belong to the exam
+HELD_OUT = ("valid", "test")  # splits that can be used as candidates, with their labels hidden
+FEWEST_EPOCHS = 4  # fewest epochs of a trial, because a search measures a trial three times before its end
+
+
+# The settings that a preset may decide. All other settings come from the user or have their defaults.
+_BY_PRESET = (
+    "model model_options loss loss_options k training_eta training_strategy training_sides training_filtered "
+    "sides_apart inverse_relations epochs batch_size chunk_size learning_rate learning_rate_end lp_weight lp_power "
+    "dropout initial_scale cohort_weight cohort_size cohort_temperature calibration_eta calibration_strategy "
+    "calibration_sides calibration_filtered calibrators combine_rounds"
+)
+BY_PRESET = frozenset(_BY_PRESET.split())
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The names that a setting allows: as text, as entries of a tuple, or as the keys of a mapping to shares.
+
+    source   the names, or the registry of the components
+    reasons  why other names are not allowed, in words that follow a name
+    """
+
+    source: tuple[str, ...] | Registry[Any]
+    reasons: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def names(self) -> list[str]:
+        """The allowed names."""
+        return self.source.names() if isinstance(self.source, Registry) else list(self.source)
+
+    def check(self, name: str, value: Any) -> None:
+        """Raise InputError if the value of the setting `name` is not allowed."""
+        if isinstance(value, tuple) and (not value or len(set(value)) < len(value)):
+            given = ", ".join(value) or "empty"
+            raise InputError(f"{name} is {given}: it needs at least one entry and no entry twice")
+        for entry in (value,) if isinstance(value, str) else value:
+            if entry in self.reasons:
+                raise InputError(f"{name} is {entry!r}: {self.reasons[entry]}")
+            if isinstance(self.source, Registry):
+                self.source.check(entry)
+            elif entry not in self.source:
+                raise InputError(f"{name} is {entry!r}: it must be one of {', '.join(self.source)}")
+        if isinstance(value, dict) and not (value and min(value.values()) > 0):
+            raise InputError(f"{name} is {value!r}: {SHARES}")
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> Schema:
+        schema = handler(core)
+        if schema["type"] == "array":
+            return schema | {"items": {"type": "string", "enum": self.names}, "minItems": 1, "uniqueItems": True}
+        if schema["type"] == "object":
+            share = {"type": "number", "exclusiveMinimum": 0}
+            return schema | {"propertyNames": {"enum": self.names}, "minProperties": 1, "additionalProperties": share}
+        return schema | {"enum": self.names}
+
+
+@dataclass(frozen=True)
+class Options:
+    """Marks a mapping of option names to values: the options of a component of the registry, such as a loss."""
+
+    registry: Registry[Any]
+
+
+@dataclass(frozen=True)
+class Metavar:
+    """Marks a number that the command line also takes in another form, such as `LOW:HIGH`."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """How the value of a setting is spelt.
+
+    text     the allowed values, for people
+    pattern  regular expression of the allowed values
+    """
+
+    text: str
+    pattern: str
+
+    def check(self, name: str, value: str) -> None:
+        """Raise InputError if the value of the setting `name` is not allowed."""
+        if not re.fullmatch(self.pattern, value):
+            raise InputError(f"{name} is {value!r}: it must be {self.text}")
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> Schema:
+        return handler(core) | {"pattern": self.pattern}
+
+
+SIDES_SPELLING = Spelling(
+    f"one of {', '.join(SIDES)}, or object=SHARE with a share from 0 to 1",
+    r"^(subject|object|both|bernoulli|object=(0?\.[0-9]+|0|1))$",
+)
+COLUMNS_SPELLING = Spelling(
+    "auto, or three or four names, or positions from 1, separated by commas", r"^(auto|[^,]+,[^,]+,[^,]+(,[^,]+)?)$"
+)
+ETA_SPELLING = Spelling("auto or a whole number above 0", r"^(auto|[1-9][0-9]*)$")
+
+
+# strategies that draw without learning in training; and those that need no trained model either
+_LEARNS = dict.fromkeys(TRAINING_ONLY, "this strategy learns during training, and can be used only there")
+_NEEDS_MODEL = dict.fromkeys(MODEL_ONLY, "this strategy draws with a trained model, but no model is trained yet")
+DRAWN = Choices(STRATEGIES.without(TRAINING_ONLY), _LEARNS)
+DRAWN_WITHOUT_MODEL = Choices(STRATEGIES.without(TRAINING_ONLY | MODEL_ONLY), _LEARNS | _NEEDS_MODEL)
+
+
+def object_share(sides: str) -> float | None:
+    """Return the share of corruptions that replace the object.
+
+    The result is None for `bernoulli`, because each predicate then has its own share.
+
+    sides  subject (0), object (1), both (1/2), bernoulli, or object=SHARE with a share in [0, 1]
+
+    Raises InputError if `sides` has another value.
+    """
+    SIDES_SPELLING.check("sides", sides)
+    name, _, share = sides.partition("=")
+    if share:
+        return float(share)
+    return {"subject": 0.0, "object": 1.0, "both": 0.5}.get(name)
+
+
+RANDOM, TIME, COLD, GROUP = "random", "time", "cold", "group"
+SPLIT_SPELLING = Spelling(
+    "random, time:COLUMN, cold:subject or cold:object (of one predicate: cold:object:PREDICATE), or group:COLUMN",
+    r"^(random|(time|group):.+|cold:(subject|object)(:.+)?)$",
+)
+
+
+@dataclass(frozen=True)
+class SplitRule:
+    """What the facts of valid and test have in common.
+
+    kind       random: nothing. time: they are the newest. cold: an entity that has no fact of the predicate in train.
+               group: the value of a column, which no fact of train has
+    column     the column of times or groups: its name or its position from 1; empty for the other kinds
+    side       subject or object: the side of the cold entity; empty for the other kinds
+    predicate  the predicate of the cold entities; empty: every predicate
+    """
+
+    kind: str = RANDOM
+    column: str = ""
+    side: str = ""
+    predicate: str = ""
+
+    @classmethod
+    def of(cls, text: str) -> "SplitRule":
+        """Read the setting, such as `cold:object:treats`. Raises InputError if it is misspelt."""
+        SPLIT_SPELLING.check("split", text)
+        kind, _, rest = text.partition(":")
+        if kind != COLD:
+            return cls(kind, column=rest.strip())
+        side, _, predicate = rest.partition(":")
+        return cls(kind, side=side, predicate=predicate)
+
+    @property
+    def other_side(self) -> str:
+        """The side whose entities are not cold, subject or object; empty if no entity is cold."""
+        return {"subject": "object", "object": "subject"}.get(self.side, "")
+
+    @property
+    def cold_column(self) -> int | None:
+        """The column of the cold entities in triples, 0 or 2; None if no entity is cold."""
+        return {"subject": 0, "object": 2}.get(self.side)
+
+    def __str__(self) -> str:
+        """Return the setting as the user gives it."""
+        return ":".join(part for part in (self.kind, self.column, self.side, self.predicate) if part)
+
 
 LIMITS = {"ge": "at least", "gt": "above", "lt": "below", "le": "at most"}
 

@@ -5,8 +5,7 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import AfterValidator, model_validator
 
 from kgcore.base_rate import ASSUMED, ESTIMATED, STATED, BaseRate, middle
-from kgcore.config.base import Config, setting
-from kgcore.config.choices import DRAWN, EXAM_SHARE, HELD_OUT, Choices, Metavar
+from kgcore.config.base import DRAWN, EXAM_SHARE, HELD_OUT, Choices, Config, Metavar, setting
 from kgcore.errors import InputError
 from kgcore.registries import ALL_CALIBRATORS, CALIBRATORS, EVIDENCE
 

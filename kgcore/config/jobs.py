@@ -4,9 +4,7 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from kgcore.config.base import Config, setting
-from kgcore.config.calibrate import COMPLETENESS, SCORE_CALIBRATORS, Completeness
-from kgcore.config.choices import (
+from kgcore.config.base import (
     DRAWN,
     DRAWN_WITHOUT_MODEL,
     EXAM_SHARE,
@@ -17,14 +15,18 @@ from kgcore.config.choices import (
     SEARCHED,
     SIDES_SPELLING,
     Choices,
+    Config,
     Options,
+    setting,
 )
+from kgcore.config.calibrate import COMPLETENESS, SCORE_CALIBRATORS, Completeness
 from kgcore.errors import InputError
 from kgcore.registries import CALIBRATORS, MODELS, POOLS
 
 SCALES = ("any", "probability")
 IMPORTABLE = ("transe", "distmult", "complex", "rotate", "hole")
 LAYOUTS = ("halves", "pairs")
+FEWEST_CALIBRATED = 5  # calibration triples of a predicate, true and false each, for which its triples are answered
 
 
 class GateConfig(Config):
@@ -89,7 +91,9 @@ class PredictConfig(Config):
     )
     cost_false_negative: float = setting(1.0, "cost of rejecting a true triple", gt=0)
     at_least: int = setting(
-        5, "fewest calibration triples of a predicate, true and false each, for which its triples are answered", ge=0
+        FEWEST_CALIBRATED,
+        "fewest calibration triples of a predicate, true and false each, for which its triples are answered",
+        ge=0,
     )
 
     fdr: float = setting(
@@ -186,7 +190,7 @@ class ExplainConfig(Config):
         5, "largest number of known facts to show with the same subject, with the same object, and with neither", ge=0
     )
     at_least: int = setting(
-        PredictConfig().at_least,
+        FEWEST_CALIBRATED,
         "fewest calibration triples of a predicate, true and false each, for which its triples have a probability",
         ge=0,
     )
@@ -209,7 +213,9 @@ class DiscoverConfig(Config):
         "typed", "entities that fit the predicate in train, or all"
     )
     at_least: int = setting(
-        5, "fewest calibration triples of a predicate, true and false each, for which its triples are answered", ge=0
+        FEWEST_CALIBRATED,
+        "fewest calibration triples of a predicate, true and false each, for which its triples are answered",
+        ge=0,
     )
     discover_seed: int = setting(0, "seed that breaks ties of scores, for `fdr`", ge=0)
 

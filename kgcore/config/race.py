@@ -5,13 +5,10 @@ that are left out, a choice by the mean gain is no better: docs/explanation/port
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Self
+from typing import Any
 
-from pydantic import model_validator
-
-from kgcore.config.base import Config, setting
-from kgcore.config.choices import ALL, GAIN, MODEL_ONLY, OBJECTIVES, POPULATIONS, Choices
-from kgcore.config.stages import CorruptConfig, TrainConfig
+from kgcore.config.base import MODEL_ONLY
+from kgcore.config.stages import ChooseConfig, CorruptConfig, TrainConfig
 from kgcore.errors import InputError
 
 FEWEST_EPOCHS = 9  # so that a ninth of them is an epoch
@@ -19,66 +16,28 @@ SMALL, LONGEST = 10_000, 2.0  # graphs with fewer rows than SMALL have more epoc
 USUAL = "default"  # name of the contender with the settings of the preset `default`
 DECIDES = ("model", "loss")  # if the user gives one of these, only the portfolio's settings for it take part
 
-
-class ChooseConfig(Config):
-    """The race of the preset `auto`. It uses the validation split, and never the test split."""
-
-    stage: ClassVar[str] = "choose"
-
-    minutes: float = setting(
-        0.0,
-        "time limit of the race in minutes; the model that is best by then is trained to its end; 0 = no limit",
-        ge=0,
-    )
-    race_metric: Annotated[str, Choices((*OBJECTIVES,))] = setting(
-        GAIN,
-        "metric on the validation split that decides the race; gain: the mean over `judged_on` of how much better a "
-        "model is than a forecast that knows nothing",
-    )
-    judged_on: Annotated[str, Choices((ALL, *POPULATIONS))] = setting(
-        ALL,
-        "populations whose gain decides the race: hard negatives, the answers to queries, missing facts, or all three",
-    )
-    race_seed: int = setting(0, "seed of the random draws from the validation triples in the race", ge=0)
-
-    @model_validator(mode="after")
-    def _gain_alone(self) -> Self:
-        if self.judged_on != ALL and self.race_metric != GAIN:
-            raise InputError(
-                f"judged_on is {self.judged_on}, but race_metric is {self.race_metric}: only the gain is about it"
-            )
-        return self
-
-
-_HALF = {"typed": 0.5, "uniform": 0.5}
+_HALF: Mapping[str, Any] = {"training_strategy": {"typed": 0.5, "uniform": 0.5}}
 _TYPED: Mapping[str, Any] = {"training_strategy": {"typed": 1.0}, "training_sides": "bernoulli"}
-
-
-def _dot(model: str, lp_weight: float, **others: Any) -> TrainConfig:
-    """Return the settings of a dot product, which needs a large step size and the cubic regulariser."""
-    return TrainConfig(model=model, lp_weight=lp_weight, lp_power=3.0, learning_rate=0.1, **others)
-
-
-def _cohort(temperature: float, **others: Any) -> Mapping[str, Any]:
-    """Return settings with which half of the cohort level is subtracted from a score."""
-    return {"cohort_weight": 0.5, "cohort_temperature": temperature, **others}
-
-
+# a dot product needs a large step size and the cubic regulariser
+_DOT: Mapping[str, Any] = {"lp_power": 3.0, "learning_rate": 0.1}
+# half of the cohort level is subtracted from a score, at two temperatures
+_COOL: Mapping[str, Any] = {"cohort_weight": 0.5, "cohort_temperature": 0.5}
+_WARM: Mapping[str, Any] = {"cohort_weight": 0.5, "cohort_temperature": 1.0}
 # name -> CPU time of an epoch, relative to one of TransE with the default settings; and the settings
 PORTFOLIO = {
-    "distmult sa half cohort": (1.0, _dot("distmult", 0.01, training_strategy=_HALF, **_cohort(1.0))),
-    "transe half cohort": (1.35, TrainConfig(training_strategy=_HALF, **_cohort(0.5))),
-    "complex sa middle cohort": (1.85, _dot("complex", 0.005, **_cohort(1.0))),
-    "transe near cohort": (1.0, TrainConfig(loss_options={"margin": 1.5}, **_cohort(0.5))),
+    "distmult sa half cohort": (1.0, TrainConfig(model="distmult", lp_weight=0.01, **_HALF, **_DOT, **_WARM)),
+    "transe half cohort": (1.35, TrainConfig(**_HALF, **_COOL)),
+    "complex sa middle cohort": (1.85, TrainConfig(model="complex", lp_weight=0.005, **_DOT, **_WARM)),
+    "transe near cohort": (1.0, TrainConfig(loss_options={"margin": 1.5}, **_COOL)),
     "kg2e typed cohort": (
         3.5,
-        TrainConfig(model="kg2e", k=50, learning_rate=0.02, batch_size=512, **_TYPED, **_cohort(0.5)),
+        TrainConfig(model="kg2e", k=50, learning_rate=0.02, **_TYPED, **_COOL, batch_size=512),
     ),
-    "complex sa cohort": (1.95, _dot("complex", 0.015, **_cohort(1.0))),
-    "distmult sa weak cohort": (1.0, _dot("distmult", 0.003, **_cohort(1.0))),
-    "transe cohort": (1.0, TrainConfig(**_cohort(0.5))),
-    "complex sa weak": (1.85, _dot("complex", 0.0015)),
-    "transe typed cohort": (1.85, TrainConfig(**_TYPED, **_cohort(0.5))),
+    "complex sa cohort": (1.95, TrainConfig(model="complex", lp_weight=0.015, **_DOT, **_WARM)),
+    "distmult sa weak cohort": (1.0, TrainConfig(model="distmult", lp_weight=0.003, **_DOT, **_WARM)),
+    "transe cohort": (1.0, TrainConfig(**_COOL)),
+    "complex sa weak": (1.85, TrainConfig(model="complex", lp_weight=0.0015, **_DOT)),
+    "transe typed cohort": (1.85, TrainConfig(**_TYPED, **_COOL)),
 }
 
 

@@ -1,23 +1,30 @@
-"""The settings of each stage but choose, match, evidence and calibrate: see race.py and calibrate.py."""
+"""The settings of each stage but match, evidence and calibrate: see calibrate.py."""
 
 from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, model_validator
 
 from kgcore.base_rate import BaseRate
-from kgcore.config.base import Config, setting
-from kgcore.config.calibrate import ASSUMED_BASE_RATE
-from kgcore.config.choices import (
+from kgcore.config.base import (
+    ALL,
     AUTO,
     COLUMNS_SPELLING,
     DRAWN,
     ETA_SPELLING,
+    GAIN,
+    OBJECTIVES,
+    POPULATIONS,
+    RANDOM,
     SIDES_SPELLING,
+    SPLIT_SPELLING,
     Choices,
+    Config,
     Options,
+    SplitRule,
     object_share,
+    setting,
 )
-from kgcore.config.split import RANDOM, SPLIT_SPELLING, SplitRule
+from kgcore.config.calibrate import ASSUMED_BASE_RATE
 from kgcore.errors import InputError
 from kgcore.registries import LOSSES, MODELS, OPTIMISERS, STRATEGIES
 
@@ -82,6 +89,36 @@ class PrepareConfig(Config):
     def given_confidence(self) -> str:
         """The column of confidences; empty without one."""
         return "" if self.confidence == NO_CONFIDENCE else self.confidence.strip()
+
+
+class ChooseConfig(Config):
+    """The race of the preset `auto`. It uses the validation split, and never the test split."""
+
+    stage: ClassVar[str] = "choose"
+
+    minutes: float = setting(
+        0.0,
+        "time limit of the race in minutes; the model that is best by then is trained to its end; 0 = no limit",
+        ge=0,
+    )
+    race_metric: Annotated[str, Choices((*OBJECTIVES,))] = setting(
+        GAIN,
+        "metric on the validation split that decides the race; gain: the mean over `judged_on` of how much better a "
+        "model is than a forecast that knows nothing",
+    )
+    judged_on: Annotated[str, Choices((ALL, *POPULATIONS))] = setting(
+        ALL,
+        "populations whose gain decides the race: hard negatives, the answers to queries, missing facts, or all three",
+    )
+    race_seed: int = setting(0, "seed of the random draws from the validation triples in the race", ge=0)
+
+    @model_validator(mode="after")
+    def _gain_alone(self) -> Self:
+        if self.judged_on != ALL and self.race_metric != GAIN:
+            raise InputError(
+                f"judged_on is {self.judged_on}, but race_metric is {self.race_metric}: only the gain is about it"
+            )
+        return self
 
 
 class TrainConfig(Config):

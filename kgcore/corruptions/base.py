@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgcore.arrays import Bools, Floats, Ints, Triples, Weights
-from kgcore.config.choices import object_share
+from kgcore.config.base import object_share
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph, TripleIndex
+from kgcore.registries import STRATEGIES
 
 if TYPE_CHECKING:
     from kgcore.models.trained import TrainedModel
@@ -74,8 +75,7 @@ def hits_of(triples: Triples, weights: Weights, source: Ints, positives: Triples
     place_of = np.searchsorted(keys, asked).clip(max=len(keys) - 1)
     equal = keys[place_of] == asked
     counts = np.bincount(2 * place_of[equal] + on_object[equal], weights[equal], 2 * len(keys)).reshape(-1, 2)
-    hits: Floats = (counts / times[:, None])[place]
-    return hits
+    return (counts / times[:, None])[place]
 
 
 def subject_shares(graph: KnowledgeGraph, sides: str) -> Floats:
@@ -103,8 +103,7 @@ def subject_shares(graph: KnowledgeGraph, sides: str) -> Floats:
         for column in (0, 2)
     )
     # tph = triples / subjects and hpt = triples / objects, so the number of triples cancels out
-    shares: Floats = np.where(subjects + objects > 0, objects / np.maximum(subjects + objects, 1), 0.5)
-    return shares
+    return np.where(subjects + objects > 0, objects / np.maximum(subjects + objects, 1), 0.5)
 
 
 class Strategy(ABC):
@@ -138,8 +137,7 @@ class Strategy(ABC):
 
     def draw_one(self, triples: Triples, column: int, rng: np.random.Generator) -> Ints:
         """Draw one entity (n,) for each triple (n, 3), independently of the other triples."""
-        drawn: Ints = self.draw(triples, column, 1, rng)[:, 0]
-        return drawn
+        return self.draw(triples, column, 1, rng)[:, 0]
 
     def distribution(self, triples: Triples, column: int) -> Floats | None:
         """Return the probability (n, E) of each entity in one draw for each triple (n, 3), or None if it is not known.
@@ -246,3 +244,69 @@ def _corrupted(triples: Triples, strategy: Strategy, rng: np.random.Generator, s
     for column, rows in ((SUBJECT, on_subject), (OBJECT, ~on_subject)):
         triples[rows, column] = strategy.draw_one(triples[rows], column, rng)
     return triples
+
+
+class Mixture(Strategy):
+    """A combination of strategies. Each strategy draws its share of the entities for every triple.
+
+    `draw` rounds share x `count` up or down at random, so that its expected value is exact. The numbers are the same
+    for all triples of a draw. `draw_one` chooses a strategy at random for each triple.
+    """
+
+    def __init__(self, graph: KnowledgeGraph, shares: Mapping[str, float]) -> None:
+        """Combine strategies. `shares` maps registered names to shares above 0, which are divided by their sum."""
+        super().__init__(graph)
+        self._parts = [STRATEGIES.get(name)(graph) for name in shares]
+        self._ends = np.cumsum(list(shares.values())) / sum(shares.values())
+        self.by_predicate = any(part.by_predicate for part in self._parts)
+        self.by_model = any(part.by_model for part in self._parts)
+        self.by_batch = any(part.by_batch for part in self._parts)
+        self._counted: dict[int, list[int]] = {}  # column -> number of entities that each strategy drew last
+        named = zip(shares, self._parts, strict=True)
+        self.tables = {f"{name}.{key}": table for name, part in named for key, table in part.tables.items()}
+
+    def _counts(self, count: int, rng: np.random.Generator) -> list[int]:
+        """Divide `count` among the strategies: return the number of entities that each one draws."""
+        if len(self._parts) == 1:
+            return [count]
+        ends = np.floor(self._ends * count + rng.random() + 1e-9).astype(int).clip(max=count)
+        ends[-1] = count
+        counts: list[int] = np.diff(ends, prepend=0).tolist()
+        return counts
+
+    def draw(self, triples: Triples, column: int, count: int, rng: np.random.Generator) -> Ints:
+        counts = self._counted[column] = self._counts(count, rng)
+        drawn = [part.draw(triples, column, n, rng) for part, n in zip(self._parts, counts, strict=True) if n]
+        self.fallbacks = sum(part.fallbacks for part in self._parts)
+        return np.concatenate(drawn, axis=1) if drawn else np.empty((len(triples), 0), dtype=np.int64)
+
+    def draw_one(self, triples: Triples, column: int, rng: np.random.Generator) -> Ints:
+        tossed = np.searchsorted(self._ends, rng.random(len(triples)), side="right").clip(max=len(self._parts) - 1)
+        entities = np.empty(len(triples), dtype=np.int64)
+        for number, part in enumerate(self._parts):
+            entities[tossed == number] = part.draw_one(triples[tossed == number], column, rng)
+        self.fallbacks = sum(part.fallbacks for part in self._parts)
+        return entities
+
+    def distribution(self, triples: Triples, column: int) -> Floats | None:
+        total = np.zeros((len(triples), self.num_entities))
+        for part, share in zip(self._parts, np.diff(self._ends, prepend=0.0).tolist(), strict=True):
+            chances = part.distribution(triples, column)
+            if chances is None:
+                return None
+            total += share * chances
+        return total
+
+    def see(self, model: "TrainedModel") -> None:
+        for part in self._parts:
+            part.see(model)
+
+    def start(self, rng: np.random.Generator) -> None:
+        for part in self._parts:
+            part.start(rng)
+
+    def learn(self, column: int, rewards: Floats, step: int) -> None:
+        counts = self._counted[column]
+        for part, n, end in zip(self._parts, counts, np.cumsum(counts).tolist(), strict=True):
+            if n:
+                part.learn(column, rewards[:, end - n : end], step)

@@ -36,5 +36,4 @@ class InBatch(Strategy):
             return self._uniform.draw(triples, column, count, rng)
         drawn = rng.integers(len(pool) - 1, size=(len(triples), count))
         drawn += drawn >= replaced[:, None]
-        entities: Ints = pool[drawn]
-        return entities
+        return pool[drawn]

@@ -49,8 +49,7 @@ class KBGAN(Strategy):
         tossed = rng.random((*shape[:2], 1)) * chances[..., -1:]
         picks = (chances <= tossed).sum(-1).clip(max=self._candidates - 1)
         self._drawn[column] = triples, offered, picks
-        drawn: Ints = np.take_along_axis(offered, picks[..., None], -1)[..., 0]
-        return drawn
+        return np.take_along_axis(offered, picks[..., None], -1)[..., 0]
 
     def learn(self, column: int, rewards: Floats, step: int) -> None:
         triples, offered, picks = self._drawn.pop(column)

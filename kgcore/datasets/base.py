@@ -8,7 +8,7 @@ from functools import lru_cache
 from os.path import commonpath
 from pathlib import Path
 
-from kgcore.datasets.formats.files import endings, format_name, format_of, stem_of
+from kgcore.datasets.formats.base import endings, format_name, format_of, stem_of
 from kgcore.errors import InputError
 from kgcore.registries import DATASETS, LAYOUTS
 

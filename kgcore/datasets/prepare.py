@@ -9,10 +9,8 @@ import pandas as pd
 
 from kgcore.arrays import Bools, Floats, Ints, sorted_distinct
 from kgcore.datasets.base import DatasetSpec
-from kgcore.datasets.draw import draw_splits
-from kgcore.datasets.draw_rules import SplitDraw, Values
-from kgcore.datasets.read import Read, read_files
-from kgcore.datasets.unseen import UnseenRows, unseen_rows
+from kgcore.datasets.draw import SplitDraw, Values, draw_splits
+from kgcore.datasets.read import Read, UnseenRows, read_files, unseen_rows
 from kgcore.errors import InputError, raise_faults
 from kgcore.graph import SPLITS, KnowledgeGraph, Split, TripleIndex
 
@@ -289,5 +287,4 @@ def _split(rows: Ints, entity_ids: Ints, predicate_ids: Ints, confidences: Float
 
 def _known(rows: Ints, entity_ids: Ints, predicate_ids: Ints) -> Bools:
     """Return a mask (n,) of the rows whose two entities and predicate are all in train."""
-    known: Bools = np.isin(rows[:, [0, 2]], entity_ids).all(axis=1) & np.isin(rows[:, 1], predicate_ids)
-    return known
+    return np.isin(rows[:, [0, 2]], entity_ids).all(axis=1) & np.isin(rows[:, 1], predicate_ids)

@@ -10,7 +10,7 @@ import pandera.pandas as pa
 from pandera.errors import SchemaError, SchemaErrors
 
 from kgcore.arrays import Floats
-from kgcore.config.split import GROUP, TIME
+from kgcore.config.base import GROUP, TIME
 from kgcore.datasets.formats.base import COLUMNS, CONFIDENCE, LABEL
 from kgcore.datasets.formats.columns import MEANING
 from kgcore.errors import InputError
@@ -51,11 +51,6 @@ def read_times(texts: Sequence[str]) -> Floats:
     return numbers if len(number) else dates
 
 
-def is_time(texts: Sequence[str]) -> "pd.Series":
-    """Return whether each text is a number or a date."""
-    return pd.Series(~np.isnan(_numbers(texts)) | ~np.isnan(_dates(texts)))
-
-
 def _numbers(texts: Sequence[str]) -> Floats:
     values = pd.to_numeric(pd.Series(texts, dtype="str"), errors="coerce").to_numpy(np.float64, na_value=np.nan)
     return np.where(np.isfinite(values), values, np.nan)
@@ -74,7 +69,8 @@ def _in_unit_interval(values: pd.Series) -> Any:
 
 def _is_time(values: pd.Series) -> Any:
     """Return whether each value is a number or a date."""
-    return is_time(values.tolist()).set_axis(values.index)
+    texts = values.tolist()
+    return pd.Series(~np.isnan(_numbers(texts)) | ~np.isnan(_dates(texts)), values.index)
 
 
 # What the further columns must have. A label is 1 or true for true; -1, 0 or false for false

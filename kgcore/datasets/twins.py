@@ -92,5 +92,4 @@ class Families:
 
     def units(self, facts: Triples) -> Ints:
         """Return the unit (n,) of each fact (n, 3): twins have the same one."""
-        units: Ints = np.unique(self.aligned(facts), axis=0, return_inverse=True)[1].reshape(-1)
-        return units
+        return np.unique(self.aligned(facts), axis=0, return_inverse=True)[1].reshape(-1)

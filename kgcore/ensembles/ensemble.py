@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from kgcore.arrays import Floats, Ints, Scores, Triples
-from kgcore.calibration.calibrated import SCORERS, Calibrated
+from kgcore.calibration.calibrated import Calibrated
+from kgcore.combiners.base import Combined
 from kgcore.combiners.scorer import CombinedModel
-from kgcore.ensembles.base import Pool
+from kgcore.ensembles.pools import Pool
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
-from kgcore.models.pointwise import PointwiseScorer
-from kgcore.models.scorer import Scorer
-from kgcore.registries import POOLS
+from kgcore.models.scorer import PointwiseScorer, Scorer
+from kgcore.registries import CALIBRATOR_PARTS, POOLS
 from kgcore.score_table import ScoreTable
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from kgcore.models.trained import TrainedModel
 
 
+@CALIBRATOR_PARTS.register("pool")
 @dataclass(frozen=True)
 class Pooling:
     """A pool of m calibrated members. Its log-odds are the scores of an ensemble.
@@ -96,9 +97,6 @@ class Pooling:
         return cls(members, low, high, data["pool"], POOLS.get(data["pool"])(**data["parameters"]))
 
 
-SCORERS["pool"] = Pooling.from_json
-
-
 def pooling_of(ensemble: Calibrated) -> Pooling:
     """Return the pool of an ensemble."""
     assert isinstance(ensemble.scorer, Pooling)
@@ -138,8 +136,7 @@ class PooledModel(PointwiseScorer):
         """Return the mean of the members' cosines, with the weights of the pool."""
         shares = self.pooling.pool.shares
         parts = (share * member.cosines(entity) for share, member in zip(shares, self.members, strict=True))
-        total: Floats = sum(parts, np.zeros(1))
-        return total
+        return sum(parts, np.zeros(1))
 
     @cached_property
     def _models(self) -> tuple[str, ...]:
@@ -167,4 +164,6 @@ def scorer_of(calibrated: Calibrated, models: "Sequence[TrainedModel]", graph: K
     if isinstance(calibrated.scorer, Pooling):
         return PooledModel(calibrated.scorer, tuple(models))
     first, *others = models
-    return CombinedModel(calibrated.combined, first, graph, tuple(others)) if calibrated.combined else first
+    if isinstance(calibrated.scorer, Combined):
+        return CombinedModel(calibrated.scorer, first, graph, tuple(others))
+    return first

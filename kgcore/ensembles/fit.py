@@ -6,17 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from kgcore.arrays import Floats, Ints, Probabilities
-from kgcore.calibration.balance import base_rate_weights
 from kgcore.calibration.calibrated import Calibrated
 from kgcore.calibration.fit import Basis, calibrated, calibration_bases
-from kgcore.calibration.folds import cross_fitted, row_groups
-from kgcore.calibration.sample import CalibrationSample
+from kgcore.calibration.folds import cross_fitted, draw_folds, row_groups
+from kgcore.calibration.sample import CalibrationSample, base_rate_weights
 from kgcore.config import CalibrateConfig, ClassifyConfig, CorruptConfig, EnsembleConfig
 from kgcore.ensembles.disagreement import Disputed, disagreement, disputed
 from kgcore.ensembles.ensemble import Pooling, pooling_of
 from kgcore.errors import InputError, MismatchError
 from kgcore.evaluation.predictions import Predictions
-from kgcore.folds import draw_folds
 from kgcore.metrics.classification import accuracy
 from kgcore.registries import CALIBRATORS, POOLS
 from kgcore.score_table import ScoreTable
@@ -85,11 +83,7 @@ def check_same_rows(tables: Sequence[ScoreTable]) -> None:
 def _fit_pools(
     tables: Sequence[ScoreTable], bases: Sequence[Basis], groups: Ints, config: EnsembleConfig, rng: np.random.Generator
 ) -> list[Calibrated]:
-    """Fit every pool of the configuration on one kind of negatives.
-
-    bases   (m) what each member is fitted to
-    groups  (n,) the group number of each row; rows of one group stay in one fold
-    """
+    """Fit every pool of the configuration on one kind of negatives. bases: (m) what each member is fitted to."""
     name, first = config.member_calibrator, bases[0]
     kind, labels, weights = CALIBRATORS.get(name), first.sample.labels, first.sample.weights
     fold = draw_folds(groups, labels, config.folds, rng)
@@ -103,7 +97,9 @@ def _fit_pools(
     for pool_name in config.pools:
         pool = POOLS.get(pool_name).fit(held_out, labels, weights)
         pooled = first.scored(pool.log_odds(held_out))
-        ensembles.append(pooled.fit(config.recalibrator, Pooling(members, low, high, pool_name, pool)))
+        recalibrator = CALIBRATORS.get(config.recalibrator)().fit_sample(pooled.sample)
+        pooling = Pooling(members, low, high, pool_name, pool)
+        ensembles.append(pooled.calibrated(config.recalibrator, recalibrator, pooling))
     return ensembles
 
 

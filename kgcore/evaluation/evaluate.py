@@ -12,9 +12,7 @@ from kgcore.calibration.fit import SYNTHETIC
 from kgcore.config import ClassifyConfig, EvaluateConfig
 from kgcore.errors import MismatchError
 from kgcore.evaluation.predictions import Predictions
-from kgcore.metrics.base import Metric, Sample, Tally
-from kgcore.metrics.bootstrap import estimate, resampled
-from kgcore.metrics.catalogue import every_metric
+from kgcore.metrics.base import Metric, Sample, Tally, estimate, every_metric, resampled
 from kgcore.metrics.reliability import Reliability, reliability
 
 FINEST = 4096  # resamplings merge neighbouring probabilities into at most 4096 groups
@@ -109,8 +107,7 @@ def kept_sources(source: Ints, predicates: Ints, corrupted: Ints) -> Ints:
     predicates  (P,) of all positives
     corrupted   (m,) predicates of the corruptions
     """
-    kept: Ints = (np.cumsum(np.isin(predicates, corrupted)) - 1)[source]
-    return kept
+    return (np.cumsum(np.isin(predicates, corrupted)) - 1)[source]
 
 
 def _tallies_of_groups(

@@ -12,8 +12,7 @@ import numpy as np
 
 from kgcore.arrays import Bools, Floats, Ints, Labels, Probabilities, Triples
 from kgcore.graph import KnowledgeGraph
-from kgcore.metrics.base import Sample
-from kgcore.metrics.catalogue import every_metric
+from kgcore.metrics.base import Sample, every_metric
 from kgcore.metrics.proper import brier, log_loss
 from kgcore.metrics.reliability import wilson
 
@@ -29,18 +28,6 @@ WITH_PREDICATE = {
 
 
 @dataclass(frozen=True)
-class RelationFit:
-    """The probabilities of one calibrator on one relation, compared with the labels.
-
-    predicted  weighted mean probability of the relation's triples
-    brier      Brier score on these triples
-    """
-
-    predicted: float
-    brier: float
-
-
-@dataclass(frozen=True)
 class RelationReliability:
     """The reliability of every calibrator on one relation.
 
@@ -48,8 +35,9 @@ class RelationReliability:
     triples      number of test triples of the relation
     observed     weighted share of true triples among them; their mean confidence, if they have confidences
     low, high    ends of the 95 % Wilson interval of `observed`, with the effective count
-    calibrators  label of the calibrator -> its fit. If `predicted` is outside the interval, the probabilities of this
-                 calibrator are too high or too low for the relation as a whole.
+    calibrators  label of the calibrator -> its weighted mean probability, as `predicted`, and its Brier score, as
+                 `brier`. If `predicted` is outside the interval, the probabilities of this calibrator are too high or
+                 too low for the relation as a whole
     """
 
     predicate: int
@@ -57,7 +45,7 @@ class RelationReliability:
     observed: float
     low: float
     high: float
-    calibrators: dict[str, RelationFit]
+    calibrators: dict[str, dict[str, float]]
 
 
 def reliability_by_relation(predictions: "Predictions") -> list[RelationReliability]:
@@ -67,7 +55,7 @@ def reliability_by_relation(predictions: "Predictions") -> list[RelationReliabil
         rows = predictions.triples[:, 1] == predicate
         y, w = predictions.truth[rows], predictions.weights[rows]
         fits = {
-            label: RelationFit(float(np.average(q[rows], weights=w)), brier(q[rows], y, w))
+            label: {"predicted": float(np.average(q[rows], weights=w)), "brier": brier(q[rows], y, w)}
             for label, q in predictions.probabilities.items()
         }
         results.append(RelationReliability(predicate, int(rows.sum()), *_observed(y, w), fits))

@@ -7,15 +7,19 @@ import numpy as np
 
 from kgcore.arrays import Bools, Floats, Ints, Labels, Probabilities, Scores, Triples, Weights
 from kgcore.base_rate import ASSUMED, BaseRate
-from kgcore.calibration.balance import base_rate_weights, weights_at
-from kgcore.calibration.baselines.uncalibrated import Uncalibrated
+from kgcore.calibration.baselines import Uncalibrated
 from kgcore.calibration.calibrated import Calibrated
-from kgcore.calibration.combine import table_probabilities
+from kgcore.calibration.sample import base_rate_weights, weights_at
 from kgcore.config import ClassifyConfig
-from kgcore.evaluation.decisions import RelationDecisions, ThresholdResult
-from kgcore.evidence.table import TableEvidence
-from kgcore.metrics.classification import accuracy, learned_thresholds, median_thresholds
-from kgcore.score_table import ScoreTable
+from kgcore.errors import MismatchError
+from kgcore.metrics.classification import (
+    RelationDecisions,
+    ThresholdResult,
+    accuracy,
+    learned_thresholds,
+    median_thresholds,
+)
+from kgcore.score_table import ScoreTable, TableEvidence
 
 UNCALIBRATED_RAW = "uncalibrated_raw"
 
@@ -171,7 +175,7 @@ def classify(
 
     weights = weigh("test", test)
     probabilities = {} if table.raw is None else {UNCALIBRATED_RAW: Uncalibrated().calibrate(table.raw[test])}
-    probabilities |= {c.label: table_probabilities(c, table, test, evidence) for c in calibrators}
+    probabilities |= {c.label: _probabilities(c, table, test, evidence) for c in calibrators}
     fitted_on = (table.triples[valid, 1], table.scores[valid])
     rules = {
         "learned": learned_thresholds(*fitted_on, table.truth[valid], num_predicates, weigh("valid", valid)),
@@ -191,6 +195,24 @@ def classify(
         left_out=table.left_out("test"),
         confidences=truth if table.soft("test") else None,
     )
+
+
+def _probabilities(bound: Calibrated, table: ScoreTable, rows: Bools, evidence: TableEvidence | None) -> Probabilities:
+    """Return the probabilities (n,) of the rows of a score table that a mask chooses.
+
+    evidence  of these rows; required if the calibrator sees evidence
+
+    Raises MismatchError if the calibrator belongs to another model, or if a row has no evidence.
+    """
+    combined, predicates = bound.combined, table.triples[rows, 1]
+    if combined is None:
+        return bound.predict(table.scores[rows], table.model, predicates)
+    if evidence is None or combined.models[0] != table.model:
+        raise MismatchError(
+            f"the calibrator {bound.label} needs the evidence of model {combined.models[0][:12]}, but the scores come "
+            f"from model {table.model[:12]}"
+        )
+    return bound.predict(combined.scores(evidence.at(rows), predicates), bound.model, predicates)
 
 
 def _by_relation(

@@ -7,10 +7,8 @@ import numpy as np
 from scipy.sparse import csc_array, csr_array
 
 from kgcore.arrays import Bools, Floats, Ints, Triples
-from kgcore.evidence.base import Feature, Source
-from kgcore.evidence.links import Links
-from kgcore.evidence.lookup import Counts, KeyTable, expanded, ones_at, row_maxima, row_sums
-from kgcore.evidence.tile import ZERO, Tile, Tiled, meeting
+from kgcore.evidence.base import ZERO, Feature, Source, Tile, Tiled
+from kgcore.evidence.lookup import Counts, KeyTable, Links, expanded, meeting, ones_at, row_maxima, row_sums
 from kgcore.graph import TripleIndex
 from kgcore.registries import EVIDENCE
 
@@ -154,11 +152,7 @@ class Constants(Feature):
 
 
 def _mined(has: csc_array, width: int, kinds: Ints) -> tuple[Ints, Ints, Ints]:
-    """Return the keys of the rules, ascending, their support and their bodies.
-
-    has    (E, I) whether an entity has an item
-    kinds  (I - width,) the kind of each head, ascending
-    """
+    """Return the ascending keys of the rules, support and bodies. has: (E, I); kinds: (I - width,) of the heads."""
     columns = has.shape[1]
     empty = np.zeros(0, dtype=np.int64)
     keys, supports, bodies = [empty], [empty], [empty]

@@ -6,8 +6,7 @@ from typing import Self
 import numpy as np
 
 from kgcore.arrays import Floats, Ints, Triples
-from kgcore.evidence.base import Feature, Source
-from kgcore.evidence.tile import PairColumn, Tile, Tiled
+from kgcore.evidence.base import Feature, PairColumn, Source, Tile, Tiled
 from kgcore.registries import EVIDENCE
 
 FOLDS = 5
@@ -18,7 +17,7 @@ FOLDS = 5
 class Fold(Feature):
     """fold: a number from 0 to FOLDS - 1 that depends on the triple alone: see `fold_of`.
 
-    It is no evidence: kgcore/combiners/folded.py chooses by it a combiner that has not seen the triple. Cost: a hash.
+    It is no evidence: kgcore/combiners/joined.py chooses by it a combiner that has not seen the triple. Cost: a hash.
     """
 
     names = ("fold",)

@@ -10,8 +10,7 @@ import scipy.sparse as sp
 import torch
 
 from kgcore.arrays import Floats, Ints, Triples
-from kgcore.evidence.base import Feature, Source
-from kgcore.evidence.tile import PairColumn, Tile, Tiled, raw_bounds
+from kgcore.evidence.base import Feature, PairColumn, Source, Tile, Tiled, raw_bounds
 from kgcore.evidence.words import Tokens, parts_of
 from kgcore.models.trained import TrainedModel
 from kgcore.registries import EVIDENCE

@@ -7,9 +7,8 @@ from typing import Self
 import numpy as np
 
 from kgcore.arrays import Bools, Floats, Ints, Triples
-from kgcore.evidence.base import Feature, Source
-from kgcore.evidence.lookup import Counts, mean_and_highest, ones_at
-from kgcore.evidence.tile import PairColumn, Tile, Tiled, meeting
+from kgcore.evidence.base import Feature, PairColumn, Source, Tile, Tiled
+from kgcore.evidence.lookup import Counts, mean_and_highest, meeting, ones_at
 from kgcore.evidence.words import Tokens, parts_of, words_of
 from kgcore.registries import EVIDENCE
 
@@ -217,5 +216,4 @@ def _alike(
 
 def _lift(both: Ints, lefts: Ints, rights: Ints, facts: Ints) -> Floats:
     expected = lefts * (rights / np.maximum(facts, 1))
-    lift: Floats = np.log((both + SMOOTHING) / (expected + SMOOTHING))
-    return lift
+    return np.log((both + SMOOTHING) / (expected + SMOOTHING))

@@ -7,35 +7,14 @@ from functools import cached_property
 from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 
 from kgcore.arrays import Bools, Floats, Ints, Triples
-from kgcore.errors import MismatchError
-from kgcore.evidence.base import Feature, Source
-from kgcore.evidence.tile import PairColumn, Tile, Values
+from kgcore.evidence.base import Feature, PairColumn, Source, Tile, Values
 from kgcore.evidence.words import words_of
 from kgcore.registries import EVIDENCE
+from kgcore.score_table import Evidence
 
 ROWS_AT_ONCE = 2**14  # triples of a block
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """The features of n triples.
-
-    names   (d) names of the features
-    values  (n, d) float32; NaN: not known
-    """
-
-    names: tuple[str, ...]
-    values: npt.NDArray[np.float32]
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    def rows(self, rows: npt.NDArray[np.bool_] | npt.NDArray[np.int64]) -> "Evidence":
-        """Return the rows that a mask or positions choose, in this order."""
-        return Evidence(self.names, self.values[rows])
 
 
 @dataclass(frozen=True)
@@ -84,36 +63,6 @@ class Features:
             parts = [_values(group, block, seen) for group in self.groups.values()]
             values[start : start + len(block)] = np.concatenate(parts, axis=1)
         return Evidence(self.names, values)
-
-
-@dataclass(frozen=True)
-class TableEvidence:
-    """The evidence of some rows of a score table.
-
-    rows      (m,) ascending positions in the score table
-    evidence  of these rows
-    groups    registered names of its groups
-    others    fingerprints of the further models whose scores are among it
-    """
-
-    rows: Ints
-    evidence: Evidence
-    groups: tuple[str, ...]
-    others: tuple[str, ...] = ()
-
-    def at(self, mask: Bools) -> Evidence:
-        """Return the evidence of the rows of the score table that a mask chooses.
-
-        Raises MismatchError if a row has no evidence.
-        """
-        wanted = np.flatnonzero(mask)
-        places = np.searchsorted(self.rows, wanted)
-        found = (places < len(self.rows)) & (np.append(self.rows, -1)[places.clip(max=len(self.rows))] == wanted)
-        if not found.all():
-            raise MismatchError(
-                f"{int((~found).sum()):,} rows of the score table have no evidence: run the stage evidence again"
-            )
-        return self.evidence.rows(places)
 
 
 def _values(group: Feature, triples: Triples, seen: Bools) -> Floats:

@@ -7,15 +7,14 @@ from dataclasses import replace
 import numpy as np
 
 from kgcore.arrays import Probabilities
-from kgcore.calibration.balance import weights_at
 from kgcore.calibration.calibrated import stored_class
 from kgcore.calibration.fit import BASELINES_OF_SCORES, GROUND_TRUTH, fit_labelled, labelled_sample
-from kgcore.calibration.folds import cross_fitted_each
+from kgcore.calibration.folds import cross_fitted_each, draw_folds
+from kgcore.calibration.sample import weights_at
 from kgcore.config import ScoresConfig
 from kgcore.errors import InputError, KgcalWarning
 from kgcore.evaluation.predictions import Predictions
 from kgcore.external.calibrator import ScoreCalibrator
-from kgcore.folds import draw_folds
 from kgcore.registries import CALIBRATORS
 from kgcore.score_table import ScoreTable
 

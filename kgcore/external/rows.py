@@ -12,12 +12,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kgcore.arrays import Bools, Ints, Labels, Scores, Weights
+from kgcore.calibration.folds import draw_folds
 from kgcore.config import ScoresConfig
 from kgcore.datasets.formats.columns import MEANING
 from kgcore.errors import InputError
 from kgcore.external.calibrator import scorer_fingerprint
 from kgcore.external.tables import SPLITS, UNKNOWN, read_table
-from kgcore.folds import draw_folds
 from kgcore.score_table import LABELLED, ScoreTable
 
 MOST_STORED = 1_000_000  # rows of a fit that are stored
@@ -108,8 +108,7 @@ def renumbered(names: Sequence[str], others: Sequence[str], relations: Ints) -> 
     Without names, every relation is unknown.
     """
     place = {name: number for number, name in enumerate(others)}
-    numbers: Ints = np.array([*(place.get(name, UNKNOWN) for name in names), UNKNOWN])[relations]
-    return numbers
+    return np.array([*(place.get(name, UNKNOWN) for name in names), UNKNOWN])[relations]
 
 
 def stored_rows(table: ScoreTable, most: int = MOST_STORED) -> ScoreTable:
@@ -215,11 +214,7 @@ def _read(path: Path, config: ScoresConfig, on_block: Callable[[float], None]) -
 
 
 def _file(columns: Mapping[str, npt.NDArray[Any]], names: Mapping[str, int], config: ScoresConfig) -> ScoreFile:
-    """Return the rows that are used, with relations in the order of their names.
-
-    columns  the columns of the file
-    names    name of a relation -> its number in the column
-    """
+    """Return the rows that are used, with relations in the order of their names. names: relation -> its number."""
     ones = np.ones(len(columns["scores"]), dtype=np.int8)
     splits, weighty = columns.get("splits", ones), columns.get("weights", ones) > 0
     used, relations = weighty & (splits != SPLITS["train"]), sorted(names)

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgcore.arrays import Floats, Ints
+from kgcore.datasets.formats.base import COMMON, check_readable, format_name
 from kgcore.datasets.formats.columns import MEANING, Columns, check_twice
-from kgcore.datasets.formats.files import COMMON, check_readable, format_name
 from kgcore.datasets.formats.parquet import read_row_groups
 from kgcore.datasets.formats.text import COMMAS, TABS, read_lines
 from kgcore.errors import InputError, raise_faults
@@ -97,8 +97,7 @@ class TableBlock:
         texts = ["" if value is None else str(value) for value in distinct]
         numbers = [known.setdefault(text, len(known)) for text in texts]
         missing = known.setdefault("", len(known)) if (places == len(texts)).any() else -1
-        every: Ints = np.array([*numbers, missing], dtype=np.int64)[places]
-        return every
+        return np.array([*numbers, missing], dtype=np.int64)[places]
 
     def _refuse(self, wrong: Ints, column: pa.ChunkedArray, what: str, wanted: str) -> None:
         """Raise InputError if there are wrong rows (m,). A line number counts every row as one line."""

@@ -159,8 +159,7 @@ def _phases(halves: Numbers, place: str) -> Numbers:
             f"{place}: a complex number has a modulus that differs from 1 by {far[row]:.3g}, but a predicate of RotatE "
             "is a rotation: give phases in radians, or complex numbers of modulus 1"
         )
-    phases: Numbers = np.arctan2(im, re)
-    return phases
+    return np.arctan2(im, re)
 
 
 def _tensor(numbers: Numbers) -> torch.Tensor:

@@ -1,6 +1,7 @@
 """Metrics: functions of probabilities, labels and weights. An evaluation computes all registered metrics.
 
-Each file holds one kind of metric: proper scores, calibration errors, discrimination, sharpness, accuracy, ranks.
-base.py describes what a registered metric is. catalogue.py lists the registered metrics, in order and by family, for
-the tables that show them.
+base.py            what a registered metric is, the triples that it is computed on, its interval, and all metrics
+proper.py          proper scores and their decomposition
+reliability.py     calibration errors
+classification.py  accuracy, thresholds, discrimination, sharpness
 """

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kgcore.arrays import Bools, Floats
-from kgcore.mixture.bins import BinCounts, smoothed
+from kgcore.mixture.samples import BinCounts, smoothed
 
 TOLERANCE = 1e-4  # a problem is solved when three iterations raise its log-likelihood by less than this
 MOST_ITERATIONS = 6_000
@@ -38,14 +38,7 @@ class _Problems:
     prior: Floats  # (J,) or (S, J)
 
     def part(self, rows: Bools) -> "_Problems":
-        counts_of_all = self.counts
-        counts = BinCounts(
-            counts_of_all.candidates[rows],
-            counts_of_all.components[rows],
-            counts_of_all.true[rows],
-            counts_of_all.false[rows],
-        )
-        return _Problems(counts, None if self.alpha is None else self.alpha[rows], self.prior[rows])
+        return _Problems(self.counts.part(rows), None if self.alpha is None else self.alpha[rows], self.prior[rows])
 
 
 def solve(
@@ -97,10 +90,7 @@ def _iterate(problems: _Problems, weights: Floats, densities: Floats) -> Solutio
 
 
 def _cycle(problems: _Problems, w: Floats, p: Floats, before: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return weights, densities and log-likelihoods after two steps of EM, an extrapolation and a third step.
-
-    before  (S,) the log-likelihoods at w and p. Where the third step falls below them, the result is the second step
-    """
+    """Return weights, densities and log-likelihoods after two steps of EM, and a third one if extrapolation helps."""
     w1, p1 = _step(problems, w, p)
     w2, p2 = _step(problems, w1, p1)
     change_w, change_p = w1 - w, p1 - p
@@ -158,8 +148,7 @@ def log_likelihood(counts: BinCounts, weights: Floats, densities: Floats, prior:
 
 
 def _log(values: Floats) -> Floats:
-    logs: Floats = np.log(np.maximum(values, _TINY))
-    return logs
+    return np.log(np.maximum(values, _TINY))
 
 
 def simulate(
@@ -194,8 +183,7 @@ def _drawn_counts(size: float, shares: Floats, replicates: int, rng: np.random.G
     """Draw multinomial counts (replicates, B) of a sample of about `size` rows. Their sum is exactly `size`."""
     n = max(1, round(float(size)))
     drawn = rng.multinomial(n, shares / shares.sum(), replicates)
-    scaled: Floats = drawn.astype(np.float64) * (float(size) / n)
-    return scaled
+    return drawn.astype(np.float64) * (float(size) / n)
 
 
 def _labels(counts: BinCounts, shares: Floats, replicates: int, rng: np.random.Generator) -> tuple[Floats, Floats]:

@@ -6,15 +6,12 @@ from typing import Any, Self
 import numpy as np
 
 from kgcore.arrays import Floats
-from kgcore.errors import InputError
-from kgcore.intervals import CONFIDENCE
-from kgcore.mixture.bins import BinCounts, bin_edges, count, number_of_bins
+from kgcore.calibration.support import CONFIDENCE
 from kgcore.mixture.em import Solution, resample, solve
 from kgcore.mixture.goodness import Fitness, fitness_of, simulated
-from kgcore.mixture.interval import base_rate_interval, interval_level
-from kgcore.mixture.labels import Rate, labels_needed
+from kgcore.mixture.interval import Rate, base_rate_interval, interval_level, labels_needed
 from kgcore.mixture.remainder import REMAINDER, Remainder, remainder, remainder_share
-from kgcore.mixture.samples import MixtureData
+from kgcore.mixture.samples import BinCounts, MixtureData, bin_edges, count, number_of_bins
 
 MUCH = 0.5  # a share of the remainder from this one on is reported
 FOREIGN = 0.01  # a test of fit with a p-value below this one is reported
@@ -135,30 +132,14 @@ class MixtureOptions:
     """How a mixture is fitted.
 
     base_rate   the stated base rate of the candidates, in (0, 1); None: it is estimated
-    bins        number of bins of the scores, at least 2; None: by the size of the samples
-    confidence  confidence level of all intervals, in (0, 1)
     width       an interval of the base rate that is wider than this does not determine it, in (0, 1): see
                 `Rate.is_narrow`
-    replicates  bootstrap replicates of the shares, and of the test of fit
-
-    Raises InputError for values out of range.
+    replicates  bootstrap replicates of the shares, and of the test of fit; at least 20
     """
 
     base_rate: float | None = None
-    bins: int | None = None
-    confidence: float = CONFIDENCE
     width: float = 0.1
     replicates: int = 200
-
-    def __post_init__(self) -> None:
-        for name in ("base_rate", "confidence", "width"):
-            value = getattr(self, name)
-            if value is not None and not 0 < value < 1:
-                raise InputError(f"{name} is {value:g}: it must be above 0 and below 1")
-        if self.bins is not None and self.bins < 2:
-            raise InputError(f"bins is {self.bins}: there must be at least 2")
-        if self.replicates < 20:
-            raise InputError(f"replicates is {self.replicates}: there must be at least 20")
 
 
 def fit_mixture(data: MixtureData, options: MixtureOptions, rng: np.random.Generator) -> MixtureFit:
@@ -171,10 +152,10 @@ def fit_mixture(data: MixtureData, options: MixtureOptions, rng: np.random.Gener
     If the base rate is stated, the mistakes need not look like corruptions. The worse the strategies fit, the more of
     the mistakes is taken from the candidates themselves: see `remainder` and `remainder_share`.
     """
-    edges = bin_edges(data, options.bins or number_of_bins(data))
+    edges = bin_edges(data, number_of_bins(data))
     counts = count(data, edges)
     free = solve(counts)
-    level = interval_level(counts, free, options.confidence, options.replicates, rng)
+    level = interval_level(counts, free, options.replicates, rng)
     estimated, _ = base_rate_interval(counts, free, level)
     stated = options.base_rate
     best = free if stated is None else solve(counts, np.array([stated]), start=free)
@@ -200,7 +181,7 @@ def fit_mixture(data: MixtureData, options: MixtureOptions, rng: np.random.Gener
         candidates=len(data.candidates),
         labels=len(data.labelled),
         width=options.width,
-        labels_needed=labels_needed(estimated, options.width, options.confidence),
+        labels_needed=labels_needed(estimated, options.width),
         remainder=rest,
     )
 
@@ -213,7 +194,7 @@ def _share_limits(
     alphas = None if stated is None else np.full(options.replicates, stated)
     negatives = solve(drawn, alphas, start=best.repeat(options.replicates)).weights[:, 1:]
     shares = negatives / np.maximum(negatives.sum(axis=-1, keepdims=True), 1e-300)
-    tail = (1 - options.confidence) / 2
+    tail = (1 - CONFIDENCE) / 2
     low, high = np.quantile(shares, [tail, 1 - tail], axis=0)
     return list(zip(low.tolist(), high.tolist(), strict=True))
 

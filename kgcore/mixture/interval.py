@@ -1,19 +1,102 @@
-"""The confidence interval of the base rate of candidates."""
+"""The confidence interval of the base rate of candidates, from their scores, and from labels alone."""
 
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import chdtr, chdtrc, chdtri, expit, roots_jacobi
 
-from kgcore.arrays import Floats, Ints
-from kgcore.mixture.bins import BinCounts
+from kgcore.arrays import Floats, Ints, Labels, as_labels
+from kgcore.calibration.support import CONFIDENCE, exact_limits
+from kgcore.errors import FitError, InputError
 from kgcore.mixture.em import Solution, log_likelihood, simulate, solve
-from kgcore.mixture.labels import Rate
+from kgcore.mixture.samples import BinCounts
 
+MOST_LABELS = 10_000_000
+MOST_ODDS = 4.0  # an interval whose ends differ by a larger factor in odds does not determine a base rate
 _NODES = 64
 _MOST_STEPS, _TOLERANCE, _TINY = 2_000, 1e-4, 1e-300
 _TAIL = 0.2  # share of the simulated ratios, the largest ones: their mean is compared with that of chi-square
 _COARSE, _FINE = 33, 9  # points of the two grids on which the profile is computed
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A share and its confidence interval, each in [0, 1]."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def width(self) -> float:
+        """Return high - low."""
+        return self.high - self.low
+
+    def is_narrow(self, width: float) -> bool:
+        """Return whether the interval is at most `width` wide, and its ends differ by at most MOST_ODDS in odds.
+
+        The second condition counts at low base rates: 0.001 to 0.05 is narrow, but says little.
+        """
+        return is_narrow(self.low, self.high, width)
+
+
+def is_narrow(low: float, high: float, width: float) -> bool:
+    """Return whether high - low <= width, and the odds of high are at most MOST_ODDS times those of low."""
+    return high - low <= width and high * (1 - low) <= MOST_ODDS * low * (1 - high)
+
+
+def labelled_rate(labels: Labels) -> Rate:
+    """Estimate the base rate of candidates from the labels (n,) of some that were drawn at random.
+
+    The interval is the exact one of Clopper & Pearson (Biometrika 26, 1934): it holds the base rate with at least the
+    probability CONFIDENCE. Raises FitError without a label, InputError for labels other than 0 and 1.
+    """
+    checked = as_labels(labels)
+    if not len(checked):
+        raise FitError("there are no labels: a base rate needs at least one, of a candidate drawn at random")
+    true = float(checked.sum())
+    low, high = exact_limits(true, float(len(checked)))
+    return Rate(true / len(checked), low, high)
+
+
+def labelled_rates(labels: Labels, predicates: Ints) -> dict[int, Rate]:
+    """Return predicate -> base rate, from the labels (n,) and predicates (n,) of random candidates, as above."""
+    return {predicate: labelled_rate(labels[predicates == predicate]) for predicate in np.unique(predicates).tolist()}
+
+
+def labels_needed(rate: Rate, width: float) -> int:
+    """Return the least number of labels whose exact interval is narrow enough: see `is_narrow`.
+
+    rate   what is known of the base rate. Of the rates in its interval, the one closest to 1/2 needs most labels for
+           the width. The estimate itself, but at least a twentieth of the upper limit, counts for the odds
+    width  in (0, 1)
+
+    The interval is that of the expected number of true candidates. The result is at most MOST_LABELS.
+
+    Raises InputError if `width` is out of range or too small.
+    """
+    if not 0 < width < 1:
+        raise InputError(f"the width of the interval is {width:g}: it must be above 0 and below 1")
+    hardest = float(np.clip(0.5, rate.low, rate.high))
+    likely = float(np.clip(rate.value, rate.high / 20, 1 - (1 - rate.low) / 20))
+
+    def too_wide(labels: int) -> bool:
+        low, high = exact_limits(hardest * labels, labels)
+        return high - low > width
+
+    def wide(labels: int) -> bool:
+        low, high = exact_limits(likely * labels, labels)
+        return too_wide(labels) or not (is_narrow(low, high, 1.0) or labels == MOST_LABELS)
+
+    if too_wide(MOST_LABELS):
+        raise InputError(f"an interval of width {width:g} needs more than {MOST_LABELS:,} labels: ask for a wider one")
+    few, enough = 0, 1
+    while wide(enough):
+        few, enough = enough, min(2 * enough, MOST_LABELS)
+    while enough - few > 1:
+        middle = (few + enough) // 2
+        few, enough = (middle, enough) if wide(middle) else (few, middle)
+    return enough
 
 
 def conditional_p_value(ratio: Floats, strength: Floats, directions: int) -> Floats:
@@ -36,8 +119,7 @@ def conditional_p_value(ratio: Floats, strength: Floats, directions: int) -> Flo
     m = np.maximum(np.asarray(ratio, dtype=np.float64), 1e-12)[:, None]
     r = np.asarray(strength, dtype=np.float64)[:, None]
     if directions == 1:
-        p_value: Floats = chdtrc(1, m[:, 0])
-        return p_value
+        return chdtrc(1, m[:, 0])
     nodes, weights = roots_jacobi(_NODES, (directions - 1) / 2 - 1, -0.5)
     s = (1 + nodes) / 2
     below = chdtr(directions, (r + m) / (1 + r * s / m)) @ (weights / weights.sum())
@@ -101,11 +183,10 @@ def flat_likelihood(counts: BinCounts) -> Floats:
 def interval_level(
     counts: BinCounts,
     best: Solution,
-    confidence: float,
     replicates: int,
     rng: np.random.Generator,
 ) -> float:
-    """Return the level in (0, 1 - confidence] that a base rate's p-value must reach to be in the interval.
+    """Return the level in (0, 1 - CONFIDENCE] that a base rate's p-value must reach to be in the interval.
 
     If no mistake resembles some strategy, its weight is 0, the end of its range. Then likelihood ratios are somewhat
     larger than chi-square (Self & Liang, JASA 82, 1987). So the ratios are simulated (a parametric bootstrap, as in
@@ -124,7 +205,7 @@ def interval_level(
     ratios = np.sort(chdtri(1, np.clip(p, 1e-250, 1.0)))[-max(1, round(_TAIL * replicates)) :]
     expected = chdtrc(3, chdtri(1, _TAIL)) / _TAIL  # E[X | X > x] of chi-square with one degree of freedom
     factor = max(1.0, float(ratios.mean()) / float(expected))
-    return float(chdtrc(1, factor * chdtri(1, 1 - confidence)))
+    return float(chdtrc(1, factor * chdtri(1, 1 - CONFIDENCE)))
 
 
 def p_values(counts: BinCounts, at: Solution, greatest: Floats, flat: Floats) -> Floats:
@@ -207,10 +288,7 @@ def base_rate_interval(counts: BinCounts, best: Solution, level: float) -> tuple
 
 
 def _profile_at(alphas: Floats, counts: BinCounts, best: Solution, flat: Floats) -> Profile:
-    """Return the profile of one problem at base rates (m,) in [0, 1], ascending.
-
-    flat  (1,) the log-likelihood if positives are a mixture of corruptions
-    """
+    """Return the profile of one problem at base rates (m,) in [0, 1], ascending."""
     m = len(alphas)
     many = counts.repeat(m)
     solved = solve(many, alphas, start=best.repeat(m))

@@ -9,12 +9,9 @@ from scipy.special import chdtri, expit, logit
 
 from kgcore.arrays import Floats
 from kgcore.errors import InputError
-from kgcore.intervals import CONFIDENCE
-from kgcore.mixture.bins import BinCounts, bin_edges, count, number_of_bins
 from kgcore.mixture.em import solve
-from kgcore.mixture.interval import Profile, base_rate_interval, interval_level
-from kgcore.mixture.labels import Rate
-from kgcore.mixture.samples import NO_LABELS, MixtureData
+from kgcore.mixture.interval import Profile, Rate, base_rate_interval, interval_level
+from kgcore.mixture.samples import BinCounts, MixtureData, bin_edges, count, no_labels, number_of_bins
 
 FEWEST = 20  # a relation with fewer positives or candidates, or without corruptions, gets no estimate of its own
 OTHERS = -1  # stands for all relations without an estimate of their own
@@ -76,7 +73,7 @@ def fit_relations(
             continue
         counts = count(of_relation, bin_edges(of_relation, number_of_bins(of_relation)))
         best = solve(counts)
-        level = interval_level(counts, best, CONFIDENCE, replicates, rng)
+        level = interval_level(counts, best, replicates, rng)
         rate, profile = base_rate_interval(counts, best, level)
         fits.append((predicate, of_relation, counts, rate, profile))
     values = shrink([profile for *_, profile in fits])
@@ -110,10 +107,10 @@ def fit_others(
     assert rest.predicates is not None
     of_rest = data.of_relations(np.unique(rest.predicates).tolist())
     if of_rest is None or len(of_rest.positives) < FEWEST:
-        of_rest = replace(data, candidates=rest, labelled=NO_LABELS)
+        of_rest = replace(data, candidates=rest, labelled=no_labels())
     counts = count(of_rest, bin_edges(of_rest, number_of_bins(of_rest)))
     best = solve(counts)
-    rate, _ = base_rate_interval(counts, best, interval_level(counts, best, CONFIDENCE, replicates, rng))
+    rate, _ = base_rate_interval(counts, best, interval_level(counts, best, replicates, rng))
     shares = _shares(data, counts, rate.value, weights)
     return RelationRate(OTHERS, rate, rate.value, shares, len(of_rest.positives), len(of_rest.candidates))
 

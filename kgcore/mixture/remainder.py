@@ -1,15 +1,15 @@
 """The remainder: the scores of mistakes, taken from the candidates themselves without any corruption."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import brentq
 
 from kgcore.arrays import Floats, Probabilities, Scores, Weights
-from kgcore.mixture.bins import BinCounts
 from kgcore.mixture.em import Solution
 from kgcore.mixture.goodness import Simulation
-from kgcore.mixture.samples import MixtureData, ScoreSample
+from kgcore.mixture.samples import BinCounts, MixtureData, ScoreSample
 
 REMAINDER = "remainder"  # its name among the components of the mistakes
 _LARGEST = 1e12  # odds at scores that no candidate has
@@ -27,7 +27,7 @@ class Remainder:
     weights: Weights
 
 
-def remainder(data: MixtureData, base_rate: float, times: "Times | None" = None) -> Remainder:
+def remainder(data: MixtureData, base_rate: float, times: Sequence[Weights] | None = None) -> Remainder:
     """Weight the candidates so that they stand for the mistakes, at a stated base rate alpha in (0, 1).
 
     The scores of candidates have the density g = alpha f+ + (1 - alpha) f-. So the mistakes have the density
@@ -37,30 +37,17 @@ def remainder(data: MixtureData, base_rate: float, times: "Times | None" = None)
     which is that of candidates with the weights 1 - q, where q = alpha f+ / g is the probability of a true triple
     (Elkan & Noto, KDD 2008). No corruption is needed. Without a stated base rate, alpha and f- cannot be told apart.
 
-    times  how often each row counts; None: once. A bootstrap passes the numbers of its draws
+    times  how often each positive, each unlabelled and each labelled candidate counts, in a draw of a bootstrap; None:
+           once
     """
-    counted = times or Times.once(data)
-    labelled = data.labelled
-    true = labelled.labels == 1
-    positives = np.r_[data.positives.scores, labelled.sample.scores[true]]
-    known = np.r_[counted.positives, counted.labelled[true]]
-    q = true_shares(positives, data.candidates.scores, base_rate, known, counted.candidates)
-    weights = np.r_[counted.candidates * (1 - q), counted.labelled * (1 - labelled.labels)]
-    return Remainder(data.candidates.joined(labelled.sample), weights)
-
-
-@dataclass(frozen=True)
-class Times:
-    """How often each positive, each unlabelled candidate and each labelled candidate counts."""
-
-    positives: Weights
-    candidates: Weights
-    labelled: Weights
-
-    @classmethod
-    def once(cls, data: MixtureData) -> "Times":
-        """Return 1 for every row."""
-        return cls(*(np.ones(len(rows)) for rows in (data.positives, data.candidates, data.labelled)))
+    rows = data.positives, data.candidates, data.labelled
+    of_positives, of_candidates, of_labelled = times or (np.ones(len(own)) for own in rows)
+    true = data.labelled.labels == 1
+    positives = np.r_[data.positives.scores, data.labelled.sample.scores[true]]
+    known = np.r_[of_positives, of_labelled[true]]
+    q = true_shares(positives, data.candidates.scores, base_rate, known, of_candidates)
+    weights = np.r_[of_candidates * (1 - q), of_labelled * (1 - data.labelled.labels)]
+    return Remainder(data.candidates.joined(data.labelled.sample), weights)
 
 
 def true_shares(

@@ -3,8 +3,7 @@
 import torch
 from torch import Tensor
 
-from kgcore.models.base import QueryModel
-from kgcore.models.comparators import DotProduct
+from kgcore.models.base import DotProduct, QueryModel
 from kgcore.models.complex import ComplEx
 from kgcore.registries import MODELS
 
@@ -20,19 +19,12 @@ class Analogy(QueryModel):
     """
 
     scale = 0.5  # of order 1, because the gradient of a product of three small numbers is almost 0
+    entity_parts = predicate_parts = 4
     comparator = DotProduct()
 
     def __init__(self, k: int) -> None:
         super().__init__(k)
         self._blocks = ComplEx(k)
-
-    @property
-    def entity_width(self) -> int:
-        return 4 * self.k
-
-    @property
-    def predicate_width(self) -> int:
-        return 4 * self.k
 
     def object_query(self, subjects: Tensor, predicates: Tensor) -> Tensor:
         (s, s_blocks), (r, r_blocks) = subjects.chunk(2, -1), predicates.chunk(2, -1)

@@ -5,8 +5,7 @@ from abc import abstractmethod
 import torch
 from torch import Tensor
 
-from kgcore.models.base import QueryModel
-from kgcore.models.comparators import DotProduct
+from kgcore.models.base import DotProduct, QueryModel
 
 
 class BilinearModel(QueryModel):

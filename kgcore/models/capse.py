@@ -9,9 +9,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from kgcore.arrays import Floats
-from kgcore.models.base import Model
+from kgcore.models.base import Model, whole
 from kgcore.models.convkb import feature_maps
-from kgcore.models.options import whole
 from kgcore.registries import MODELS
 
 TINY = 1e-12  # gives a capsule of zeros a finite logarithm and gradient

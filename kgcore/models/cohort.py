@@ -8,8 +8,7 @@ import torch
 
 from kgcore.arrays import Floats, Ints, Triples
 from kgcore.graph import KnowledgeGraph
-from kgcore.models.base import LARGEST_BLOCK, Embeddings, Model
-from kgcore.models.blocks import MULTIPLE, block_rows, fixed_blocks
+from kgcore.models.base import LARGEST_BLOCK, MULTIPLE, Embeddings, Model, block_rows, fixed_blocks
 
 COHORT_ROWS = 256  # subjects per block
 

@@ -3,8 +3,7 @@
 import torch
 from torch import Tensor
 
-from kgcore.models.base import QueryModel
-from kgcore.models.comparators import DotProduct
+from kgcore.models.base import DotProduct, QueryModel
 from kgcore.registries import MODELS
 
 
@@ -19,15 +18,8 @@ class ComplEx(QueryModel):
 
     scale = 0.5  # of order 1, because the gradient of a product of three small numbers is almost 0
     factor = 1.0  # of the score
+    entity_parts = predicate_parts = 2
     comparator = DotProduct()
-
-    @property
-    def entity_width(self) -> int:
-        return 2 * self.k
-
-    @property
-    def predicate_width(self) -> int:
-        return 2 * self.k
 
     def object_query(self, subjects: Tensor, predicates: Tensor) -> Tensor:
         (s, s_im), (r, r_im) = subjects.chunk(2, -1), predicates.chunk(2, -1)

@@ -10,8 +10,7 @@ from torch.nn.functional import conv2d, pad
 
 from kgcore.arrays import Floats
 from kgcore.errors import InputError
-from kgcore.models.base import Model
-from kgcore.models.options import CHOSEN_FROM_K, Chosen, whole
+from kgcore.models.base import CHOSEN_FROM_K, Chosen, Model, whole
 from kgcore.registries import MODELS
 
 
@@ -93,8 +92,9 @@ class ConvE(Model):
         It has the results for all unit vectors. A product with it takes less time than conv2d, for one channel.
         """
         size = self.kernel * self._width
-        units = torch.eye(size).to(self.shared["filters"]).view(size, 1, self.kernel, self._width)
-        return conv2d(units, self.shared["filters"]).flatten(1)
+        filters = self.shared["filters"]
+        units = torch.eye(size, dtype=filters.dtype, device=filters.device)
+        return conv2d(units.view(size, 1, self.kernel, self._width), filters).flatten(1)
 
     def score(self, subjects: Tensor, predicates: Tensor, objects: Tensor) -> Tensor:
         return (self._object_query(subjects, predicates) * objects).sum(-1)

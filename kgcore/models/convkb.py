@@ -8,8 +8,7 @@ from torch import Tensor
 from torch.nn.functional import relu
 
 from kgcore.arrays import Floats
-from kgcore.models.base import Model
-from kgcore.models.options import whole
+from kgcore.models.base import Model, whole
 from kgcore.registries import MODELS
 
 

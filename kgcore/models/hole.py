@@ -3,8 +3,7 @@
 import torch
 from torch import Tensor
 
-from kgcore.models.base import QueryModel
-from kgcore.models.comparators import DotProduct
+from kgcore.models.base import DotProduct, QueryModel
 from kgcore.registries import MODELS
 
 

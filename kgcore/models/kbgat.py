@@ -9,9 +9,8 @@ from torch import Tensor
 from torch.nn.functional import elu, leaky_relu
 
 from kgcore.arrays import Floats
-from kgcore.models.base import GraphModel
+from kgcore.models.base import GraphModel, whole
 from kgcore.models.convkb import ConvKB
-from kgcore.models.options import whole
 from kgcore.registries import MODELS
 
 Terms = tuple[Tensor, Tensor, Tensor]

@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from kgcore.models.base import QueryModel
-from kgcore.models.comparators import Comparator
+from kgcore.models.base import Comparator, QueryModel
 from kgcore.registries import MODELS
 
 LEAST_VARIANCE = 0.05  # the published lower bound
@@ -67,19 +66,12 @@ class KG2E(QueryModel):
     """
 
     can_drop = False  # half of the numbers give variances, where 0 is a number like any other
+    entity_parts = predicate_parts = 2
 
     def __init__(self, k: int, likelihood: bool = False) -> None:
         super().__init__(k)
         self.likelihood = likelihood
         self.comparator = Likelihood() if likelihood else Divergence()
-
-    @property
-    def entity_width(self) -> int:
-        return 2 * self.k
-
-    @property
-    def predicate_width(self) -> int:
-        return 2 * self.k
 
     def object_query(self, subjects: Tensor, predicates: Tensor) -> Tensor:
         (m_s, v_s), (m_r, v_r) = moments(subjects), moments(predicates)

@@ -3,8 +3,7 @@
 import torch
 from torch import Tensor
 
-from kgcore.models.base import QueryModel
-from kgcore.models.comparators import DotProduct
+from kgcore.models.base import DotProduct, QueryModel
 from kgcore.registries import MODELS
 
 
@@ -28,15 +27,8 @@ class QuatE(QueryModel):
     """
 
     scale = 0.3  # of order 1; predicates are scaled to length 1, so that a score is a product of two numbers
+    entity_parts = predicate_parts = 4
     comparator = DotProduct()
-
-    @property
-    def entity_width(self) -> int:
-        return 4 * self.k
-
-    @property
-    def predicate_width(self) -> int:
-        return 4 * self.k
 
     def _rotation(self, predicates: Tensor) -> Tensor:
         parts = predicates.reshape(*predicates.shape[:-1], 4, self.k)

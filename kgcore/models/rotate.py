@@ -5,9 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from kgcore.models.base import QueryModel
-from kgcore.models.comparators import Distance, NegativeDistance
-from kgcore.models.options import check_norm
+from kgcore.models.base import Distance, NegativeDistance, QueryModel, check_norm
 from kgcore.registries import MODELS
 
 
@@ -36,14 +34,11 @@ class RotatE(QueryModel):
     """
 
     predicate_scale = math.pi  # initial phases are uniform on the circle
+    entity_parts = 2
 
     def __init__(self, k: int, norm: float = 1) -> None:
         super().__init__(k)
         self.comparator = ModulusDistance() if check_norm(norm) == 1 else NegativeDistance(norm)
-
-    @property
-    def entity_width(self) -> int:
-        return 2 * self.k
 
     def object_query(self, subjects: Tensor, predicates: Tensor) -> Tensor:
         (re, im), cos, sin = subjects.chunk(2, -1), predicates.cos(), predicates.sin()

@@ -2,9 +2,7 @@
 
 from torch import Tensor
 
-from kgcore.models.base import QueryModel
-from kgcore.models.comparators import Distance
-from kgcore.models.options import check_norm
+from kgcore.models.base import Distance, QueryModel, check_norm
 from kgcore.registries import MODELS
 
 
@@ -33,7 +31,6 @@ class TorusDistance(Distance):
 
     def __init__(self, norm: float) -> None:
         self.distance = torus1 if check_norm(norm) == 1 else torus2
-        self.name = f"torus{norm:g}"
 
 
 @MODELS.register("toruse")

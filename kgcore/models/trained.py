@@ -4,23 +4,85 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from kgcore.arrays import Floats, Ints, Scores, Triples
-from kgcore.models.base import LARGEST_BLOCK, Embeddings, Model, QueryModel
-from kgcore.models.blocks import MULTIPLE, SCORE_ROWS, block_rows, fixed_blocks
+from kgcore.models.base import (
+    LARGEST_BLOCK,
+    MULTIPLE,
+    SCORE_ROWS,
+    Embeddings,
+    Model,
+    QueryModel,
+    block_rows,
+    fixed_blocks,
+)
 from kgcore.models.cohort import Cohort
-from kgcore.models.inverse import BothWays
 from kgcore.models.scorer import Bounds, Scorer
 from kgcore.registries import MODELS
 from kgcore.registry import build
 
 if TYPE_CHECKING:
-    from kgcore.wings.fast_cpu.tiles import Tiling
+    from kgcore.wings.fast_cpu.scores import Tiling
+
+
+class BothWays(Model):
+    """A model with the score 1/2 (f(s, p, o) + f(o, p', s)), where p', the inverse of p, has its own embedding.
+
+    Lacroix et al., "Canonical Tensor Decomposition for Knowledge Base Completion", ICML 2018, section 4.1, learn p to
+    predict objects and p' to predict subjects, so that a triple has two scores. This model takes their mean, as SimplE
+    does (Kazemi & Poole, NeurIPS 2018).
+    Embeddings: entities as in f; the embedding of a predicate is that of p in f, then that of p'. Range: as in f.
+    """
+
+    def __init__(self, model: Model) -> None:
+        super().__init__(model.k)
+        self.model, self.shared = model, model.shared
+
+    @property
+    def entity_width(self) -> int:
+        return self.model.entity_width
+
+    @property
+    def predicate_width(self) -> int:
+        return 2 * self.model.predicate_width
+
+    @property
+    def pair_width(self) -> int:
+        return self.model.pair_width
+
+    def initial_shared(self, rng: np.random.Generator) -> Mapping[str, Floats]:
+        return self.model.initial_shared(rng)
+
+    def bound(self, shared: Mapping[str, Tensor]) -> Self:
+        model = super().bound(shared)
+        model.model = self.model.bound(shared)
+        return model
+
+    def score(self, subjects: Tensor, predicates: Tensor, objects: Tensor) -> Tensor:
+        p, inverse = predicates.chunk(2, -1)
+        return (self.model.score(subjects, p, objects) + self.model.score(objects, inverse, subjects)) / 2
+
+    def score_objects(self, subjects: Tensor, predicates: Tensor, candidates: Tensor) -> Tensor:
+        (p, inverse), f = predicates.chunk(2, -1), self.model
+        return (f.score_objects(subjects, p, candidates) + f.score_subjects(inverse, subjects, candidates)) / 2
+
+    def score_subjects(self, predicates: Tensor, objects: Tensor, candidates: Tensor) -> Tensor:
+        (p, inverse), f = predicates.chunk(2, -1), self.model
+        return (f.score_subjects(p, objects, candidates) + f.score_objects(objects, inverse, candidates)) / 2
+
+
+def folded(tables: Embeddings) -> Embeddings:
+    """Return the tables for `BothWays`: each row of predicates (R, 2 w) is a predicate, then its inverse.
+
+    tables  predicates are (2 R, w): first the R predicates, then their R inverses
+    """
+    return Embeddings(tables.entities, torch.cat(tables.predicates.chunk(2), -1), tables.shared)
+
 
 MOST_LEVELS = 2**24  # levels that are kept: 128 MiB
 COSINES_AT_ONCE = 2**14  # entities whose products with another one are in memory at a time
@@ -39,7 +101,7 @@ class TrainedModel(Scorer):
     name     registered name of the scoring function
     k        embedding size
     options  name -> value of the options that the user set. Early versions stored a bool as 1 or 0
-    inverse  whether the model scores triples in both directions, with inverse predicates: kgcore/models/inverse.py
+    inverse  whether the model scores triples in both directions, with inverse predicates: kgcore/models/trained.py
     cohort   the cohort that normalises the scores; None = no normalisation: kgcore/models/cohort.py
     """
 
@@ -132,8 +194,7 @@ class TrainedModel(Scorer):
         for start, (block, count) in zip(range(0, len(ids), rows), fixed_blocks(ids, rows), strict=True):
             # A kept result would lie in memory that the next block then could not use again while it is in the cache.
             found[start : start + count] = self._score_rows(block)[:count]
-        scores: Scores = found.cpu().numpy().astype(np.float64)
-        return scores
+        return found.cpu().numpy().astype(np.float64)
 
     def levels(self, triples: Triples) -> Floats:
         """Return the cohort level (n,) of each triple's subject and predicate, 0 without a cohort.
@@ -149,8 +210,7 @@ class TrainedModel(Scorer):
         if missing.any():
             new = self.cohort.levels(self.model, self.embeddings, triples[missing])
             self._known_levels[places[0][missing], places[1][missing]] = new
-        levels: Floats = self._known_levels[places]
-        return levels
+        return self._known_levels[places]
 
     @cached_property
     def _known_levels(self) -> Floats | None:
@@ -231,7 +291,7 @@ class TrainedModel(Scorer):
     def _score_pairs(self, entities: Tensor, predicates: Tensor, candidates: Tensor, as_objects: bool) -> Tensor:
         """Score queries of entities (q, ...) and predicates with candidates (c, ...): (q, c)."""
         if self.tiling is not None and len(entities) * len(candidates) >= self.tiling.least:
-            from kgcore.wings.fast_cpu.tiles import by_tiles, mean_of
+            from kgcore.wings.fast_cpu.scores import by_tiles, mean_of
 
             queries = self.queries(entities, predicates, as_objects)
             return mean_of([by_tiles(self.tiling, points, candidates) for points in queries])
@@ -242,7 +302,7 @@ class TrainedModel(Scorer):
     @cached_property
     def tiling(self) -> "Tiling | None":
         """The tiles of the model's comparison on a CPU; None: it has none."""
-        from kgcore.wings.fast_cpu.tiles import tiling_of
+        from kgcore.wings.fast_cpu.scores import tiling_of
 
         tables, inner = self.embeddings, self._inner
         if not isinstance(inner, QueryModel):

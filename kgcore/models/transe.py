@@ -2,8 +2,7 @@
 
 from torch import Tensor
 
-from kgcore.models.base import QueryModel
-from kgcore.models.comparators import NegativeDistance
+from kgcore.models.base import NegativeDistance, QueryModel
 from kgcore.registries import MODELS
 
 

@@ -6,8 +6,8 @@ import numpy as np
 from torch import Tensor
 
 from kgcore.arrays import Floats
+from kgcore.models.base import CHOSEN_FROM_K, Chosen, whole
 from kgcore.models.bilinear import BilinearModel
-from kgcore.models.options import CHOSEN_FROM_K, Chosen, whole
 from kgcore.registries import MODELS
 
 

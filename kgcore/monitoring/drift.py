@@ -22,7 +22,7 @@ from kgcore.arrays import Ints, Labels, Probabilities, Scores, Weights, as_float
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.config import WatchConfig
 from kgcore.errors import InputError
-from kgcore.metrics.bootstrap import Estimate, bootstrap
+from kgcore.metrics.base import Estimate, bootstrap
 from kgcore.metrics.classification import accuracy
 from kgcore.metrics.proper import brier, log_loss
 from kgcore.metrics.reliability import ece
@@ -36,20 +36,8 @@ LEAST_MOVE = 0.25  # a move of this size, in log-odds, matters even if the calib
 SHIFT_SHARE, MAP_SHARE, SCORES_SHARE = 0.4, 0.4, 0.2
 
 
-@dataclass(frozen=True)
-class Stability:
-    """The population stability index and its p-value.
-
-    index  at least 0; 0: both samples have the same shares in every bin
-    p      probability of an index of at least this size if the distribution has not changed, in [0, 1]
-    """
-
-    index: float
-    p: float
-
-
-def stability(reference: Scores, scores: Scores, weights: Weights | None = None) -> Stability:
-    """Compute the population stability index of scores, compared with reference scores:
+def stability(reference: Scores, scores: Scores, weights: Weights | None = None) -> tuple[float, float]:
+    """Return the population stability index of scores, compared with reference scores, and its p-value. The index is
 
         sum_b (a_b - e_b) ln(a_b / e_b)
 
@@ -79,7 +67,7 @@ def stability(reference: Scores, scores: Scores, weights: Weights | None = None)
     actual = np.bincount(np.searchsorted(edges, new), minlength=cells) + 0.5
     e, a = expected / expected.sum(), actual / actual.sum()
     index = float(((a - e) * np.log(a / e)).sum())
-    return Stability(index, float(chdtrc(cells - 1, index / (1 / len(new) + 1 / count))) if cells > 1 else 1.0)
+    return index, float(chdtrc(cells - 1, index / (1 / len(new) + 1 / count))) if cells > 1 else 1.0
 
 
 @dataclass(frozen=True)
@@ -285,7 +273,7 @@ def find_evidence(
     """Test for drift. The arguments are those of `check`; there is no smallest number of triples."""
     used = new if origin.by_predicate else replace(new, predicates=None)
     moved = moves(origin.sample, origin.base_rate, used, origin.limits)
-    scores = stability(origin.test_scores, new.scores, origin.test_weights)
+    index, p = stability(origin.test_scores, new.scores, origin.test_weights)
     return DriftEvidence(
         triples=len(new.labels),
         positives=int(new.labels.sum()),
@@ -298,8 +286,8 @@ def find_evidence(
         moved_base_rate=moved.base_rate(origin.base_rate),
         shift_p=corrected(moved.shift_p, SHIFT_SHARE, number),
         map_p=corrected(moved.map_p, MAP_SHARE, number),
-        psi=scores.index,
-        psi_p=corrected(scores.p, SCORES_SHARE, number),
+        psi=index,
+        psi_p=corrected(p, SCORES_SHARE, number),
     )
 
 

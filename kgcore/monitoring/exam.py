@@ -19,11 +19,10 @@ import numpy as np
 import pandas as pd
 
 from kgcore.arrays import Bools, Ints, Labels, Weights
-from kgcore.calibration.balance import base_rate_weights, both_labels
+from kgcore.calibration.sample import base_rate_weights, both_labels
 from kgcore.config import CorruptConfig
-from kgcore.config.split import SplitRule
-from kgcore.corruptions.base import corrupt, subject_shares
-from kgcore.corruptions.mixture import Mixture
+from kgcore.config.base import SplitRule
+from kgcore.corruptions.base import Mixture, corrupt, subject_shares
 from kgcore.datasets.formats.base import COLUMNS
 from kgcore.datasets.labels import for_exam
 from kgcore.graph import KnowledgeGraph
@@ -75,7 +74,7 @@ class Paper:
         base_rate  share of positives that the weights give, in (0, 1); None: all weights are 1
 
         Weights of labelled triples depend on the label alone (`base_rate_weights`): exact if the scores of the
-        positives and of the negatives keep their distributions, the assumption of kgcore/calibration/balance.py.
+        positives and of the negatives keep their distributions, the assumption of kgcore/calibration/sample.py.
         Corruptions are weighted by relation: known facts were dropped from them, in some relations more than in
         others, and must not change the base rate of a relation. A relation without corruptions or without positives
         does not count then.

@@ -7,7 +7,7 @@ from scipy.special import ndtri
 
 from kgcore.arrays import Probabilities, as_probabilities, same_length
 from kgcore.config import GateConfig
-from kgcore.metrics.bootstrap import Estimate
+from kgcore.metrics.base import Estimate
 from kgcore.monitoring.paired import Excess, Gain, PairedRows, brier_gain, calibration_excess
 
 

@@ -8,7 +8,7 @@ probability of a triple with score f in the calibration sample, at the base rate
 
 where bend has no constant part. If only the base rate moves, and the scores of true triples and those of false
 triples keep their distributions, then bend = 0 and shift = logit(new base rate) - logit(base rate): see
-kgcore/calibration/balance.py. There are two hypotheses:
+kgcore/calibration/sample.py. There are two hypotheses:
 
     the base rate has not moved   shift = 0, given bend = 0
     the map has not moved         bend = 0, with shift unknown
@@ -41,7 +41,7 @@ import numpy as np
 from scipy.special import chdtrc, chdtri, expit, logit, ndtri
 
 from kgcore.calibration.sample import CalibrationSample
-from kgcore.metrics.bootstrap import Estimate
+from kgcore.metrics.base import Estimate
 from kgcore.monitoring.two_samples import Fit, Limits, NewTriples, TwoSamples
 
 LEVEL = 0.95

@@ -100,8 +100,7 @@ class PairedRows:
     def balanced(self) -> Weights:
         """Return the weights (n,), divided by the sum for the same label: positives and negatives weigh the same."""
         numbers = self.labels.astype(np.int64)
-        balanced: Weights = self.weights / np.bincount(numbers, self.weights, 2)[numbers]
-        return balanced
+        return self.weights / np.bincount(numbers, self.weights, 2)[numbers]
 
     @property
     def base_rate(self) -> float:
@@ -270,5 +269,4 @@ def _bins(q: Probabilities, weights: Weights) -> Ints:
     weight = np.bincount(place, weights, len(values))
     middle = (np.cumsum(weight) - weight / 2) / weight.sum()
     of_value = np.floor(BINS * middle + 1e-9).astype(np.int64).clip(0, BINS - 1)
-    numbers: Ints = np.unique(of_value, return_inverse=True)[1][place].astype(np.int64)
-    return numbers
+    return np.unique(of_value, return_inverse=True)[1][place].astype(np.int64)

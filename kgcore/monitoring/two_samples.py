@@ -7,10 +7,9 @@ import numpy as np
 from scipy.special import expit, logit, ndtr, ndtri
 
 from kgcore.arrays import Floats, Ints, Labels, Scores, Weights, as_labels, same_length
-from kgcore.calibration.balance import check_base_rate
-from kgcore.calibration.sample import CalibrationSample
+from kgcore.calibration.logistic import Matrix, minimise
+from kgcore.calibration.sample import CalibrationSample, check_base_rate
 from kgcore.errors import InputError
-from kgcore.newton import Matrix, minimise
 
 OUTER = 0.05  # share of the calibration sample below the first knot, and above the last one
 FURTHEST = 3.75  # largest size of a normal score
@@ -82,42 +81,29 @@ def fit(rows: GroupedRows, columns: Ints, precision: Floats) -> Fit:
     return Fit(columns, values, covariance, loss(values) * scale)
 
 
-class NormalScores:
-    """Normal scores: the normal quantile of the rank of a score in the calibration sample.
+def normal_scores(scores: Scores, labels: Labels, counts: Weights | None = None) -> tuple[Scores, Floats]:
+    """Return the distinct scores of a calibration sample, ascending, and the normal quantiles of their ranks.
 
     x(f) = Phi^-1(F(f)), where F is the distribution function of the scores, with mid-ranks for ties. Positives and
     negatives each have half of the weight. F is linear between neighbouring scores, and constant outside of the
     sample. So x depends on the ranks alone: any increasing transformation of all scores gives the same x.
+
+    scores, labels  (n,) and (n,) 0/1, both labels present
+    counts          (n,) the number of rows that each row stands for; None: 1
     """
-
-    def __init__(self, scores: Scores, normal: Floats) -> None:
-        self._scores, self._normal = scores, normal
-
-    @classmethod
-    def fit(cls, scores: Scores, labels: Labels, counts: Weights | None = None) -> Self:
-        """Compute the ranks of the calibration sample: scores (n,), labels (n,) 0/1, both labels present.
-
-        counts  (n,) the number of rows that each row stands for; None: 1
-        """
-        times = np.ones(len(labels)) if counts is None else counts
-        true, false = (times * labels).sum(), (times * (1 - labels)).sum()
-        weights = np.where(labels == 1, 0.5 / true, 0.5 / false) * times
-        distinct, place = np.unique(scores, return_inverse=True)
-        mass = np.bincount(place, weights)
-        normal = ndtri(np.clip(np.cumsum(mass) - mass / 2, ndtr(-FURTHEST), ndtr(FURTHEST)))
-        return cls(distinct, normal)
-
-    def cells(self, scores: Scores, count: int) -> Ints:
-        """Return for each score (n,) its cell, in 0 .. count - 1. All cells have the same width in x."""
-        x = np.interp(scores, self._scores, self._normal)
-        cells: Ints = np.clip(((x / FURTHEST + 1) / 2 * count).astype(np.int64), 0, count - 1)
-        return cells
+    times = np.ones(len(labels)) if counts is None else counts
+    true, false = (times * labels).sum(), (times * (1 - labels)).sum()
+    weights = np.where(labels == 1, 0.5 / true, 0.5 / false) * times
+    distinct, place = np.unique(scores, return_inverse=True)
+    mass = np.bincount(place, weights)
+    return distinct, ndtri(np.clip(np.cumsum(mass) - mass / 2, ndtr(-FURTHEST), ndtr(FURTHEST)))
 
 
-def cell_centres(count: int) -> Floats:
-    """Return the normal score in the middle of each cell (count,)."""
-    centres: Floats = ((np.arange(count) + 0.5) / count * 2 - 1) * FURTHEST
-    return centres
+def cells_of(scores: Scores, normal: tuple[Scores, Floats], count: int) -> Ints:
+    """Return the cell (n,) of each score, in 0 .. count - 1, by `normal_scores`. All cells have the same width in x."""
+    x = np.interp(scores, *normal)
+    cells: Ints = np.clip(((x / FURTHEST + 1) / 2 * count).astype(np.int64), 0, count - 1)
+    return cells
 
 
 def spline_columns(x: Floats, weights: Floats, knots: int) -> Floats:
@@ -268,7 +254,7 @@ class _Cells:
 
 def _cells(sample: CalibrationSample, new: NewTriples) -> tuple[_Cells, _Cells]:
     """Count the calibration sample, with effective weights, and the new triples."""
-    normal = NormalScores.fit(sample.scores, sample.labels, sample.counts)
+    normal = normal_scores(sample.scores, sample.labels, sample.counts)
     if new.predicates is None:
         groups = (np.zeros(len(sample.scores), dtype=np.int64), np.zeros(len(new.scores), dtype=np.int64))
         number = CELLS
@@ -278,11 +264,12 @@ def _cells(sample: CalibrationSample, new: NewTriples) -> tuple[_Cells, _Cells]:
         groups, number = _groups(sample.predicates, new.predicates), CELLS_BY_PREDICATE
 
     def count(scores: Scores, labels: Labels, weights: Floats, group: Ints) -> _Cells:
-        key = group * number + normal.cells(scores, number)
+        key = group * number + cells_of(scores, normal, number)
         total: Floats = np.bincount(key, weights).astype(np.float64)
         positives: Floats = np.bincount(key, weights * labels).astype(np.float64)
         used = np.flatnonzero(total)
-        return _Cells(cell_centres(number)[used % number], used // number, total[used], positives[used])
+        centres = ((np.arange(number) + 0.5) / number * 2 - 1) * FURTHEST
+        return _Cells(centres[used % number], used // number, total[used], positives[used])
 
     return (
         # a row that stands for many is one observation here

@@ -27,13 +27,13 @@ class RowAdagrad(RowOptimiser):
         self.sums = torch.zeros(len(table), device=table.device)
 
     @torch.no_grad()
-    def step(self, rows: Tensor, gradient: Tensor, step: int, learning_rate: float) -> None:
-        """Update the distinct rows (r,) with their gradient (r, d). `step` is not used."""
+    def step(self, rows: Tensor, gradient: Tensor, step: int | Tensor, learning_rate: float | Tensor) -> None:
+        """Update the rows (r,) with their gradient (r, d). `step` is not used."""
         flat = gradient.reshape(len(rows), -1)
         sums = self.sums.index_select(0, rows).add_(flat.square().mean(1))
         self.sums.index_copy_(0, rows, sums)
-        moved = flat / sums.sqrt().add_(self.EPSILON)[:, None]
-        self.table.index_add_(0, rows, moved.reshape(gradient.shape), alpha=-learning_rate)
+        moved = (flat / sums.sqrt().add_(self.EPSILON)[:, None]).mul_(learning_rate)
+        self.table.index_copy_(0, rows, self.table.index_select(0, rows).sub_(moved.reshape(gradient.shape)))
 
     @staticmethod
     def state_bytes(rows: int, width: int) -> int:

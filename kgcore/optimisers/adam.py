@@ -27,14 +27,15 @@ class RowAdam(RowOptimiser):
         self.first, self.second = torch.zeros_like(table), torch.zeros_like(table)
 
     @torch.no_grad()
-    def step(self, rows: Tensor, gradient: Tensor, step: int, learning_rate: float) -> None:
-        """Update the distinct rows (r,) with their gradient (r, d). `step` is t in the formula, from 1."""
+    def step(self, rows: Tensor, gradient: Tensor, step: int | Tensor, learning_rate: float | Tensor) -> None:
+        """Update the rows (r,) with their gradient (r, d). `step` is t in the formula, from 1."""
         first = self.first.index_select(0, rows).mul_(self.BETA1).add_(gradient, alpha=1 - self.BETA1)
         second = self.second.index_select(0, rows).mul_(self.BETA2).addcmul_(gradient, gradient, value=1 - self.BETA2)
         self.first.index_copy_(0, rows, first)
         self.second.index_copy_(0, rows, second)
         spread = second.div_(1 - self.BETA2**step).sqrt_().add_(self.EPSILON)
-        self.table.index_add_(0, rows, first.div_(spread), alpha=-learning_rate / (1 - self.BETA1**step))
+        moved = first.div_(spread).mul_(learning_rate / (1 - self.BETA1**step))
+        self.table.index_copy_(0, rows, self.table.index_select(0, rows).sub_(moved))
 
     @staticmethod
     def state_bytes(rows: int, width: int) -> int:

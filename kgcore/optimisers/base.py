@@ -19,8 +19,11 @@ class RowOptimiser(ABC):
         self.table = table
 
     @abstractmethod
-    def step(self, rows: Tensor, gradient: Tensor, step: int, learning_rate: float) -> None:
-        """Update the distinct rows (r,) with their gradient (r, d). `step` counts from 1."""
+    def step(self, rows: Tensor, gradient: Tensor, step: int | Tensor, learning_rate: float | Tensor) -> None:
+        """Update the rows (r,) with their gradient (r, d). `step` counts from 1.
+
+        A row may occur more than once, if its gradient is the same each time. It is then updated once.
+        """
 
     @staticmethod
     @abstractmethod

@@ -10,15 +10,13 @@ from scipy.special import expit, logit
 
 from kgcore.arrays import Bools, Floats, Ints, Probabilities, Triples
 from kgcore.base_rate import BaseRate
-from kgcore.calibration.band import Band
 from kgcore.calibration.calibrated import Calibrated, Terms
 from kgcore.calibration.fit import calibrated
 from kgcore.calibration.per_relation import PerRelation
-from kgcore.calibration.support import Support
-from kgcore.intervals import CONFIDENCE, lower_limits
-from kgcore.population.curve import Binning, LogOddsCurve, fit_curve, knots_of
+from kgcore.calibration.support import CONFIDENCE, Band, Support, lower_limits
+from kgcore.population.curve import Cells, LogOddsCurve, fit_curve, knots_of
+from kgcore.population.population import UnknownFacts
 from kgcore.population.survey import Survey
-from kgcore.population.unknown_facts import UnknownFacts
 
 POPULATION = "population"  # the kind of negatives of a calibrator that is fitted to a population
 REPLICATES = 50
@@ -123,17 +121,17 @@ def fit_population(
     weights, drawn = top.drawn.weights, np.ones(len(survey.facts))
     in_map = np.ones(len(drawn), dtype=bool) if top is survey else survey.facts_in_top
     kept = top.drawn.in_top & (not pooled)
-    binning = Binning.of((top.log_odds, top.of_facts), (of_candidates, of_facts), weights)
+    cells = Cells.of((top.log_odds, top.of_facts), (of_candidates, of_facts), weights)
     knots = knots_of(top.of_facts)
     number = true.values * shares(drawn)
-    curve = fit_curve(binning.cells(weights, drawn[in_map]), number, knots)
+    curve = fit_curve(cells.counted(weights, drawn[in_map]), number, knots)
     replicates = []
     for _ in range(REPLICATES):
         again = weights.copy()
         again[~kept] *= rng.poisson(1.0, int((~kept).sum()))
         drawn = rng.multinomial(len(drawn), np.full(len(drawn), 1 / len(drawn))).astype(np.float64)
         numbers = true.drawn(np.bincount(of_every, drawn, len(number)).astype(float), rng) * shares(drawn)
-        replicates.append(fit_curve(binning.cells(again, drawn[in_map]), numbers, knots, start=curve))
+        replicates.append(fit_curve(cells.counted(again, drawn[in_map]), numbers, knots, start=curve))
     curve, *replicates = (replace(each, constants=each.constants[maps]) for each in (curve, *replicates))
     rate = float(np.clip(true.total / sizes.sum(), 1e-12, 1 - 1e-12))
     supported, highest = float(top.of_facts.max()), (len(top.facts) + 1) / (len(top.facts) + 2)
@@ -150,18 +148,9 @@ def fit_population(
 
 
 def _shares(maps: Ints, in_top: Bools, below: Bools, drawn: Floats) -> Floats:
-    """Return the share of the true candidates of each map (p,) that is in the top.
-
-    maps    (m,) the map of each validation fact
-    in_top  (m,) whether it is in the top
-    below   (p,) whether the map has candidates below the top
-    drawn   (m,) how often a fact counts
-
-    It is (t + 1/2) / (n + 1) with t of n facts in the top.
-    """
+    """Return the share of the true candidates of each map (p,) in the top: (t + .5) / (n + 1) of n facts."""
     every, inside = (np.bincount(maps, weights, len(below)) for weights in (drawn, drawn * in_top))
-    shares: Floats = np.where(below, (inside + 0.5) / (every + 1), 1.0)
-    return shares
+    return np.where(below, (inside + 0.5) / (every + 1), 1.0)
 
 
 def _step(survey: Survey, curve: LogOddsCurve, predicates: Ints, supported: float, expected: float) -> float:
@@ -265,5 +254,4 @@ def in_order(survey: Survey, fit: PopulationFit) -> Ints:
 
 def list_order(q: Probabilities, log_odds: Floats, triples: Triples) -> Ints:
     """Return the rows (n,) by probability, then log-odds, then number, from the highest down."""
-    order: Ints = np.lexsort((triples[:, 2], triples[:, 1], triples[:, 0], -log_odds, -q))
-    return order
+    return np.lexsort((triples[:, 2], triples[:, 1], triples[:, 0], -log_odds, -q))

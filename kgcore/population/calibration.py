@@ -14,11 +14,10 @@ from kgcore.calibrated import CalibratedModel
 from kgcore.combiners.scorer import CombinedModel
 from kgcore.population.calibrate import Count, Lost, PopulationFit, fit_population, in_order, list_order, lost_share
 from kgcore.population.draw import highest
-from kgcore.population.population import NOTHING_STATED, PairBlock, Population
+from kgcore.population.population import NOTHING_STATED, PairBlock, Population, UnknownFacts, of_base_rate
 from kgcore.population.survey import Survey
-from kgcore.population.unknown_facts import UnknownFacts, of_base_rate
-from kgcore.prediction.parts import EachPart, one_by_one
 from kgcore.prediction.question import Question
+from kgcore.workers import EachPart, one_by_one
 
 if TYPE_CHECKING:
     from kgcore.models.trained import TrainedModel

@@ -22,14 +22,14 @@ min(logit q_j, U) takes its place, smooth by u - e log(1 + exp((u - U) / e)). Th
 with such evidence are true, and the number of true ones is less than the stated one.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 from scipy.special import expit, logit
 
 from kgcore.arrays import Floats, Ints
-from kgcore.newton import Matrix, minimise
+from kgcore.calibration.logistic import Matrix, minimise
 
 TAU = 0.5  # standard deviation of the constants of predicates
 RHO = 1.0  # weight of the prior of slopes
@@ -40,35 +40,22 @@ CELLS = 400  # cells of z for each predicate
 
 @dataclass(frozen=True)
 class Cells:
-    """Cells of equal predicate and nearly equal z, with numbers of candidates and of facts.
-
-    z           (n,) mean log-odds of a cell
-    predicates  (n,) position of its predicate among those of the population
-    candidates  (n,) number of candidates
-    facts       (n,) number of validation facts
-    """
-
-    z: Floats
-    predicates: Ints
-    candidates: Floats
-    facts: Floats
-
-
-@dataclass(frozen=True)
-class Binning:
-    """The cell of each row, of m candidates and then of the facts.
+    """Cells of equal predicate and nearly equal z, of m candidates and f validation facts.
 
     place       (m + f,) number of the cell of a row
     z           (n,) mean log-odds of a cell
-    predicates  (n,) its predicate
+    predicates  (n,) position of its predicate among those of the population
+    candidates, facts  (n,) numbers of candidates and of facts
     """
 
     place: Ints
     z: Floats
     predicates: Ints
+    candidates: Floats
+    facts: Floats
 
     @classmethod
-    def of(cls, z: tuple[Floats, Floats], predicates: tuple[Ints, Ints], weights: Floats) -> "Binning":
+    def of(cls, z: tuple[Floats, Floats], predicates: tuple[Ints, Ints], weights: Floats) -> "Cells":
         """Divide candidates (m,) and facts (f,) into cells, by their log-odds and predicates.
 
         weights  (m,) of the candidates
@@ -86,17 +73,14 @@ class Binning:
         cells, place = np.unique(keys, return_inverse=True)
         counts = np.concatenate([weights, np.ones(len(facts))])
         mean = np.bincount(place, counts * every) / np.bincount(place, counts)
-        return cls(place, mean, cells // width)
+        empty = np.zeros(len(cells))
+        return cls(place, mean, cells // width, empty, empty).counted(weights, np.ones(len(facts)))
 
-    def cells(self, candidates: Floats, facts: Floats) -> Cells:
-        """Return the cells, with the numbers of candidates (m,) and facts (f,) that each row counts as."""
-        of_candidates, of_facts = self.place[: len(candidates)], self.place[len(candidates) :]
-        n = len(self.z)
-        numbers = [
-            np.bincount(places, weights, n).astype(np.float64)
-            for places, weights in ((of_candidates, candidates), (of_facts, facts))
-        ]
-        return Cells(self.z, self.predicates, numbers[0], numbers[1])
+    def counted(self, candidates: Floats, facts: Floats) -> "Cells":
+        """Return the cells in which each candidate (m,) and each fact (f,) counts as a number of them."""
+        n, size = len(candidates), len(self.z)
+        numbers = (np.bincount(self.place[:n], candidates, size), np.bincount(self.place[n:], facts, size))
+        return replace(self, candidates=numbers[0].astype(np.float64), facts=numbers[1].astype(np.float64))
 
 
 @dataclass(frozen=True)
@@ -114,8 +98,7 @@ class LogOddsCurve:
 
     def log_odds(self, z: Floats, predicates: Ints) -> Floats:
         """Return logit q (n,) of log-odds z (n,), for positions (n,) of predicates."""
-        values: Floats = hinges(z, self.knots) @ self.slopes + self.constants[predicates]
-        return values
+        return hinges(z, self.knots) @ self.slopes + self.constants[predicates]
 
 
 def hinges(z: Floats, knots: Floats) -> Floats:
@@ -199,8 +182,7 @@ class _Risk:
 
     def _log_odds(self, v: Floats) -> Floats:
         k = self.columns.shape[1]
-        values: Floats = self.columns @ v[:k] + v[k] + v[k + 1 :][self._cells.predicates]
-        return values
+        return self.columns @ v[:k] + v[k] + v[k + 1 :][self._cells.predicates]
 
     def _sums(self, weights: Floats) -> Floats:
         """Return the sums of weights (n,) times each function of the cells: (k + 1 + p,)."""

@@ -13,8 +13,8 @@ from kgcore.models.scorer import Scorer
 from kgcore.population.population import PairBlock, Population
 from kgcore.prediction.discovery import probability_order
 from kgcore.prediction.pairs import best_pairs, search_pairs
-from kgcore.prediction.parts import EachPart, OnPart, one_by_one
 from kgcore.prediction.question import Question
+from kgcore.workers import EachPart, OnPart, one_by_one
 
 SUBJECTS_AT_ONCE = 2**13  # subjects of a part of a search
 FEWEST_TOP, FEWEST_REST = 2_000, 500  # rows of a block
@@ -173,8 +173,7 @@ def _random_pairs(block: PairBlock, left_out: TripleIndex, count: int, rng: np.r
     """Return `count` random pairs of a block (n, 3), each once, but for those that are left out."""
     subjects, objects = rng.choice(block.subjects, count), rng.choice(block.objects, count)
     pairs = np.unique(np.stack([subjects, np.full(count, block.predicate), objects], axis=1), axis=0)
-    kept: Triples = pairs[~left_out.contains(pairs)]
-    return kept
+    return pairs[~left_out.contains(pairs)]
 
 
 def _chances(pool: int, rest: int) -> Floats:

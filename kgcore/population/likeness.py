@@ -20,11 +20,11 @@ from kgcore.combiners.base import EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.combiners.scorer import CombinedModel
 from kgcore.config import EvidenceConfig
-from kgcore.corruptions.base import OBJECT, SUBJECT, corrupt, subject_shares
-from kgcore.corruptions.mixture import Mixture
+from kgcore.corruptions.base import OBJECT, SUBJECT, Mixture, corrupt, subject_shares
 from kgcore.errors import InputError
 from kgcore.evidence.base import Source
-from kgcore.evidence.table import Evidence, Features
+from kgcore.evidence.table import Features
+from kgcore.score_table import Evidence
 
 SEED = 0  # of the comparison, which is the same for the same file
 FOLDS = 3  # of subjects, and of objects

@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgcore.arrays import Bools, Floats, Ints, Triples
-from kgcore.combiners.base import EvidenceSample
+from kgcore.combiners.base import Combined, EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
-from kgcore.combiners.combined import Combined
-from kgcore.combiners.folded import Folded
+from kgcore.combiners.joined import Folded
 from kgcore.config import EvidenceConfig
 from kgcore.config.calibrate import FOLD, OTHER_SCORES
 from kgcore.errors import InputError
 from kgcore.evidence.base import Source
 from kgcore.evidence.fold import FOLDS, fold_of
-from kgcore.evidence.table import Evidence, Features
+from kgcore.evidence.table import Features
 from kgcore.population.draw import DrawnCandidates, DrawSize, draw
 from kgcore.population.population import FEWEST_FACTS, Population
-from kgcore.prediction.parts import EachPart, OnPart, one_by_one
+from kgcore.score_table import Evidence
 from kgcore.storage.json_file import read_json, write_json
 from kgcore.storage.tables import read_table, spo_columns, triples_of, write_table
+from kgcore.workers import EachPart, OnPart, one_by_one
 
 if TYPE_CHECKING:  # torch takes more than a second to load
     from kgcore.models.trained import TrainedModel
@@ -175,10 +175,7 @@ def _cross_fit(
 def _sample(
     drawn: DrawnCandidates, rows: Ints, share: float, facts: int, rng: np.random.Generator
 ) -> tuple[Ints, Floats]:
-    """Choose some of the drawn candidates at random, half of them from the top. Return them and their weights.
-
-    share  sum of the weights of the top, in (0, 1]; that of all weights is 1
-    """
+    """Choose drawn candidates at random, half of them from the top, whose weights sum to `share`; and their weights."""
     most = int(np.clip(CANDIDATES_A_FACT * facts, *SAMPLE))
     top, rest = rows[drawn.in_top[rows]], rows[~drawn.in_top[rows]]
     of_top = most if not len(rest) else most // 2

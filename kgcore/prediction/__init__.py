@@ -1,14 +1,10 @@
 """Answers of a calibrated model to questions about triples: score, probability, interval, decision.
 
-candidates.py  reads files of candidate triples, in blocks, and lists of names
-judged.py      candidates, some of them with labels, whose base rate is estimated
-answers.py     answers the triples of a block
-few_false.py   marks candidates so that few of the marked ones are false
+answers.py     answers the triples of a block, and marks candidates so that few of the marked ones are false
 sink.py        writes the answers to a file, in blocks
 question.py    the known parts of the missing facts that are asked for; the message for unknown names
 pairs.py       searches all pairs of subjects and objects of a predicate for the best ones
 domains.py     the candidates: entities that can be the subject and the object of a predicate
-parts.py       work that is divided into parts
 queries.py     scores queries with all candidates for their answers
 selection.py   selects missing facts so that few of them are false
 answer_sets.py makes answer sets that contain the true answer with a chosen probability, and measures them
@@ -17,7 +13,6 @@ discovery.py   lists of missing facts that need no base rate, and entities that 
 explanation.py explains the probability of one triple, in numbers and sentences; explainer.py makes it, with
 calibration_evidence.py  the calibration triples behind it, and the calibration curve of its predicate
 similar.py     its rank among other subjects and other objects, and the known facts that resemble it
-estimate.py    a probability with its interval
 
 For files, memory is bounded by the size of a block. The calibrated model itself is kgcore/calibrated.py.
 """

@@ -17,8 +17,8 @@ from kgcore.corruptions.base import OBJECT, SUBJECT
 from kgcore.graph import KnowledgeGraph
 from kgcore.models.scorer import Scorer
 from kgcore.prediction.domains import Domains
-from kgcore.prediction.parts import EachPart, OnPart, one_by_one
 from kgcore.prediction.queries import Move, PredicateQueries, score_blocks
+from kgcore.workers import EachPart, OnPart, one_by_one
 
 FEWEST_TRIPLES = 100  # validation positives of a predicate, from which it has its own quantile
 ROUNDING = 1e-12  # relative error of the difference of two numbers
@@ -89,8 +89,7 @@ class AnswerSets:
 
     def covered(self, triples: Triples, rule: SetRule) -> Bools:
         """Return whether the set of each triple's query contains its true answer: (n, 3) -> (n,)."""
-        inside: Bools = self.standing(triples, rule.is_typed).nonconformity(rule.kind) <= rule.quantile
-        return inside
+        return self.standing(triples, rule.is_typed).nonconformity(rule.kind) <= rule.quantile
 
     def standing(self, triples: Triples, is_typed: bool) -> Standing:
         """Return where the true answers of triples (n, 3) stand among typed candidates, or among all entities."""

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from kgcore.arrays import Bools, Floats, Ints, Scores
-from kgcore.calibration.balance import shift
 from kgcore.calibration.calibrated import Calibrated
-from kgcore.calibration.sample import CalibrationSample
-from kgcore.intervals import CONFIDENCE, lower_limits
+from kgcore.calibration.sample import CalibrationSample, shift
+from kgcore.calibration.support import CONFIDENCE, lower_limits
 
 FEWEST_SIMILAR = 20  # calibration triples with a similar score, if the predicate has as many
 FEWEST_IN_A_BIN = 10  # calibration triples
@@ -63,7 +62,7 @@ class CalibrationEvidence:
     positives, negatives              numbers of true and of false calibration triples of the predicate
     positives_below, negatives_below  numbers of those with a lower score; an equal score counts half
     similar                           the triples of the nearest scores: n^(2/3) of the n triples of the predicate, as
-                                      in kgcore/calibration/band.py, but at least FEWEST_SIMILAR
+                                      in kgcore/calibration/support.py, but at least FEWEST_SIMILAR
     bins                              the triples of the predicate divided by their scores, in ascending order
     histogram                         their numbers, for a picture
     """

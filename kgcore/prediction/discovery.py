@@ -17,9 +17,9 @@ from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.prediction.answer_sets import AnswerSets, Coverage, coverage_of
 from kgcore.prediction.domains import Domains
-from kgcore.prediction.parts import EachPart, OnPart, one_by_one
 from kgcore.prediction.question import Question
 from kgcore.prediction.selection import Asked, FactSearch, QueryCandidates, query_side
+from kgcore.workers import EachPart, OnPart, one_by_one
 
 ERROR = 0.01  # probability to report any frequent flyer, if the answers are spread as the facts are
 FEWEST_ANSWERS = 3
@@ -129,8 +129,7 @@ def probability_order(model: CalibratedModel, triples: Triples) -> Ints:
     """Return the rows of triples (n, 3), from the highest probability down; then by score, then by number."""
     scores = model.trained.score(triples)
     q = model.calibrator.predict(scores, model.calibrator.model, triples[:, 1])
-    order: Ints = np.lexsort((triples[:, 2], triples[:, 1], triples[:, 0], -scores, -q))
-    return order
+    return np.lexsort((triples[:, 2], triples[:, 1], triples[:, 0], -scores, -q))
 
 
 @dataclass(frozen=True)

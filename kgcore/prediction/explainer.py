@@ -12,16 +12,15 @@ from scipy.special import logit
 from kgcore.arrays import Floats, Ints, Scores, Triples
 from kgcore.calibrated import CalibratedModel
 from kgcore.calibration.sample import CalibrationSample
-from kgcore.combiners.combined import Combined
+from kgcore.combiners.base import Combined
 from kgcore.combiners.scorer import CombinedModel
+from kgcore.combiners.unseen import UnseenAnswers
 from kgcore.config import ExplainConfig
-from kgcore.evidence.table import Evidence
 from kgcore.evidence.words import words_of
 from kgcore.graph import TripleIndex
 from kgcore.prediction.answers import SIDES, numbered_unseen, table_of
 from kgcore.prediction.calibration_evidence import curve_of, evidence_of
 from kgcore.prediction.domains import Domains
-from kgcore.prediction.estimate import Shifted, numbers
 from kgcore.prediction.explanation import (
     CALIBRATION,
     CONSTANT,
@@ -32,7 +31,8 @@ from kgcore.prediction.explanation import (
     UnseenName,
 )
 from kgcore.prediction.question import frequent_predicates, near_names, positions, positions_of
-from kgcore.prediction.similar import NearestFacts, ranked
+from kgcore.prediction.similar import NearestFacts, Shifted, numbers, ranked
+from kgcore.score_table import Evidence
 
 BASE_RATES = (0.5, 0.1, 0.01, 0.001)
 NEARLY_EQUAL = 0.02  # a rate of BASE_RATES within 2 % of the stated base rate is not shown
@@ -187,7 +187,7 @@ def _explain_unseen(
 
     interval = numbers(np.full(3, np.nan)) if reason else at(bound.base_rate)
     q, unseen = interval["probability"], bound.unseen
-    assert unseen is not None
+    assert isinstance(unseen, UnseenAnswers)
     return UnseenExplanation(
         subject=names[0],
         predicate=names[1],

@@ -5,8 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from kgcore.prediction.calibration_evidence import CalibrationCurve, CalibrationEvidence
-from kgcore.prediction.estimate import ProbabilityInterval, Shifted
-from kgcore.prediction.similar import Alternatives, SupportingFacts
+from kgcore.prediction.similar import Alternatives, ProbabilityInterval, Shifted, SupportingFacts
 
 CONSTANT, PREDICATE, CALIBRATION = "constant", "predicate", "calibration"
 MOST_NAMED = 3  # features for a triple, and features against it

@@ -9,7 +9,7 @@ import numpy as np
 
 from kgcore.arrays import Bools, Floats, Ints, Triples
 from kgcore.calibrated import CalibratedModel
-from kgcore.config.choices import PER
+from kgcore.config.base import PER
 from kgcore.graph import TripleIndex
 from kgcore.models.scorer import Scorer
 from kgcore.prediction.question import Question
@@ -120,8 +120,7 @@ def _cuts_of_tile(low: Floats, search: PairSearch) -> Floats:
         return np.array([[-np.inf]])
     if axis is None:
         return nth_highest(low.ravel(), np.zeros(0, dtype=np.int64), search.top, 1).reshape(1, 1)
-    cuts: Floats = np.partition(low, entries - search.top, axis=axis).take([entries - search.top], axis=axis)
-    return cuts
+    return np.partition(low, entries - search.top, axis=axis).take([entries - search.top], axis=axis)
 
 
 def best_answers_to(question: Question, model: CalibratedModel, top: int) -> Triples:
@@ -187,8 +186,7 @@ class BestPairs:
         tied = np.flatnonzero((low == high) & (low == self.cuts[groups]))
         tied = tied[np.lexsort((pairs[tied, 1], pairs[tied, 0], groups[tied]))]
         of_tied = groups[tied]
-        surplus: Ints = tied[np.arange(len(tied)) - np.searchsorted(of_tied, of_tied) >= (self._top - above)[of_tied]]
-        return surplus
+        return tied[np.arange(len(tied)) - np.searchsorted(of_tied, of_tied) >= (self._top - above)[of_tied]]
 
 
 def nth_highest(scores: Floats, groups: Ints, n: int, number: int) -> Floats:

@@ -34,8 +34,8 @@ from kgcore.corruptions.base import OBJECT, SUBJECT
 from kgcore.graph import KnowledgeGraph
 from kgcore.models.scorer import Scorer
 from kgcore.prediction.domains import Domains
-from kgcore.prediction.parts import EachPart, one_by_one
 from kgcore.prediction.queries import Move, PredicateQueries, best_answers
+from kgcore.workers import EachPart, one_by_one
 
 FEWEST_QUERIES = 20  # validation queries of a class, from which its queries are candidates
 MOST_NEEDED = 0.2  # largest `needed_share` of a class that is promising
@@ -214,5 +214,4 @@ def _classes(graph: KnowledgeGraph, domains: Domains, predicate: int, side: int)
 def _weights(facts: Ints, share: float) -> Weights:
     """Return the weights (n,) of queries with these numbers of known facts, of which a share is in validation."""
     without = (1 - share) ** np.maximum(facts, 1)
-    weights: Weights = np.maximum(without, SMALLEST_WEIGHT) / np.maximum(1 - without, SMALLEST_WEIGHT)
-    return weights
+    return np.maximum(without, SMALLEST_WEIGHT) / np.maximum(1 - without, SMALLEST_WEIGHT)

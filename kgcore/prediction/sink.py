@@ -1,7 +1,7 @@
 """Writes a table to a Parquet, CSV or TSV file, block by block. The file appears complete or not at all."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -16,10 +16,10 @@ from kgcore.errors import InputError
 ENDINGS = (".parquet", ".csv", ".tsv")
 
 
-def check_ending(path: Path) -> None:
-    """Raise InputError if the name of an output file does not end in .parquet, .csv or .tsv."""
-    if path.suffix.lower() not in ENDINGS:
-        raise InputError(f"{path} is of an unknown kind: its name must end in {', '.join(ENDINGS)}")
+def check_ending(path: Path, endings: Collection[str] = ENDINGS) -> None:
+    """Raise InputError if the name of an output file has none of these endings."""
+    if path.suffix.lower() not in endings:
+        raise InputError(f"{path} is of an unknown kind: its name must end in {', '.join(endings)}")
 
 
 @contextmanager

@@ -7,10 +7,11 @@ from kgcore.base_rate import ASSUMED, STATED
 from kgcore.calibration.calibrated import Calibrated
 from kgcore.config import PredictConfig
 from kgcore.config.base import value_text
-from kgcore.report.columns import overview, title
 from kgcore.report.data import shown_settings
 from kgcore.report.ensemble_summary import EnsembleSummary
 from kgcore.report.race import contenders_table
+from kgcore.report.result import ResultTable, table_of
+from kgcore.report.results import overview, title
 from kgcore.report.summary import Summary
 from kgcore.tuning.race_result import Race
 
@@ -112,12 +113,7 @@ class ModelCard:
     def _calibration(self) -> str:
         bound = self.calibrator
         if bound.mixture is not None:
-            mixture = bound.mixture
-            size = mixture.fit.candidates + mixture.fit.labels
-            return (
-                f"{bound.name}, fitted to {size:,} candidates of {mixture.source}. Their mistakes resemble "
-                f"corruptions: {mixture.mistakes}. Test of fit: p = {mixture.fit.fit.p_value:.2g}."
-            )
+            return f"{bound.name}, fitted to {bound.mixture.summary}."
         if bound.negatives == "synthetic":
             against, drawn = "corruptions of them", self._drawn()
         else:
@@ -160,13 +156,10 @@ class ModelCard:
         row = self.summary.results.row(negatives, name)
         level = self.settings.get("evaluate", {}).get("bootstrap_level")
         head = f"{float(level):.0%} interval" if isinstance(level, int | float) else "interval"
-        lines = [f"| metric | value | {head} |", "|---|---|---|"]
-        for name in overview():
-            if name in row.metrics:
-                low, high = row.intervals.get(name, (None, None))
-                ends = "" if low is None else f"{low:.4f} to {high:.4f}"
-                lines.append(f"| {title(name)} | {row.metrics[name]:.4f} | {ends} |")
-        return "\n".join(lines)
+        ends = {name: f"{low:.4f} to {high:.4f}" for name, (low, high) in row.intervals.items()}
+        shown = [name for name in overview() if name in row.metrics]
+        cells = ((title(name), f"{row.metrics[name]:.4f}", ends.get(name, "")) for name in shown)
+        return ResultTable(rows=table_of(("metric", "value", head), cells)).markdown()
 
     def _limits(self) -> list[str]:
         bound = self.calibrator

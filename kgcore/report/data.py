@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from kgcore.calibration.hidden_share import HiddenShare
-from kgcore.config.split import RANDOM
+from kgcore.base_rate import HiddenShare
+from kgcore.config.base import RANDOM
 from kgcore.registries import DATASETS
 
 GENERATION = ("size", "graph_seed")  # settings that only generated data sets use

@@ -5,9 +5,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from kgcore.ensembles.disagreement import Disputed
-from kgcore.report.columns import first_table
 from kgcore.report.result import Result, ResultTable
-from kgcore.report.results import Results
+from kgcore.report.results import Results, first_table
 
 
 @dataclass(frozen=True)

@@ -79,10 +79,8 @@ def _draw_shares(axes: "Axes", bins: tuple[TrueShare, ...]) -> None:
     """Draw the share of true triples in each bin, with its interval, over the median score of the bin."""
     middles = [share_of_bin.median for share_of_bin in bins]
     shares = [share_of_bin.share for share_of_bin in bins]
-    below, above = (
-        [share_of_bin.share - share_of_bin.low for share_of_bin in bins],
-        [share_of_bin.high - share_of_bin.share for share_of_bin in bins],
-    )
+    below = [share_of_bin.share - share_of_bin.low for share_of_bin in bins]
+    above = [share_of_bin.high - share_of_bin.share for share_of_bin in bins]
     label = "share in the calibration triples of this predicate"
     axes.errorbar(middles, shares, (below, above), fmt="o", markersize=4, color="0.45", linewidth=1, label=label)
 

@@ -3,17 +3,16 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kgcore.calibration.matched import Matched
 from kgcore.combiners.ablation import Ablation
 from kgcore.config.base import value_text
 from kgcore.evaluation.groups import METRICS_OF_GROUPS
-from kgcore.metrics.catalogue import every_metric
-from kgcore.report.columns import first_table, further_tables, without_interval
+from kgcore.metrics.base import every_metric
+from kgcore.mixture.matched import Matched
 from kgcore.report.data import count_title, shown_settings
 from kgcore.report.html import coded, html, svg
 from kgcore.report.plots import candidates_figure, observed_title
 from kgcore.report.race import race_cells, race_head
-from kgcore.report.results import Results
+from kgcore.report.results import Results, first_table, further_tables, without_interval
 from kgcore.report.summary import Summary
 from kgcore.tuning.race_result import Race
 

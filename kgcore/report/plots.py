@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from kgcore.arrays import Floats
-from kgcore.calibration.matched import SMALLEST_SHOWN, Matched
 from kgcore.evaluation.evaluate import Measured
 from kgcore.metrics.reliability import Reliability
 from kgcore.mixture.fit import POSITIVES
+from kgcore.mixture.matched import SMALLEST_SHOWN, Matched
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

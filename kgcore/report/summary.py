@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from kgcore.base_rate import BaseRate
-from kgcore.evaluation.decisions import RelationDecisions
-from kgcore.evaluation.groups import KnowledgeGroup, RelationFit, RelationReliability
+from kgcore.evaluation.groups import KnowledgeGroup, RelationReliability
+from kgcore.metrics.classification import RelationDecisions
 from kgcore.report.ensemble_summary import EnsembleSummary
 from kgcore.report.race import contenders_table
 from kgcore.report.result import Result
@@ -34,9 +34,8 @@ class RelationSummary:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "RelationSummary":
         """Read the output of `to_json`."""
-        fits = {label: RelationFit(**fit) for label, fit in data["calibrators"].items()}
-        plain = {name: data[name] for name in ("predicate", "triples", "observed", "low", "high")}
-        reliability = RelationReliability(**plain, calibrators=fits)
+        names = ("predicate", "triples", "observed", "low", "high", "calibrators")
+        reliability = RelationReliability(**{name: data[name] for name in names})
         return cls(data["name"], RelationDecisions.from_json(data), reliability)
 
 

@@ -1,8 +1,6 @@
 """The paper's published values, and the comparison of our results with them.
 
-paper.py     the published values
 grid.py      the runs that the paper's tables need
-compare.py   the paper's values and our values in one table
-findings.py  the paper's claims, tested on our results
-page.py      the HTML page of the comparison, and its plots
+compare.py   the published values, and ours beside them in one table
+page.py      the HTML page of the comparison, its plots, and the paper's claims, tested on our results
 """

@@ -10,7 +10,6 @@ from kgcore.errors import InputError
 LOSSES = ("self_adversarial", "pairwise", "nll", "multiclass_nll")
 UNLABELLED = ("fb15k-237", "wn18rr")
 LABELLED = ("wn11", "fb13", "yago39k")  # data sets with labelled negatives
-BASE_RATES = tuple(round(0.05 * step, 2) for step in range(1, 20))
 SIZES_OF_UNLABELLED = {"fb15k-237": (30, 350), "wn18rr": (20, 200)}  # eta and k of the published models
 ETAS = (1, 5, 10, 20, 50, 100)
 SIZES = (10, 25, 50, 100, 200, 500)
@@ -78,7 +77,7 @@ def cells(table: str, datasets: tuple[str, ...], preset: str) -> list[Cell]:
             replace(cell, base_rate=rate)
             for cell in cells("ranks", tuple(unlabelled), preset)
             if cell.model == "complex"
-            for rate in BASE_RATES
+            for rate in [round(0.05 * step, 2) for step in range(1, 20)]
         ]
     if table == "sensitivity":
         etas = [Cell(data, "transe", LOSSES[0], preset, varied="eta", eta=eta) for data in labelled for eta in ETAS]

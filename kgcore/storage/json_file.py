@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from kgcore.calibration.matched import Matched
-    from kgcore.calibration.unseen_answers import UnseenAnswers
+    from kgcore.combiners.unseen import UnseenAnswers
     from kgcore.evaluation.evaluate import Measured
+    from kgcore.mixture.matched import Matched
 
 FORMAT = 3  # version of all artifact formats, part of every cache key; increase it when a format changes
 
@@ -59,7 +59,7 @@ def write_matched(path: Path, matched: "Matched") -> None:
 
 def read_matched(path: Path) -> "Matched":
     """Read the output of `write_matched`."""
-    from kgcore.calibration.matched import Matched
+    from kgcore.mixture.matched import Matched
 
     return Matched.from_json(read_json(path))
 
@@ -71,6 +71,6 @@ def write_unseen_answers(path: Path, fitted: "UnseenAnswers") -> None:
 
 def read_unseen_answers(path: Path) -> "UnseenAnswers":
     """Read the output of `write_unseen_answers`."""
-    from kgcore.calibration.unseen_answers import UnseenAnswers
+    from kgcore.combiners.unseen import UnseenAnswers
 
     return UnseenAnswers.from_json(read_json(path))

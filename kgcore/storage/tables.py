@@ -19,16 +19,18 @@ from kgcore.arrays import Bools, Floats, Ints, Scores, Triples
 if TYPE_CHECKING:
     import pandas as pd
 
-    from kgcore.calibration.unseen_answers import UnseenProbabilities
+    from kgcore.calibration.calibrated import UnseenProbabilities
     from kgcore.corruptions.base import Corruptions
-    from kgcore.datasets.unseen import UnseenRows
+    from kgcore.datasets.read import UnseenRows
     from kgcore.evaluation.predictions import Predictions
-    from kgcore.evidence.table import TableEvidence
     from kgcore.mixture.samples import MixtureData, ScoreSample
-    from kgcore.score_table import ScoreTable
+    from kgcore.score_table import ScoreTable, TableEvidence
 
 _COUNTS = ("dropped", "fallbacks", "redrawn")
 _HITS = ("hits_of_subjects", "hits_of_objects")
+# field of a score table -> its column, if the table has it
+_OPTIONAL = {"raw": "raw", "confidences": "confidence", "weights": "weight", "concentrations": "concentration"}
+_OPTIONAL |= {"hidden_log_odds": "hidden_log_odds"}
 POSITIVE, CORRUPTION, CANDIDATE, LABELLED = "positive", "corruption", "candidate", "labelled"
 NONE = -1  # no group, no predicate or no label
 
@@ -103,12 +105,9 @@ def write_scores(path: Path, table: "ScoreTable") -> None:
     """
     columns = spo_columns(table.triples) | {"label": table.labels.astype(np.int8), "score": table.scores}
     columns |= {"split": table.split, "origin": table.origin}
-    columns |= {} if table.raw is None else {"raw": table.raw}
-    columns |= {} if table.confidences is None else {"confidence": table.confidences}
-    columns |= {} if table.weights is None else {"weight": table.weights}
-    columns |= {} if table.concentrations is None else {"concentration": table.concentrations}
+    optional = {column: getattr(table, name) for name, column in _OPTIONAL.items()}
+    columns |= {column: values for column, values in optional.items() if values is not None}
     columns |= {} if table.hits is None else dict(zip(_HITS, table.hits.T, strict=True))
-    columns |= {} if table.hidden_log_odds is None else {"hidden_log_odds": table.hidden_log_odds}
     further = {"labelled_base_rate": table.labelled_base_rate, "cold": table.cold, "relations": table.relations}
     known = {name: value for name, value in further.items() if value not in (None, ())}
     write_table(path, columns, {"model": table.model, "dataset": table.dataset} | known)
@@ -121,9 +120,7 @@ def read_scores(path: Path) -> "ScoreTable":
     table, metadata = read_table(path)
     labels = table["label"].astype(np.float64)
     rows = (triples_of(table), labels, table["score"], table["split"], table["origin"])
-    names = {"raw": "raw", "weights": "weight", "confidences": "confidence", "concentrations": "concentration"}
-    names |= {"hidden_log_odds": "hidden_log_odds"}
-    further = {name: table.get(column) for name, column in names.items()}
+    further = {name: table.get(column) for name, column in _OPTIONAL.items()}
     hits = np.column_stack([table[name] for name in _HITS]) if _HITS[0] in table else None
     metadata["relations"] = tuple(metadata.get("relations", ()))
     return ScoreTable(*rows, hits=hits, **{**further, **metadata})
@@ -198,8 +195,8 @@ def write_predictions(path: Path, predictions: "Predictions") -> None:
 
 def read_predictions(path: Path) -> "Predictions":
     """Read the output of `write_predictions`."""
-    from kgcore.evaluation.decisions import RelationDecisions
     from kgcore.evaluation.predictions import Predictions
+    from kgcore.metrics.classification import RelationDecisions
 
     table, metadata = read_table(path)
     labels = table["label"].astype(np.float64)
@@ -218,7 +215,7 @@ def write_evidence(path: Path, table: "TableEvidence") -> None:
 
 def read_evidence(path: Path) -> "TableEvidence":
     """Read the output of `write_evidence`."""
-    from kgcore.evidence.table import Evidence, TableEvidence
+    from kgcore.score_table import Evidence, TableEvidence
 
     columns, metadata = read_table(path)
     rows = columns.pop("row").astype(np.int64)
@@ -303,7 +300,7 @@ def write_unseen(path: Path, unseen: "UnseenRows") -> None:
 
 def read_unseen(path: Path) -> "UnseenRows":
     """Read the output of `write_unseen`."""
-    from kgcore.datasets.unseen import UnseenRows
+    from kgcore.datasets.read import UnseenRows
     from kgcore.graph import Split
 
     columns, metadata = read_table(path)
@@ -319,7 +316,7 @@ def write_answers(path: Path, answers: "UnseenProbabilities") -> None:
 
 def read_answers(path: Path) -> "UnseenProbabilities":
     """Read the output of `write_answers`."""
-    from kgcore.calibration.unseen_answers import UnseenProbabilities
+    from kgcore.calibration.calibrated import UnseenProbabilities
 
     columns = read_table(path)[0]
     return UnseenProbabilities(*(columns[name].astype(np.float64) for name in ("probability", "low", "high")))
@@ -337,14 +334,11 @@ def read_trials(path: Path) -> "pd.DataFrame":
     table = pd.read_csv(path, dtype={"reason": str}).fillna({"reason": ""})
     for name in table.columns:
         if table[name].map(_is_mapping).any():
-            table[name] = table[name].astype(object).map(_mapping)
+            table[name] = (
+                table[name].astype(object).map(lambda value: json.loads(value) if _is_mapping(value) else value)
+            )
     return table
 
 
 def _is_mapping(value: Any) -> bool:
     return isinstance(value, str) and value.startswith("{")
-
-
-def _mapping(value: Any) -> Any:
-    """Convert the JSON text of a mapping to the mapping. Return any other value unchanged."""
-    return json.loads(value) if _is_mapping(value) else value

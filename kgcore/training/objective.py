@@ -36,10 +36,6 @@ class Gathered(NamedTuple):
     undropped: tuple[Tensor, Tensor]
     places: Tensor | None = None
 
-    def predicate_of_each(self) -> Tensor:
-        """Return the embeddings of the positives' predicates: (b, predicate_width)."""
-        return self.predicates if self.places is None else self.predicates.index_select(0, self.places)
-
 
 class StepLosses(NamedTuple):
     """The loss and the penalty of a step, and the rewards of its corruptions.
@@ -150,8 +146,8 @@ class StepObjective:
         """Return the weighted LP penalty of the embeddings of the first `count` positives, before dropout."""
         if not self._lp_weight:
             return torch.zeros_like(loss)
-        s, o = rows.undropped
-        return self._lp_weight * lp(torch.cat([s, o, rows.predicate_of_each()], -1)[:count], self._lp_power)
+        p = rows.predicates if rows.places is None else rows.predicates.index_select(0, rows.places)
+        return self._lp_weight * lp(torch.cat([*rows.undropped, p], -1)[:count], self._lp_power)
 
 
 def mean_scores(corrupted: Tensor, left_out: Tensor, chunk: int) -> Tensor:

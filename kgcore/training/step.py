@@ -6,50 +6,176 @@ model encodes the graph, the small table has all rows, and the gradient passes t
 """
 
 import warnings
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from kgcore.arrays import Floats, Probabilities, Triples
+from kgcore.arrays import Ints, Probabilities, Triples
+from kgcore.config import TrainConfig
 from kgcore.corruptions.base import OBJECT, SUBJECT
 from kgcore.errors import KgcalWarning, first_line
-from kgcore.training.batches import TrainingBatch, fill_last_chunk
-from kgcore.training.corruptions import StepCorruptions
+from kgcore.graph import KnowledgeGraph
+from kgcore.losses.base import Loss
+from kgcore.models.base import Embeddings, GraphModel, Model
+from kgcore.optimisers.base import RowOptimiser
+from kgcore.training.batches import StepCorruptions, TrainingBatch, fill_last_chunk
 from kgcore.training.objective import Gathered, StepLosses, StepObjective, dropout
-from kgcore.training.tables import Leaf, Tables
-from kgcore.wings.fast_cpu.training import FastStep, StepBatch
 
-T = TypeVar("T")
+DRAWN = 2**14  # rows of a table that are drawn at a time
 
 
 @dataclass(frozen=True)
-class Leaves:
-    """The table rows that a step differentiates, and the position of each embedding of the step in these rows.
+class Leaf:
+    """Rows of a table that a step differentiates and updates.
 
-    entities, predicates  the rows of entities and of predicates
-    shared                the parameters that belong to no single entity or predicate, by name
-    entity_places         (2 b + corruptions,) indices into the rows of `entities`: for the subjects, the objects, the
-                          replacements of subjects, then the replacements of objects
-    predicate_places      (b,) indices into the rows of `predicates`, one for each positive
+    numbers  (r,) indices of the rows in the table, all distinct
+    values   (r, d) values of these rows, a leaf tensor of autograd
     """
 
-    entities: Leaf
-    predicates: Leaf
-    shared: dict[str, Leaf]
-    entity_places: Tensor
-    predicate_places: Tensor
+    table: RowOptimiser
+    numbers: Tensor
+    values: Tensor
 
-    def every(self) -> list[Leaf]:
-        """Return all leaves, always in the same order."""
-        return [self.entities, self.predicates, *self.shared.values()]
 
-    def shared_values(self) -> dict[str, Tensor]:
-        """Return name -> values of the shared parameters."""
-        return {name: leaf.values for name, leaf in self.shared.items()}
+class Tables:
+    """The embeddings of entities and predicates, and the model's shared parameters. Each table has an optimiser.
+
+    Shared parameters belong to no single entity or predicate. The initial embeddings are uniform in [-a, a], where a is
+    `initial_scale` times the scale that the model defines.
+    """
+
+    def __init__(
+        self,
+        graph: KnowledgeGraph,
+        model: Model,
+        initial_scale: float,
+        optimiser: type[RowOptimiser],
+        device: torch.device,
+        rng: np.random.Generator,
+    ) -> None:
+        def table(start: npt.NDArray[Any]) -> RowOptimiser:
+            return optimiser(torch.from_numpy(start.astype(np.float32, copy=False)).to(device))
+
+        def uniform(rows: int, width: int, scale: float) -> npt.NDArray[np.float32]:
+            limit, start = initial_scale * scale, np.empty((rows, width), dtype=np.float32)
+            for first in range(0, rows, DRAWN):  # the float64 numbers of all rows would take twice the table's memory
+                part = start[first : first + DRAWN]
+                part[:] = rng.uniform(-limit, limit, part.shape)
+            return start
+
+        predicate_scale = model.scale if model.predicate_scale is None else model.predicate_scale
+        self._device = device
+        self.entities = table(uniform(len(graph.entities), model.entity_width, model.scale))
+        self.predicates = table(uniform(len(graph.predicates), model.predicate_width, predicate_scale))
+        self.shared = {name: table(start) for name, start in model.initial_shared(rng).items()}
+        self._encoder = model if isinstance(model, GraphModel) else None
+        self._facts = torch.from_numpy(graph.train.triples).to(device) if self._encoder else None
+
+    def take(self, table: RowOptimiser, ids: Ints) -> tuple[Leaf, Tensor]:
+        """Take the rows of `table` that a step needs for the ids (n,). Also return the index (n,) of each id in them.
+
+        The rows are those of the distinct ids, sorted. If the model encodes the graph, they are all rows of the table,
+        because the encoding depends on each of them.
+        """
+        wanted = torch.from_numpy(ids).to(self._device)
+        if self._encoder:
+            numbers, places = torch.arange(len(table.table), device=self._device), wanted
+        else:
+            numbers, places = torch.unique(wanted, return_inverse=True)
+        return Leaf(table, numbers, table.table.index_select(0, numbers).requires_grad_()), places
+
+    def take_shared(self) -> dict[str, Leaf]:
+        """Return name -> leaf of each shared parameter, with all its rows."""
+        return {
+            name: Leaf(table, torch.arange(len(table.table), device=self._device), table.table.clone().requires_grad_())
+            for name, table in self.shared.items()
+        }
+
+    def encode(
+        self, shared: Mapping[str, Tensor], entities: Tensor, predicates: Tensor, wanted: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return the embeddings of entities and predicates that the model scores.
+
+        These are the encoded embeddings if the model encodes the graph, otherwise the given ones.
+
+        wanted  ids of the entities whose embeddings are needed; those of others may be any numbers. None: all entities
+        """
+        if self._encoder is None or self._facts is None:
+            return entities, predicates
+        encoder = self._encoder.bound(shared)
+        if wanted is None:
+            return encoder.encode(entities, predicates, self._facts)
+        rows, triples = around(wanted, encoder.hops, len(entities), self._facts)
+        encoded, predicates = encoder.encode(entities.index_select(0, rows), predicates, triples)
+        return entities.new_zeros(len(entities), encoded.shape[1]).index_copy(0, rows, encoded), predicates
+
+    def embeddings(self) -> Embeddings:
+        """Return the current embeddings on the CPU, encoded if the model encodes the graph."""
+        shared = {name: table.table for name, table in self.shared.items()}
+        with torch.no_grad():
+            entities, predicates = self.encode(shared, self.entities.table, self.predicates.table)
+        return Embeddings(entities, predicates, shared).to(torch.device("cpu"))
+
+    def by_name(self) -> dict[str, RowOptimiser]:
+        """Return name -> table, with the names that checkpoints use."""
+        shared = {f"shared.{name}": table for name, table in self.shared.items()}
+        return {"entities": self.entities, "predicates": self.predicates} | shared
+
+
+def around(wanted: Tensor, hops: int, entities: int, triples: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the entities (m,), ascending, and the triples (n', 3) that a `GraphModel` needs to encode the wanted ones.
+
+    Each layer of a model adds to an object something of its subjects. With h layers, an entity sees the subjects that
+    are at most h triples away. The result has these, and the triples whose objects are at most h - 1 triples away.
+
+    wanted    ids of entities; some may occur more than once
+    hops      h, at least 1
+    entities  number of entities of the graph
+    triples   (n, 3) the training split; those that are returned keep their order, with positions in m as ids
+
+    The embeddings that a model makes from this part are right for the wanted entities, and only for these.
+    """
+    s, _, o = triples.unbind(1)
+    known = torch.zeros(entities, dtype=torch.bool, device=triples.device)
+    known[wanted] = True
+    for _ in range(hops - 1):
+        known[s[known[o]]] = True
+    kept = triples[known[o]]
+    known[kept[:, 0]] = True
+    found = known.nonzero().squeeze(1)
+    position = torch.empty(entities, dtype=torch.int64, device=triples.device)
+    position[found] = torch.arange(len(found), device=triples.device)
+    return found, torch.stack([position[kept[:, 0]], kept[:, 1], position[kept[:, 2]]], 1)
+
+
+T = TypeVar("T")
+Evaluate = Callable[[Mapping[str, Tensor], Gathered, Tensor, int, int], StepLosses]
+WholeStep = Callable[[TrainingBatch, int, float, Callable[[], None]], Tensor]  # as `Step.run`
+
+
+class Backend(ABC):
+    """A faster way to run training steps on a device. It is chosen for a whole training.
+
+    models  names of models whose formulas torch.compile makes no faster on the device
+    """
+
+    models: ClassVar[frozenset[str]] = frozenset()
+
+    @staticmethod
+    @abstractmethod
+    def step(config: TrainConfig, model: Model, loss: Loss, evaluate: Evaluate, tables: Tables) -> WholeStep | None:
+        """Return the step of a training. None: the backend has none for the model, the loss or a setting.
+
+        Positives have no confidences, and corruptions do not depend on the scores of a step.
+
+        evaluate  computes the losses of a batch: see `StepObjective.evaluate`
+        """
 
 
 class Step:
@@ -73,9 +199,9 @@ class Step:
         device: torch.device,
         compiled_for: tuple[int, int] | None,
         grouped: bool = False,
-        fast: FastStep | None = None,
+        whole: WholeStep | None = None,
     ) -> None:
-        self._fast, self._grouped = fast, grouped
+        self._whole, self._grouped = whole, grouped
         self._tables, self._corruptions, self._objective = tables, corruptions, objective
         self._dropout_share, self._rng, self._device = dropout_share, rng, device
         self._compiled_for = compiled_for
@@ -98,42 +224,45 @@ class Step:
         also    called once, and not before the corruption strategy has learnt from the batch. Another thread may call
                 it while the tables are updated: it must not read them
         """
-        if self._fast is not None:
-            drawn = batch.corruptions
-            given = StepBatch(batch.positives, drawn.objects, drawn.subjects, drawn.left_out, batch.count)
-            return self._fast.run(given, number, learning_rate, also)
-        leaves = self._take(batch)
-        losses = self._evaluate(batch, leaves.shared_values(), self._gather(batch, leaves))
-        gradients = torch.autograd.grad(losses.loss + losses.penalty, [leaf.values for leaf in leaves.every()])
-        for leaf, gradient in zip(leaves.every(), gradients, strict=True):
-            leaf.update(gradient, number, learning_rate)
-        if losses.rewards is not None:
-            self._teach(batch, losses.rewards.cpu().numpy(), number)
-        also()
-        return losses.loss.detach()
-
-    def _take(self, batch: TrainingBatch) -> Leaves:
-        """Take the rows that the batch needs from the tables."""
-        tables, positives, drawn = self._tables, batch.positives, batch.corruptions
+        if self._whole is not None:
+            return self._whole(batch, number, learning_rate, also)
+        drawn, positives, tables = batch.corruptions, batch.positives, self._tables
         ids = np.concatenate([positives[:, 0], positives[:, 2], drawn.subjects.ravel(), drawn.objects.ravel()])
         entities, entity_places = tables.take(tables.entities, ids)
         predicates, predicate_places = tables.take(tables.predicates, positives[:, 1])
-        return Leaves(entities, predicates, tables.take_shared(), entity_places, predicate_places)
+        shared = tables.take_shared()
+        values = {name: leaf.values for name, leaf in shared.items()}
+        encoded = tables.encode(values, entities.values, predicates.values, entity_places)
+        losses = self._evaluate(batch, values, self._gather(batch, *encoded, entity_places, predicate_places))
+        leaves = [entities, predicates, *shared.values()]
+        gradients = torch.autograd.grad(losses.loss + losses.penalty, [leaf.values for leaf in leaves])
+        for leaf, gradient in zip(leaves, gradients, strict=True):
+            leaf.table.step(leaf.numbers, gradient, number, learning_rate)
+        if losses.rewards is not None:
+            sides = np.split(losses.rewards.cpu().numpy(), [drawn.objects.shape[1]], axis=1)
+            for column, rewards in zip((OBJECT, SUBJECT), sides, strict=True):
+                self._corruptions.strategy.learn(column, rewards, number)
+        also()
+        return losses.loss.detach()
 
-    def _gather(self, batch: TrainingBatch, leaves: Leaves) -> Gathered:
-        """Return the embeddings of positives and corruptions, after the encoding and the dropout."""
-        entities, predicates = self._tables.encode(
-            leaves.shared_values(), leaves.entities.values, leaves.predicates.values, leaves.entity_places
-        )
+    def _gather(
+        self, batch: TrainingBatch, entities: Tensor, predicates: Tensor, places: Tensor, predicate_places: Tensor
+    ) -> Gathered:
+        """Return the embeddings of positives and corruptions, after the dropout, from rows and the places in them.
+
+        places            of the subjects, the objects, the replacements of subjects, then those of objects
+        predicate_places  (b,) one for each positive
+        """
         count = len(batch.positives)
         thinned = dropout(entities, self._dropout_share, self._rng)
-        gathered = thinned.index_select(0, leaves.entity_places)
-        ends = gathered if thinned is entities else entities.index_select(0, leaves.entity_places[: 2 * count])
+        gathered = thinned.index_select(0, places)
+        ends = gathered if thinned is entities else entities.index_select(0, places[: 2 * count])
         sizes = [count, count, batch.corruptions.subjects.size, batch.corruptions.objects.size]
         s, o, corrupted_s, corrupted_o = torch.split(gathered, sizes)
-        places = leaves.predicate_places if self._grouped else None
-        p = predicates if self._grouped else predicates.index_select(0, leaves.predicate_places)
-        return Gathered(s, o, p, corrupted_s, corrupted_o, (ends[:count], ends[count : 2 * count]), places)
+        undropped = (ends[:count], ends[count : 2 * count])
+        if self._grouped:
+            return Gathered(s, o, predicates, corrupted_s, corrupted_o, undropped, predicate_places)
+        return Gathered(s, o, predicates.index_select(0, predicate_places), corrupted_s, corrupted_o, undropped)
 
     def _evaluate(self, batch: TrainingBatch, shared: dict[str, Tensor], rows: Gathered) -> StepLosses:
         """Compute the losses of the batch, with compiled code if that was compiled for the shape of the batch."""
@@ -144,12 +273,6 @@ class Step:
             return evaluate(shared, rows, left_out, batch.chunk, batch.count)
         confidences = torch.from_numpy(batch.confidences.astype(np.float32)).to(self._device)
         return evaluate(shared, rows, left_out, batch.chunk, batch.count, confidences)
-
-    def _teach(self, batch: TrainingBatch, rewards: Floats, number: int) -> None:
-        """Pass the rewards to the corruption strategy, separately for the objects and the subjects that it drew."""
-        of_objects, of_subjects = np.split(rewards, [batch.corruptions.objects.shape[1]], axis=1)
-        self._corruptions.strategy.learn(OBJECT, of_objects, number)
-        self._corruptions.strategy.learn(SUBJECT, of_subjects, number)
 
 
 def compile_if_possible(function: Callable[..., T], doing: str) -> Callable[..., T]:

@@ -13,23 +13,27 @@ from dataclasses import dataclass
 import numpy as np
 
 from kgcore.arrays import Bools, Floats, Labels, Probabilities, Scores, Triples, Weights
-from kgcore.calibration.balance import base_rate_weights, both_labels
 from kgcore.calibration.isotonic import Isotonic
-from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, soft_sample, synthetic_sample
+from kgcore.calibration.sample import (
+    CalibrationSample,
+    base_rate_weights,
+    both_labels,
+    ground_truth_sample,
+    soft_sample,
+    synthetic_sample,
+)
 from kgcore.config import CorruptConfig
-from kgcore.config.choices import ALL, GAIN, MISSING_FACTS, OBJECTIVES, POPULATIONS
-from kgcore.corruptions.base import corrupt, subject_shares
-from kgcore.corruptions.mixture import Mixture
+from kgcore.config.base import ALL, GAIN, MISSING_FACTS, OBJECTIVES, POPULATIONS
+from kgcore.corruptions.base import Mixture, corrupt, subject_shares
 from kgcore.errors import FitError, InputError
 from kgcore.graph import KnowledgeGraph, TripleIndex
 from kgcore.metrics.classification import accuracy
 from kgcore.metrics.proper import brier, log_loss
-from kgcore.metrics.ranks import rank_gain, rank_metrics
 from kgcore.models.trained import TrainedModel
 from kgcore.population.draw import random_candidates
 from kgcore.population.population import Population
 from kgcore.prediction.domains import Domains
-from kgcore.ranking import filtered_ranks
+from kgcore.ranking import filtered_ranks, rank_gain, rank_metrics
 
 RANKED = 512  # facts whose ranks are computed, at most
 COMPARED = 50  # candidates of these ranks for each training triple, so that a training takes much longer

@@ -18,11 +18,10 @@ from pathlib import Path
 import torch
 
 from kgcore.config import TrainConfig
-from kgcore.config.choices import OBJECTIVES
+from kgcore.config.base import OBJECTIVES
 from kgcore.errors import FitError, InputError
 from kgcore.graph import KnowledgeGraph
-from kgcore.training.loop import train
-from kgcore.training.state import worth_compiling
+from kgcore.training.loop import train, worth_compiling
 from kgcore.tuning.objective import SearchObjective, TimeIsUp
 from kgcore.tuning.race_result import CHOSEN, FAILED, OUT, SHARES, STOPPED, Race, RaceRow, epochs_at
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
-from kgcore.config.choices import GAIN, OBJECTIVES
+from kgcore.config.base import GAIN, OBJECTIVES
 
 CHOSEN, OUT, FAILED, STOPPED = "chosen", "out", "failed", "stopped"
 SHARES = (1 / 9, 1 / 3, 1.0)  # of the epochs, after which contenders are measured and the worse ones leave

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kgcore.config import TrainConfig
-from kgcore.config.choices import FEWEST_EPOCHS
+from kgcore.config.base import FEWEST_EPOCHS
 from kgcore.registries import MODELS
 
 if TYPE_CHECKING:

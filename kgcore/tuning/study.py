@@ -11,7 +11,7 @@ from optuna.pruners import MedianPruner
 from optuna.trial import FrozenTrial, TrialState
 
 from kgcore.config import TrainConfig
-from kgcore.config.choices import OBJECTIVES
+from kgcore.config.base import OBJECTIVES
 from kgcore.errors import FitError
 
 LOCKED_SECONDS = 60  # how long a process waits while another one writes to the file
@@ -22,7 +22,7 @@ _NAME = "tune"
 def open_study(path: Path, metric: str, starts: Sequence[Mapping[str, Any]] = (), anew: bool = False) -> Study:
     """Return the study in a SQLite file, and create both if they do not exist. The caller holds the study's lock.
 
-    metric  name in `kgcore.config.choices.OBJECTIVES`, which says whether the search minimises or maximises the metric
+    metric  name in `kgcore.config.base.OBJECTIVES`, which says whether the search minimises or maximises the metric
     starts  settings of the first trials of a new study
     anew    whether to replace an existing study by a new study
 

@@ -1,25 +1,26 @@
 """Estimates the base rate of candidates from their scores, from labels of a random sample, or from both."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from kgcore.arrays import Ints
 from kgcore.config import BaseRateConfig
+from kgcore.datasets.formats.base import check_readable
 from kgcore.ensembles.ensemble import PooledModel
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.mixture.fit import FOREIGN, MixtureFit, MixtureOptions, fit_mixture
-from kgcore.mixture.labels import MOST_ODDS, Rate, labelled_rate, labelled_rates, labels_needed
+from kgcore.mixture.interval import MOST_ODDS, Rate, labelled_rate, labelled_rates, labels_needed
+from kgcore.mixture.judged import JudgedCandidates, check_enough, mixture_triples, read_judged
 from kgcore.mixture.relations import FEWEST, fit_relations
 from kgcore.mixture.samples import MixtureData
 from kgcore.models.scorer import Scorer
-from kgcore.prediction.candidates import check_readable
-from kgcore.prediction.judged import JudgedCandidates, check_enough, mixture_triples, read_judged
-from kgcore.prediction.sink import ENDINGS, sink
+from kgcore.prediction.sink import ENDINGS, check_ending, sink
 from kgcore.report.result import Result, ResultTable, table_of
 from kgcore.storage.json_file import write_json
 from tasks.jobs.request import Request, answering
@@ -27,6 +28,8 @@ from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
 
 JSON = ".json"
+# Of a relation, the base rate is moved towards those of other relations if it was estimated from scores; low and high
+# are the 95 % interval of this relation alone; `candidates` is their number, with and without labels.
 COLUMNS = pa.schema(
     [
         ("relation", pa.string()),
@@ -39,24 +42,6 @@ COLUMNS = pa.schema(
 )
 
 
-@dataclass(frozen=True)
-class RelationRow:
-    """The base rate of the candidates of one relation.
-
-    base_rate   moved towards those of other relations if it was estimated from scores
-    low, high   the 95 % interval of this relation alone
-    candidates  number of candidates, with and without labels
-    labels      number of candidates with a label
-    """
-
-    relation: str
-    base_rate: float
-    low: float
-    high: float
-    candidates: int
-    labels: int
-
-
 @dataclass(frozen=True, kw_only=True)
 class BaseRateResult:
     """The base rate of candidates.
@@ -67,7 +52,7 @@ class BaseRateResult:
     labelled   what the labels alone say: the exact binomial interval; None without labels
     labels     number of candidates with a label
     width      a 95 % interval that is wider than this does not determine the base rate: see `Rate.is_narrow`
-    relations  the relations with an estimate, in the order of the number of their candidates
+    relations  a row for each relation with an estimate: see COLUMNS. Those with most candidates come first
     others     number of further relations of the candidates
     notes      which rows are left out, and why, in sentences
     run        id of the MLflow run
@@ -79,7 +64,7 @@ class BaseRateResult:
     labelled: Rate | None
     labels: int
     width: float
-    relations: Sequence[RelationRow]
+    relations: Sequence[Mapping[str, Any]]
     others: int
     notes: Sequence[str]
     run: str = ""
@@ -154,8 +139,9 @@ class BaseRateResult:
         rates = ("base rate", "95 % interval")
         shares = self.mixture.shares if self.mixture is not None else {}
         relations = [
-            (row.relation, *_texts(row.base_rate, row.low, row.high), f"{row.candidates:,}", f"{row.labels:,}")
+            (row["relation"], *_texts(row["base_rate"], row["low"], row["high"]), *map("{:,}".format, counts))
             for row in self.relations
+            if (counts := (row["candidates"], row["labels"]))
         ]
         others = [f"{self.others:,} other relations have too few triples for an estimate"] if self.others else []
         overall = [(name, *_texts(rate.value, rate.low, rate.high)) for name, rate in self.rows()]
@@ -172,7 +158,7 @@ class BaseRateResult:
             tables=[table for table in tables if table.rows or table.notes],
             sentences=self.sentences(),
             run=self.run,
-            rows=[asdict(row) for row in self.relations],
+            rows=self.relations,
             facts=self.to_json(),
         )
 
@@ -199,7 +185,7 @@ def _texts(value: float, low: float, high: float) -> tuple[str, str]:
     return f"{value:.3g}", f"{low:.3g} to {high:.3g}"
 
 
-def estimate_base_rate(candidates: str, request: Request, config: BaseRateConfig) -> BaseRateResult:
+def estimate_base_rate(candidates: str, request: Request, config: BaseRateConfig) -> Result:
     """Estimate the base rate of the candidates of a file, in an MLflow run with the result as base_rate.json.
 
     candidates  file of candidates, some of which may have labels: see `read_judged`
@@ -211,7 +197,8 @@ def estimate_base_rate(candidates: str, request: Request, config: BaseRateConfig
     """
     path = Path(candidates)
     check_readable(path)
-    _check_output(request.output)
+    if request.output:
+        check_ending(Path(request.output), (*ENDINGS, JSON))
     by, store = answering(request), open_store()
     found, scorer, graph = by.found, by.model.trained, by.model.graph
     if isinstance(scorer, PooledModel):
@@ -227,9 +214,10 @@ def estimate_base_rate(candidates: str, request: Request, config: BaseRateConfig
         result = replace(result, model=found.uri, run=run_id)
         store.log_metrics(run_id, result.metrics(), model_id=found.model_id)
         store.log_json(run_id, result.to_json(), "base_rate.json")
-        _write(request.output, result)
+        if request.output:
+            _write(Path(request.output), result)
         store.log_tags(run_id, RunTags(note="\n\n".join(result.sentences())))
-    return result
+    return result.result()
 
 
 def _result(
@@ -258,7 +246,7 @@ def _result(
         labelled=labelled_rate(judged.labels[known]) if known.any() else None,
         labels=int(known.sum()),
         width=config.width,
-        relations=sorted(rows, key=lambda row: -row.candidates),
+        relations=sorted(rows, key=lambda row: -row["candidates"]),
         others=len(np.unique(used)) - len(rows) if config.by_relation else 0,
         notes=notes,
     )
@@ -270,41 +258,25 @@ def _rates(data: MixtureData, mixture: MixtureFit, rng: np.random.Generator) -> 
     return {one.predicate: Rate(one.shrunk, one.own.low, one.own.high) for one in found}
 
 
-def _row(graph: KnowledgeGraph, number: int, rate: Rate, used: Ints, labelled: Ints) -> RelationRow:
-    counts = int((used == number).sum()), int((labelled == number).sum())
-    return RelationRow(graph.predicates[number], rate.value, rate.low, rate.high, *counts)
+def _row(graph: KnowledgeGraph, number: int, rate: Rate, used: Ints, labelled: Ints) -> Mapping[str, Any]:
+    counts = {"candidates": int((used == number).sum()), "labels": int((labelled == number).sum())}
+    return {"relation": graph.predicates[number], "base_rate": rate.value, "low": rate.low, "high": rate.high} | counts
 
 
-def _check_output(output: str) -> None:
-    """Raise InputError if the name of the output file has an unknown ending. '' means no file."""
-    if output and Path(output).suffix.lower() not in (*ENDINGS, JSON):
-        raise InputError(f"{output} is of an unknown kind: its name must end in {', '.join((*ENDINGS, JSON))}")
-
-
-def _write(output: str, found: BaseRateResult) -> None:
-    """Write the base rates to a file. '' means no file.
+def _write(path: Path, found: BaseRateResult) -> None:
+    """Write the base rates to a file. Raises InputError if the file cannot be written.
 
     .json                   the whole result
     .parquet, .csv or .tsv  a row for all candidates, without a relation, then a row for each relation
-
-    Raises InputError if the file cannot be written.
     """
-    if not output:
-        return
-    path = Path(output)
     if path.suffix.lower() == JSON:
         try:
             write_json(path, found.to_json())
         except OSError as error:
             raise InputError(f"{path} cannot be written: {error.strerror}") from error
         return
-    rows = [asdict(row) for row in (_overall(found), *found.relations)]
-    rows[0]["relation"] = None
-    with sink(path) as write:
-        write(pa.Table.from_pylist(rows, COLUMNS))
-
-
-def _overall(found: BaseRateResult) -> RelationRow:
-    rate = found.rate
     unlabelled = found.mixture.candidates if found.mixture is not None else 0
-    return RelationRow("", rate.value, rate.low, rate.high, unlabelled + found.labels, found.labels)
+    rate = {"base_rate": found.rate.value, "low": found.rate.low, "high": found.rate.high}
+    overall = {"relation": None, **rate, "candidates": unlabelled + found.labels, "labels": found.labels}
+    with sink(path) as write:
+        write(pa.Table.from_pylist([overall, *found.relations], COLUMNS))

@@ -1,28 +1,273 @@
 """Calibrates the scores of any scorer. No graph is needed."""
 
-from dataclasses import replace
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 from filelock import FileLock
+from scipy.special import expit
 
+from kgcore.arrays import Probabilities
 from kgcore.calibration.fit import labelled_sample
-from kgcore.config import EvaluateConfig, ScoresConfig, WatchConfig
+from kgcore.config import EvaluateConfig, GateConfig, ScoresConfig, WatchConfig
 from kgcore.errors import InputError
-from kgcore.external.calibrator import ScoreCalibrator
-from kgcore.external.fit import usable
-from kgcore.external.rows import ScoreFile, in_halves, read_new_rows, read_scores, renumbered, tables_after
-from kgcore.monitoring.drift import Check, DriftReference, check, find_evidence
+from kgcore.evaluation.evaluate import Measured, evaluate
+from kgcore.evaluation.groups import reliability_by_relation
+from kgcore.evaluation.predictions import Predictions
+from kgcore.external.calibrator import RELATION, SCORE, ScoreCalibrator
+from kgcore.external.fit import fit_scores, folds_of, of_other_folds, of_test_rows, usable
+from kgcore.external.rows import ScoreFile, in_halves, read_new_rows, read_scores, renumbered, stored_rows, tables_after
+from kgcore.external.tables import check_table
+from kgcore.monitoring.drift import DriftReference, check, find_evidence
 from kgcore.monitoring.two_samples import NewTriples
+from kgcore.prediction.sink import check_ending, sink
+from kgcore.report.plots import reliability_figures
+from kgcore.report.result import Result, runs_text
+from kgcore.report.results import Results
+from kgcore.report.scores import RowCounts, ScoresSummary, scores_page
 from kgcore.score_table import ScoreTable
-from tasks.jobs.calibrated_model import Ask, FoundScores, find_scores, registered_scores
-from tasks.jobs.fitted_scores import ScoresRequest, ScoresResult, apply_scores, fit_and_measure, log_fit, result_of
-from tasks.jobs.watch import FEWEST_OF_A_LABEL, WatchResult, markdown, readable
-from tasks.tracking.artifacts import SCORE_ROWS
-from tasks.tracking.labels import APPLY_SCORES, CALIBRATE_SCORES, WATCH_SCORES
-from tasks.tracking.record import RunTags
+from kgcore.storage.json_file import write_json, write_measured
+from tasks.jobs.calibrated_model import Ask, FoundScores, chosen, find_scores, registered_scores
+from tasks.jobs.promote import promote_scores
+from tasks.jobs.request import MOST_EXAMPLES
+from tasks.jobs.watch import FEWEST_OF_A_LABEL, WatchResult, readable
+from tasks.tracking.artifacts import REPORT, SCORE_ROWS, save
+from tasks.tracking.mlmodel import EXAMPLES, log_score_calibrator
+from tasks.tracking.record import APPLY_SCORES, CALIBRATE_SCORES, WATCH_SCORES, DatasetId, RunTags, labelled_metrics
 from tasks.tracking.registry import CHAMPION, registered_name, run_of_model
 from tasks.tracking.store import Store, open_store
 from tasks.workspace.progress import progress_bar
+
+
+@dataclass(frozen=True)
+class ScoresRequest:
+    """What a user asks `calibrate-scores` to do.
+
+    file        file of labelled scores; '': none, a stored calibrator answers
+    apply       file of scores without labels; '': none
+    output      file for their probabilities
+    model       stored calibrator to use, if no labelled scores are given: see `locate`
+    watch       whether a stored calibrator is checked on the labelled scores, and none is fitted
+    recalibrate whether calibrators are fitted again if the check finds drift
+    promote     whether the calibrator is registered, and made the champion of its scorer if it passes the gate
+    calibrator  label of the calibrator to use; '': the one with the best Brier score
+    """
+
+    file: str = ""
+    apply: str = ""
+    output: str = ""
+    model: str = ""
+    calibrator: str = ""
+    promote: bool = False
+    watch: bool = False
+    recalibrate: bool = False
+
+    def check(self) -> None:
+        """Raise InputError for files that cannot be used, and for options that do not fit together."""
+        if self.apply and not self.output:
+            raise InputError(f"--apply {self.apply} needs --output FILE: the file for the probabilities")
+        if self.output and not self.apply:
+            raise InputError(f"--output {self.output} needs --apply FILE: the rows that get probabilities")
+        if self.apply:
+            check_table(Path(self.apply))
+            check_ending(Path(self.output))
+            if Path(self.apply).resolve() == Path(self.output).resolve():
+                raise InputError(f"--apply and --output both are {self.apply}: write the answers to another file")
+        if self.watch and (not self.file or self.apply or self.promote):
+            raise InputError("--watch needs a file of newly labelled scores, and neither --apply nor --promote")
+        if self.recalibrate and not self.watch:
+            raise InputError("--recalibrate needs --watch: calibrators are fitted again if the check finds drift")
+        if self.file and self.model and not self.watch:
+            raise InputError(f"{self.file} and --model {self.model} are given: give one of them")
+        if self.file:
+            check_table(Path(self.file))
+        elif self.promote:
+            raise InputError("--promote needs a file of labelled scores: a calibrator is promoted when it is fitted")
+        elif not (self.model and self.apply):
+            raise InputError("give a file of labelled scores, or --model with --apply: there is nothing to do")
+
+
+@dataclass(frozen=True)
+class ScoresResult:
+    """The result of `calibrate-scores`.
+
+    found      the calibrator that answers
+    run        id of the MLflow run
+    summary    how good the calibrators are; None if none was fitted
+    report     path of the report; '' without a fit
+    promotion  whether the calibrator became the champion, and why, in a sentence; '' if nobody asked
+    answers    how many rows were answered, in a sentence; '' without `--apply`
+    examples   the first of these rows
+    """
+
+    found: FoundScores
+    run: str
+    summary: ScoresSummary | None = None
+    report: str = ""
+    promotion: str = ""
+    answers: str = ""
+    examples: Sequence[Mapping[str, object]] = ()
+
+    def result(self) -> Result:
+        """Return the results of the calibrators, the counts of the answers, and the places."""
+        summary, bound, uri = self.summary, self.found.calibrator.bound, self.found.uri
+        notes = [*summary.results.best_text(), *summary.notes] if summary else []
+        model = f"model: {uri} ({bound.label}), base rate {bound.rate}"
+        return Result(
+            title=f"Scores of {self.found.calibrator.scorer}",
+            tables=[summary.results.table(notes=notes)] if summary else [],
+            sentences=[line for line in (self.answers, self.promotion, model) if line],
+            files={"report": self.report},
+            run=self.run,
+            rows=() if summary else self.examples,
+            facts=summary.to_json() if summary else {},
+        )
+
+
+def apply_scores(store: Store, result: ScoresResult, request: ScoresRequest, config: ScoresConfig) -> ScoresResult:
+    """Write the rows of `request.apply` with the columns probability, low and high added. Return the result with them.
+
+    Raises InputError for wrong values, with file and line. Then no output file is left behind.
+    """
+    rows, expected, examples = 0, 0.0, list[dict[str, object]]()
+    answers = result.found.calibrator.answer_file(Path(request.apply), config.score, config.relation)
+    with progress_bar("apply", 100) as move, sink(Path(request.output)) as write:
+        for table, done in answers:
+            write(table)
+            rows += len(table)
+            expected += float(np.sum(table["probability"].to_numpy()))
+            examples += table.slice(0, max(0, MOST_EXAMPLES - len(examples))).to_pylist()
+            move(int(100 * done), f"{rows:,} rows")
+    store.log_metrics(result.run, {"rows": float(rows), "expected": expected}, model_id=result.found.model_id)
+    said = f"{rows:,} rows, {expected:,.1f} expected to be true: {request.output}"
+    return replace(result, answers=said, examples=examples)
+
+
+@dataclass(frozen=True)
+class FittedScores:
+    """What was fitted and measured, before it is logged.
+
+    calibrators  the baselines, then the fitted calibrators
+    predictions  probabilities of the measured rows
+    measured     label -> metrics
+    table        the rows
+    """
+
+    calibrators: list[ScoreCalibrator]
+    predictions: Predictions
+    measured: dict[str, Measured]
+    summary: ScoresSummary
+    table: ScoreTable
+
+    @property
+    def best(self) -> tuple[str, float]:
+        """Return the label of the fitted calibrator with the best Brier score, and this score."""
+        best = self.summary.results.best_fitted()
+        assert best is not None
+        return best.label, best.metrics["brier"]
+
+
+def fit_and_measure(file: ScoreFile, config: ScoresConfig, evaluation: EvaluateConfig) -> FittedScores:
+    """Fit the calibrators to labelled scores, and measure them on test rows or by cross-fitting.
+
+    Raises InputError as `usable` does, FitError if a fit does not converge.
+    """
+    table, folds = file.table, 0
+    calibrators = fit_scores(table, config)
+    if table.rows("test").any():
+        predictions = of_test_rows(table, calibrators)
+    else:
+        _, folds = folds_of(table, config)
+        with progress_bar("cross-fit", folds) as move:
+            predictions = of_other_folds(table, config, move)
+    with progress_bar("measure", evaluation.bootstrap_replicates) as move:
+        measured = evaluate(predictions, evaluation, on_replicate=move)
+    by_relation = reliability_by_relation(predictions) if table.relations else []
+    counts = RowCounts(
+        true=int(table.rows("valid", label=1).sum()),
+        false=int(table.rows("valid", label=0).sum()),
+        measured=len(predictions.labels),
+        folds=folds,
+        of_train=file.of_train,
+        of_weight=file.of_weight,
+    )
+    summary = ScoresSummary(
+        scorer=config.named,
+        results=Results.of(measured),
+        relations={table.relations[reliability.predicate]: reliability for reliability in by_relation},
+        counts=counts,
+        base_rate=calibrators[0].bound.base_rate,
+        stated=table.labelled_base_rate is not None,
+        unfitted=tuple(name for name in config.calibrators if name not in usable(config)),
+    )
+    return FittedScores(calibrators, predictions, measured, summary, table)
+
+
+def log_fit(
+    store: Store,
+    fitted: FittedScores,
+    request: ScoresRequest,
+    config: ScoresConfig,
+    evaluation: EvaluateConfig,
+    fits: int = 1,
+) -> ScoresResult:
+    """Log the calibrators as a run. Promote the best one, and apply it to a file, if the request asks for it.
+
+    fits  number of fits among which this one is the best
+    """
+    labels = {calibrator.bound.label: calibrator for calibrator in fitted.calibrators}
+    label = chosen(request.calibrator, list(labels)) if request.calibrator else fitted.best[0]
+    with store.open_run(f"scores of {config.named}", RunTags(stage=CALIBRATE_SCORES, dataset=config.named)) as run_id:
+        params = {**config.as_dict(), **evaluation.as_dict(), "base_rate": fitted.summary.base_rate}
+        store.log_params(run_id, {**params, "file": Path(request.file).name, "best": label})
+        ids = _log_models(store, run_id, fitted)
+        found = FoundScores(ids[label], f"models:/{ids[label]}", labels[label])
+        settings = {CALIBRATE_SCORES: config.as_dict(), "evaluate": evaluation.as_dict()}
+        result = ScoresResult(found, run_id, fitted.summary, _log_report(store, run_id, fitted, settings))
+        if request.promote:
+            decision = promote_scores(store, found, fitted.predictions, fits * len(usable(config)), GateConfig())
+            promoted = replace(found, uri=decision.challenger)
+            result = replace(result, found=promoted, promotion=decision.explanation)
+            store.log_metrics(run_id, {"promoted": float(decision.passed)}, model_id=ids[label])
+        return apply_scores(store, result, request, config) if request.apply else result
+
+
+def _log_models(store: Store, run_id: str, fitted: FittedScores) -> dict[str, str]:
+    """Log every calibrator as a LoggedModel with its metrics. Return label -> id of the LoggedModel."""
+    ids, few = {}, stored_rows(fitted.table, EXAMPLES)
+    scores = expit(few.scores) if fitted.calibrators[0].scale == "probability" else few.scores
+    names = {RELATION: [few.relations[number] for number in few.triples[:, 1]]} if few.relations else {}
+    example = pd.DataFrame({SCORE: scores, **names})
+    dataset = DatasetId(fitted.summary.scorer, fitted.table.dataset)
+    store.log_dataset(run_id, dataset, dataset.name, asdict(fitted.summary.counts))
+    for number, calibrator in enumerate(fitted.calibrators):
+        label = calibrator.bound.label
+        ids[label] = log_score_calibrator(store, run_id, number, calibrator, example)
+        metrics = labelled_metrics(label, fitted.measured[label].with_ends())
+        store.log_metrics(run_id, metrics, model_id=ids[label], dataset=dataset)
+    return ids
+
+
+def _log_report(store: Store, run_id: str, fitted: FittedScores, settings: dict[str, dict[str, object]]) -> str:
+    """Log the summary, the measurements, the diagrams and the page, also to the home. Return the page's path."""
+    figures, summary = reliability_figures(fitted.measured), fitted.summary
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "figures").mkdir()
+        write_json(folder / "summary.json", summary.to_json())
+        write_measured(folder / "measured.json", fitted.measured)
+        save(folder, SCORE_ROWS, stored_rows(fitted.table))
+        page = scores_page(summary, figures, settings, {CALIBRATE_SCORES: run_id})
+        (folder / REPORT.path).write_text(page, encoding="utf-8")
+        for title, figure in figures.items():
+            figure.savefig(folder / "figures" / f"{title}.png", dpi=150)
+        place = store.log_report(run_id, folder)
+    note = summary.results.table(notes=[*summary.notes, runs_text({CALIBRATE_SCORES: run_id})])
+    store.log_tags(run_id, RunTags(note=note.markdown()))
+    return str(place / REPORT.path)
 
 
 def calibrate_scores(
@@ -54,10 +299,10 @@ def _apply_stored(store: Store, request: ScoresRequest, config: ScoresConfig) ->
     found = find_scores(Ask(request.model, calibrator=request.calibrator, scorer=config.named))
     found = replace(found, calibrator=found.calibrator.at(config.base_rate))
     with store.open_run(f"apply scores of {config.named}", RunTags(stage=APPLY_SCORES, dataset=config.named)) as run_id:
-        result = result_of(found, run_id)
         asked = {"score": config.score, "relation": config.relation, "apply": Path(request.apply).name}
-        store.log_params(run_id, {**asked, "model": result.model, "base_rate": result.base_rate})
-        return apply_scores(store, result, found, request, config)
+        answers = {"model": found.uri, "base_rate": found.calibrator.bound.base_rate}
+        store.log_params(run_id, asked | answers)
+        return apply_scores(store, ScoresResult(found, run_id), request, config)
 
 
 def watch_scores(store: Store, request: ScoresRequest, config: ScoresConfig) -> WatchResult:
@@ -72,7 +317,7 @@ def watch_scores(store: Store, request: ScoresRequest, config: ScoresConfig) -> 
     limits, path = WatchConfig(), Path(request.file)
     uri = request.model or f"models:/{registered_name(registered_scores(config.named))}@{CHAMPION}"
     found = find_scores(Ask(uri, calibrator=request.calibrator, scorer=config.named))
-    made_by = run_of_model(store, f"models:/{found.located.model_id}")
+    made_by = run_of_model(store, f"models:/{found.model_id}")
     new = read_new_rows(path, config)
     if new.dataset == found.calibrator.bound.dataset:
         raise InputError(f"{path} has the rows that the calibrator was fitted to: give newly labelled rows")
@@ -81,15 +326,24 @@ def watch_scores(store: Store, request: ScoresRequest, config: ScoresConfig) -> 
     tags = RunTags(stage=WATCH_SCORES, dataset=config.named, inputs={CALIBRATE_SCORES: made_by})
     with FileLock(store.home / "watch.lock"):
         number = 1 + len(store.find_all(tags))
-        asked, origin = _as_asked(new, found.calibrator), _origin(store.load(made_by, SCORE_ROWS), found.calibrator)
-        measured = check(found.calibrator.calibrate(asked.scores, asked.predicates)[0], asked, origin, limits, number)
+        compared = _compared(new, store.load(made_by, SCORE_ROWS), found.calibrator)
+        measured = check(*compared, limits, number)
         with store.open_run(f"watch scores of {config.named}", tags) as run_id:
-            result = _result(found, path, config, measured, number, run_id)
-            store.log_params(run_id, {"file": path.name, "model": result.model, **limits.as_dict()})
-            metrics = {**result.metrics, "check": float(number)}
-            store.log_metrics(run_id, metrics, model_id=found.located.model_id)
-            store.log_tags(run_id, RunTags(note=markdown(result)))
-    return result
+            rate, model = readable(measured.evidence.moved_base_rate.value), found.uri
+            scores = f"--scorer {config.named} --score {config.score}"
+            shift = f"--model {model} {scores} --base-rate {rate:g} --apply FILE --output FILE"
+            commands = {
+                "shift": f"kgcal calibrate-scores {shift}",
+                "refit": f"kgcal calibrate-scores {path} {scores} --label {config.label} --promote",
+            }
+            seen = WatchResult.of(config.named, model, measured, measured.metrics(), commands, number, run_id)
+            findings, notes = ([text.replace("triple", "row") for text in said] for said in (seen.findings, seen.notes))
+            seen = replace(seen, findings=findings, notes=notes)
+            store.log_params(run_id, {"file": path.name, "model": model, **limits.as_dict()})
+            metrics = {**seen.metrics, "check": float(number)}
+            store.log_metrics(run_id, metrics, model_id=found.model_id)
+            store.log_tags(run_id, RunTags(note=seen.result().markdown()))
+    return seen
 
 
 def recalibrate_scores(
@@ -114,9 +368,7 @@ def recalibrate_scores(
     half = new.part(new.rows("valid"))
     rate = float(half.labels.mean())
     if seen.answer == "shift":
-        asked, origin = _as_asked(half, found.calibrator), _origin(old, found.calibrator)
-        q, _, _ = found.calibrator.calibrate(asked.scores, asked.predicates)
-        rate = find_evidence(q, asked, origin).moved_base_rate.value
+        rate = find_evidence(*_compared(half, old, found.calibrator)).moved_base_rate.value
     config = config.replace(base_rate=readable(rate))
     tables = tables_after(seen.answer, old, new, readable(rate), FEWEST_OF_A_LABEL)
     fits = [(what, fit_and_measure(ScoreFile(table), config, evaluation)) for what, table in tables.items()]
@@ -128,41 +380,21 @@ def recalibrate_scores(
     return replace(seen, recalibrated=result.run, notes=(*seen.notes, said))
 
 
-def _origin(fitted: ScoreTable, calibrator: ScoreCalibrator) -> DriftReference:
-    """Return what a calibrator was fitted and measured on: its rows, weighted to the base rate of its fit."""
-    bound = calibrator.bound
+def _compared(
+    new: ScoreTable, fitted: ScoreTable, calibrator: ScoreCalibrator
+) -> tuple[Probabilities, NewTriples, DriftReference]:
+    """Return probabilities of new rows, the rows with the calibrator's numbers of relations, and what it was fitted to.
+
+    Raises InputError if the calibrator has a map for each relation, and the rows have no relations.
+    """
+    bound, relations = calibrator.bound, None
+    if calibrator.by_relation:
+        if not new.relations:
+            raise InputError(f"the calibrator {bound.name} has a map for each relation: name their column: --relation")
+        relations = renumbered(new.relations, calibrator.relations, new.triples[:, 1])
     at_fit = bound.base_rate if bound.fitted_at is None else bound.fitted_at
     sample = labelled_sample(replace(fitted, labelled_base_rate=at_fit))
-    return DriftReference(
-        sample, bound.base_rate, calibrator.by_relation, sample.scores, sample.weights, bound.rate.limits
-    )
-
-
-def _as_asked(new: ScoreTable, calibrator: ScoreCalibrator) -> NewTriples:
-    """Return new rows as the calibrator takes them: with its numbers of the relations, if it has a map for each.
-
-    Raises InputError if it has, and the rows have no relations.
-    """
-    if not calibrator.by_relation:
-        return NewTriples(new.scores, new.labels)
-    if not new.relations:
-        name = calibrator.bound.name
-        raise InputError(f"the calibrator {name} has a map for each relation: name their column: --relation")
-    return NewTriples(new.scores, new.labels, renumbered(new.relations, calibrator.relations, new.triples[:, 1]))
-
-
-def _result(
-    found: FoundScores, path: Path, config: ScoresConfig, measured: Check, number: int, run_id: str
-) -> WatchResult:
-    rate, answer, model = readable(measured.evidence.moved_base_rate.value), measured.report.answer, found.located.uri
-    asked = f"--scorer {config.named} --score {config.score}"
-    commands = {
-        "shift": f"kgcal calibrate-scores --model {model} {asked} --base-rate {rate:g} --apply FILE --output FILE",
-        "refit": f"kgcal calibrate-scores {path} {asked} --label {config.label} --promote",
-    }
-    findings, notes = (
-        tuple(text.replace("triple", "row") for text in said)
-        for said in (measured.report.findings, measured.report.notes)
-    )
-    said = (measured.metrics(), findings, notes, answer, commands.get(answer, ""))
-    return WatchResult(config.named, model, *said, number, run_id)
+    limits = bound.rate.limits
+    origin = DriftReference(sample, bound.base_rate, calibrator.by_relation, sample.scores, sample.weights, limits)
+    q, _, _ = calibrator.calibrate(new.scores, relations)
+    return q, NewTriples(new.scores, new.labels, relations), origin

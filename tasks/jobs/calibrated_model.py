@@ -3,17 +3,33 @@
 import logging
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from kgcore.calibrated import CalibratedModel
 from kgcore.calibration.answering import answers_because
+from kgcore.calibration.fit import calibration_bases
+from kgcore.calibration.sample import CalibrationSample, even_sample
+from kgcore.config import CalibrateConfig
+from kgcore.ensembles.ensemble import PooledModel, pooled_table
 from kgcore.errors import InputError
 from kgcore.external.calibrator import ScoreCalibrator
 from kgcore.loaded import LoadedModel
+from kgcore.mixture.calibrate import candidate_sample
+from kgcore.mixture.matched import Matched
 from tasks.jobs.compare import dataset_name
 from tasks.jobs.manifest import named_run, newest_pipeline, resolve
-from tasks.tracking.artifacts import CALIBRATION_AUDIT, MANIFEST, SCORE_CALIBRATOR
-from tasks.tracking.labels import CALIBRATE_SCORES, ENSEMBLE_NAME, LATEST, model_name
-from tasks.tracking.record import RunTags
-from tasks.tracking.registry import CHAMPION, aliased, load_calibrated, model_of_uri
+from tasks.stages.calibrate import completeness_of, scores_of
+from tasks.stages.running import config_of
+from tasks.tracking.artifacts import (
+    CALIBRATION_AUDIT,
+    COMBINED_MIXTURE,
+    HELD_OUT_LOG_ODDS,
+    MANIFEST,
+    MIXTURE,
+    SCORE_CALIBRATOR,
+)
+from tasks.tracking.record import CALIBRATE_SCORES, ENSEMBLE_NAME, LATEST, RunTags, model_name
+from tasks.tracking.registry import CHAMPION, aliased, load_calibrated, model_of_uri, sources_of
 from tasks.tracking.store import Store, open_store
 
 log = logging.getLogger("kgcal")
@@ -32,31 +48,26 @@ class Located:
 
 
 @dataclass(frozen=True)
-class FoundModel:
-    """A calibrated model, and its names.
+class FoundModel(Located):
+    """A calibrated model, its place and its names.
 
-    located  its place in the store
     dataset  name of the data set that it was trained on
     label    label of the calibrator, such as `synthetic.isotonic`, or of the ensemble, such as `synthetic.linear`
     model    the model itself
     because  why it answers, in sentences; '' if the user has named it
     """
 
-    located: Located
     dataset: str
     label: str
     model: CalibratedModel
     because: str = ""
 
-    @property
-    def uri(self) -> str:
-        """Return the URI of the model."""
-        return self.located.uri
 
-    @property
-    def model_id(self) -> str:
-        """Return the id of the LoggedModel."""
-        return self.located.model_id
+@dataclass(frozen=True)
+class FoundScores(Located):
+    """A calibrator of scores, and its place in the store."""
+
+    calibrator: ScoreCalibrator
 
 
 @dataclass(frozen=True)
@@ -77,14 +88,6 @@ class Ask:
     dataset: str = ""
     calibrator: str = ""
     scorer: str = ""
-
-
-@dataclass(frozen=True)
-class FoundScores:
-    """A calibrator of scores, and its place in the store."""
-
-    located: Located
-    calibrator: ScoreCalibrator
 
 
 def registered_scores(scorer: str) -> str:
@@ -109,7 +112,7 @@ def find_scores(ask: Ask) -> FoundScores:
         raise InputError(
             f"the model {located.uri} is not a calibrator of scores: use `kgcal predict --model {ask.model}`"
         )
-    found = FoundScores(located, store.load_model(located.model_id, SCORE_CALIBRATOR))
+    found = FoundScores(located.model_id, located.uri, store.load_model(located.model_id, SCORE_CALIBRATOR))
     if ask.scorer:
         found.calibrator.check_scorer(ask.scorer)
     return found
@@ -185,7 +188,8 @@ def read_located(located: Located) -> FoundModel:
         raise InputError(f"the model {located.uri} calibrates scores: use `kgcal calibrate-scores --model`")
     if not record.label:
         raise InputError(f"the model {located.uri} has no calibrator: name a calibrator, a calibrate run or a pipeline")
-    return FoundModel(located, record.params["dataset"], record.label, load_calibrated(store, located.model_id))
+    model_id, model = located.model_id, load_calibrated(store, located.model_id)
+    return FoundModel(model_id, located.uri, record.params["dataset"], record.label, model)
 
 
 def _calibrator_of(store: Store, run_id: str, label: str) -> str:
@@ -240,3 +244,47 @@ def _newest_calibration(store: Store, dataset: str) -> str:
             f"{dataset} has neither a champion nor a finished run: run `kgcal run --dataset {dataset}` first"
         )
     return max(runs, key=lambda run: run.started).run_id
+
+
+SEED = 0  # of the draw of negatives
+
+
+def counted_sample(model_id: str, model: CalibratedModel) -> CalibrationSample:
+    """Return the sample of `calibration_sample` for methods that count its rows: see `even_sample`."""
+    sample, rng = calibration_sample(model_id, model), np.random.default_rng(SEED)
+    return even_sample(sample, rng, repeat=model.calibrator.mixture is None)
+
+
+def calibration_sample(model_id: str, model: CalibratedModel) -> CalibrationSample:
+    """Return the sample that a calibrator was fitted on. For a baseline: labelled triples, corruptions without labels.
+
+    model_id  id of the LoggedModel of the calibrator or of the ensemble
+    model     the calibrated model itself
+
+    For an ensemble, the scores are those that it gives to these triples. Its recalibrator was fitted to log-odds of
+    members that had not seen the triple, which differ a little. For a combiner, the scores are the log-odds of
+    combiners that had not seen the triple.
+
+    Raises InputError if a score run or a calibrate run upstream of the calibrator no longer exists.
+    """
+    store, scorer = open_store(), model.trained
+    run = sources_of(store, model_id).run
+    if isinstance(matched := model.calibrator.mixture, Matched):
+        combined = model.calibrator.combined is not None
+        place = (run.run_id, COMBINED_MIXTURE) if combined else (run.tags.inputs["match"], MIXTURE)
+        return candidate_sample(store.load(*place), matched, model.calibrator.calibrator.by_predicate)
+    made_by = (
+        [run]
+        if not isinstance(scorer, PooledModel)
+        else [store.known(run.tags.inputs[f"calibrate.{number}"]) for number in range(1, len(scorer.members) + 1)]
+    )
+    tables = [scores_of(calibrated.tags.inputs, completeness_of(calibrated)) for calibrated in made_by]
+    table = tables[0]
+    if isinstance(scorer, PooledModel):
+        table = pooled_table(scorer, [own.without_search() for own in tables])
+    config, kind = config_of(CalibrateConfig, made_by[0]), model.calibrator.negatives
+    bases = calibration_bases(table, config)
+    kind = kind if kind in bases else min(bases)  # a baseline: labelled triples, or corruptions without labels
+    if model.calibrator.combined is not None:
+        return bases[kind].scored(store.load(run.run_id, HELD_OUT_LOG_ODDS)[model.calibrator.label]).sample
+    return bases[kind].sample

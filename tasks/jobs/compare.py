@@ -8,14 +8,13 @@ import pandas as pd
 
 from kgcore.config import ASSUMED_BASE_RATE
 from kgcore.errors import InputError
-from kgcore.metrics.catalogue import highest_best, metric_names, ranked
+from kgcore.metrics.base import highest_best, metric_names, ranked
 from kgcore.registries import DATASETS
-from kgcore.report.columns import title
 from kgcore.report.result import Result, ResultTable, table_of
-from tasks.tracking.labels import ENSEMBLE_NAME, shares_text
-from tasks.tracking.record import RunRecord, RunTags
+from kgcore.report.results import title
+from tasks.tracking.record import ENSEMBLE_NAME, RunRecord, RunTags, shares_text
 from tasks.tracking.store import open_store
-from tasks.tracking.views import best_runs_page
+from tasks.tracking.ui import best_runs_page
 
 HEADLINE_METRICS = metric_names("headline")
 FURTHER_METRICS = tuple(name for name in ranked() if name not in HEADLINE_METRICS)
@@ -121,7 +120,9 @@ def comparison(
         frame = _matching(frame, "calibrate.base_rate", base_rate, "with the stated base rate")
     if negatives is not None:
         frame = _matching(frame, "negatives", negatives, "with negatives")
-    return _best_first(_newest_of_equals(frame), metric)
+    keys = [*TEST_SAMPLE, metric, *({"brier"} - {metric})]
+    first = [key not in HIGHEST_FIRST for key in keys]
+    return _newest_of_equals(frame).sort_values(keys, ascending=first, ignore_index=True)
 
 
 def shown_comparison(frame: pd.DataFrame, metric: str, top: int) -> Result:
@@ -218,12 +219,6 @@ def _differences(fitted: pd.DataFrame) -> "pd.Series[str]":
 def _settings_text(row: "pd.Series[str]") -> str:
     """Return the settings of a row as NAME=VALUE, without the stage in front of each name."""
     return " ".join(f"{str(name).partition('.')[2]}={value}" for name, value in row.astype(object).dropna().items())
-
-
-def _best_first(frame: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """Sort each test sample by the metric, then by the Brier score, best first and NaN last."""
-    keys = [*TEST_SAMPLE, metric, *({"brier"} - {metric})]
-    return frame.sort_values(keys, ascending=[key not in HIGHEST_FIRST for key in keys], ignore_index=True)
 
 
 def setting_columns(frame: pd.DataFrame) -> list[str]:

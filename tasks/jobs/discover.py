@@ -1,7 +1,7 @@
 """Discovers missing facts with a calibrated model, and logs what was asked and what came out."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,27 +13,31 @@ from kgcore.arrays import Floats, Triples
 from kgcore.config import DiscoverConfig
 from kgcore.config.jobs import SurveyConfig
 from kgcore.corruptions.base import OBJECT, SUBJECT
+from kgcore.datasets.formats.base import COLUMNS
 from kgcore.graph import KnowledgeGraph
 from kgcore.prediction.answers import Answers, without_probabilities
 from kgcore.prediction.domains import Domains
-from kgcore.prediction.parts import EachPart, OnPart
 from kgcore.prediction.question import Question
 from kgcore.prediction.sink import sink
 from kgcore.report.result import Result, ResultTable
-from tasks.jobs.population import Stated, asked_of, calibrate_to, lost_figures, lost_notes
+from kgcore.workers import EachPart, OnPart
 from tasks.jobs.request import (
     MOST_EXAMPLES,
-    AnsweredTable,
     Answering,
     Request,
+    Stated,
     answering,
+    asked_of,
+    calibrate_to,
+    expected_text,
+    lost_by,
     probability_texts,
     triple_text,
 )
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
-from tasks.workspace.cluster import THREADS, each_part
 from tasks.workspace.progress import progress_bar
+from tasks.workspace.resources import THREADS, each_part
 
 if TYPE_CHECKING:
     from kgcore.population.calibrate import Count
@@ -61,61 +65,6 @@ class Listed:
     count: "Count | None" = None
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """The names of the known parts of the missing facts; '': any."""
-
-    subject: str = ""
-    predicate: str = ""
-    object: str = ""
-
-    def __str__(self) -> str:
-        return f"({', '.join(part or '?' for part in (self.subject, self.predicate, self.object))})"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Discovered(AnsweredTable):
-    """The summary of a discovery. Its rows are missing facts or, if the answer sets were measured, predicates.
-
-    asked    what was asked, such as `(person_2, parent_of, ?)`
-    figures  figures of the list, by name: of `fdr`, level, queries, skipped; of `coverage`, coverage, calibration,
-             test_queries, test_coverage, test_size
-    notes    sentences about the list
-    flyers   frequent flyers: entity, part, answers, expected
-    """
-
-    asked: str
-    figures: Mapping[str, float]
-    notes: Sequence[str]
-    flyers: Sequence[Mapping[str, object]]
-
-    def result(self) -> Result:
-        """Return the first rows, sentences about the list, the frequent flyers, and the model."""
-        has_facts = not self.examples or "rank" in self.examples[0]
-        listed = f"the first {len(self.examples)} are shown" if len(self.examples) < self.rows else ""
-        parts = [f"the answer sets of {self.rows:,} kinds of queries {self.asked}", listed]
-        if has_facts:
-            parts[0] = f"{self.rows:,} missing {'fact' if self.rows == 1 else 'facts'} {self.asked}"
-            parts.append(self.expected_text)
-        flyers = [
-            f"frequent flyer: {flyer['entity']} is the {flyer['part']} of {flyer['answers']} answers, "
-            f"{flyer['expected']} expected"
-            for flyer in self.flyers
-        ]
-        rows = [_fact(row) if has_facts else _answer_set(row) for row in self.examples]
-        if not any(row.get("flag") for row in rows):
-            rows = [{name: text for name, text in row.items() if name != "flag"} for row in rows]
-        return Result(
-            title=f"Missing facts of {self.dataset}",
-            tables=[ResultTable(rows=rows, words=("missing fact", "queries", "measure"))],
-            sentences=[", ".join(filter(None, parts)), *self.notes, *flyers, self.model_text],
-            files={"the list": self.output},
-            run=self.run,
-            rows=self.examples,
-            facts=asdict(self),
-        )
-
-
 def _fact(row: Mapping[str, Any]) -> dict[str, str]:
     cells = (str(row["rank"]), triple_text(row), *probability_texts(row))
     shown = dict(zip(("rank", "missing fact", "probability", "95 % interval"), cells, strict=True))
@@ -136,10 +85,11 @@ def _answer_set(row: Mapping[str, Any]) -> dict[str, str]:
 
 
 def discover_facts(
-    wanted: Wanted, stated: Stated, request: Request, config: DiscoverConfig, runner: str = THREADS
-) -> Discovered:
-    """List the missing facts with the known parts `wanted`, from the most probable one down.
+    names: tuple[str, str, str], stated: Stated, request: Request, config: DiscoverConfig, runner: str = THREADS
+) -> Result:
+    """List the missing facts with the known parts `names`, from the most probable one down.
 
+    names    subject, predicate and object of the missing facts; '': any
     stated   how many of the candidates, the missing facts, are true
     request  who answers; its output is a .parquet, .csv or .tsv file for the list. Its base rate is not used
     runner   `threads`, `dask` or `dask://HOST:PORT`: where the parts of the list are made. An answer set of a query is
@@ -158,38 +108,65 @@ def discover_facts(
     found, graph, stated = by.found, by.model.graph, stated.or_that_of(by.found)
     stated.check(config.above)
     discovery = Discovery(by.model, Domains(graph, config.candidates == "typed"), config.at_least)
-    question = Question.of(graph, wanted.subject, wanted.predicate, wanted.object)
+    question = Question.of(graph, *names)
     store = open_store()
     with store.open_run(f"discover {found.dataset}", RunTags(stage="discover", dataset=found.dataset)) as run_id:
-        asked = config.as_dict() | asdict(wanted) | by.params | stated.parameters()
-        store.log_params(run_id, asked | {"runner": runner})
+        asked = dict(zip(COLUMNS, names, strict=True)) | by.params | stated.parameters()
+        store.log_params(run_id, config.as_dict() | asked | {"runner": runner})
         calibration, about = _calibrated(by, discovery, question, stated, config, runner, run_id)
         by = asked_of(by, calibration)
         listed = list_of(discovery, calibration, question, config, runner)
         if request.output:
             with sink(Path(request.output)) as write:
                 write(listed.table)
-        flyers = _flyers(graph, question, listed)
-        summary = Discovered(
-            **by.answered,
-            asked=str(wanted),
-            rows=len(listed.table),
-            expected=listed.count.expected if listed.count else None,
-            interval=(listed.count.low, listed.count.high) if listed.count else None,
-            figures=listed.figures,
-            notes=[*about, *listed.notes],
-            flyers=flyers[:MOST_FLYERS],
-            examples=listed.table.slice(0, MOST_EXAMPLES).to_pylist(),
-            run=run_id,
-        )
-        metrics = {"rows": float(summary.rows), "frequent_flyers": float(len(flyers)), **listed.figures}
-        if listed.count:
-            metrics |= {
-                f"expected{end}": value for end, value in zip(("", "_low", "_high"), listed.count.ends, strict=True)
-            }
+        flyers, count = _flyers(graph, question, listed), listed.count
+        facts = {
+            "dataset": found.dataset,
+            **by.params,
+            "asked": f"({', '.join(name or '?' for name in names)})",
+            "rows": len(listed.table),
+            "expected": count.expected if count else None,
+            "interval": (count.low, count.high) if count else None,
+            "figures": listed.figures,
+            "notes": [*about, *listed.notes],
+            "flyers": flyers[:MOST_FLYERS],
+            "examples": listed.table.slice(0, MOST_EXAMPLES).to_pylist(),
+            "run": run_id,
+        }
+        metrics = {"rows": float(len(listed.table)), "frequent_flyers": float(len(flyers)), **listed.figures}
+        if count:
+            metrics |= {f"expected{end}": value for end, value in zip(("", "_low", "_high"), count.ends, strict=True)}
         store.log_metrics(run_id, metrics, model_id=found.model_id)
-        store.log_json(run_id, asdict(summary), "discovery.json")
-    return summary
+        store.log_json(run_id, facts, "discovery.json")
+    return _result(facts, str(by))
+
+
+def _result(facts: Mapping[str, Any], model_text: str) -> Result:
+    """Return the first rows, sentences about the list, the frequent flyers, and the model."""
+    examples, count, asked = facts["examples"], facts["rows"], facts["asked"]
+    has_facts = not examples or "rank" in examples[0]
+    listed = f"the first {len(examples)} are shown" if len(examples) < count else ""
+    parts = [f"the answer sets of {count:,} kinds of queries {asked}", listed]
+    if has_facts:
+        parts[0] = f"{count:,} missing {'fact' if count == 1 else 'facts'} {asked}"
+        parts.append(expected_text(facts["expected"], facts["interval"]))
+    flyers = [
+        f"frequent flyer: {flyer['entity']} is the {flyer['part']} of {flyer['answers']} answers, "
+        f"{flyer['expected']} expected"
+        for flyer in facts["flyers"]
+    ]
+    rows = [_fact(row) if has_facts else _answer_set(row) for row in examples]
+    if not any(row.get("flag") for row in rows):
+        rows = [{name: text for name, text in row.items() if name != "flag"} for row in rows]
+    return Result(
+        title=f"Missing facts of {facts['dataset']}",
+        tables=[ResultTable(rows=rows, words=("missing fact", "queries", "measure"))],
+        sentences=[", ".join(filter(None, parts)), *facts["notes"], *flyers, model_text],
+        files={"the list": facts["output"]},
+        run=facts["run"],
+        rows=examples,
+        facts=facts,
+    )
 
 
 def _calibrated(
@@ -243,7 +220,8 @@ def list_of(
     from kgcore.population.draw import ranked_by
     from kgcore.population.population import Population
 
-    each = partial(each_part, runner)
+    figures: dict[str, float] = {}
+    each, notes, p_values = partial(each_part, runner), list[str](), None
     with progress_bar("discover", 100) as move:
 
         def on_part(done: float) -> None:
@@ -252,15 +230,18 @@ def list_of(
         if config.coverage and question.subject is None and question.object is None:
             return _sets(discovery, question, config.coverage, on_part, each)
         if config.coverage:
-            return _answers_of_query(discovery, calibration, question, config, on_part)
-        if config.fdr:
-            return _with_few_false(discovery, calibration, question, config, on_part, each)
-        if calibration is None:
+            triples, figures, notes = _answers_of_query(discovery, question, config.coverage, on_part)
+        elif config.fdr:
+            rng = np.random.default_rng(config.discover_seed)
+            triples, p_values, tried = discovery.with_few_false(question, config.fdr, rng, on_part, each)
+            figures, notes = _few_false(config.fdr, len(tried.triples), tried.skipped)
+        elif calibration is None:
             population = Population.of_predicates(discovery.domains, discovery.predicates(question))
             triples = ranked_by(discovery.model, population, question, config.top, each)
-            return _finished(discovery, None, triples, {}, [], config)
-        triples, lost = calibration.most_probable(question, config.top, config.above, each)
-        return _finished(discovery, calibration, triples, lost_figures(lost), lost_notes(lost), config)
+        else:
+            triples, lost = calibration.most_probable(question, config.top, config.above, each)
+            figures, notes = lost_by(lost)
+    return _finished(discovery, calibration, triples, figures, notes, config, p_values)
 
 
 def _sets(discovery: "Discovery", question: Question, coverage: float, on_part: OnPart, each: EachPart) -> Listed:
@@ -302,48 +283,31 @@ def _tested(queries: int, covered: float, size: float) -> str:
 
 
 def _answers_of_query(
-    discovery: "Discovery",
-    calibration: "Calibration | None",
-    question: Question,
-    config: DiscoverConfig,
-    on_part: OnPart,
-) -> Listed:
-    triples, rule, measured = discovery.answer_set(question, config.coverage, on_part)
-    figures = {"coverage": config.coverage, "calibration_queries": rule.queries, "pooled": float(rule.pooled)}
+    discovery: "Discovery", question: Question, coverage: float, on_part: OnPart
+) -> tuple[Triples, dict[str, float], list[str]]:
+    triples, rule, measured = discovery.answer_set(question, coverage, on_part)
+    figures = {"coverage": coverage, "calibration_queries": rule.queries, "pooled": float(rule.pooled)}
     of = "several predicates, because this one has few" if rule.pooled else "the predicate"
     notes = [
-        f"the answer set contains the true answer with probability {config.coverage:g}: calibrated on "
+        f"the answer set contains the true answer with probability {coverage:g}: calibrated on "
         f"{rule.queries:,} validation queries of {of}, by {rule.kind}"
     ]
     if measured.queries:
         test = {"queries": measured.queries, "coverage": measured.covered, "size": measured.size}
         figures |= {f"test_{name}": float(value) for name, value in test.items()}
         notes.append(_tested(measured.queries, measured.covered, measured.size))
-    return _finished(discovery, calibration, triples, figures, notes, config)
+    return triples, figures, notes
 
 
-def _with_few_false(
-    discovery: "Discovery",
-    calibration: "Calibration | None",
-    question: Question,
-    config: DiscoverConfig,
-    on_part: OnPart,
-    each: EachPart,
-) -> Listed:
-    rng = np.random.default_rng(config.discover_seed)
-    triples, p_values, candidates = discovery.with_few_false(question, config.fdr, rng, on_part, each)
-    tested = len(candidates.triples)
+def _few_false(level: float, queries: int, skipped: int) -> tuple[dict[str, float], list[str]]:
     notes = [
-        f"at most {config.fdr:.0%} of the list is false, in expectation: chosen from the best answers of {tested:,} "
-        "queries"
+        f"at most {level:.0%} of the list is false, in expectation: chosen from the best answers of {queries:,} queries"
     ]
-    if candidates.skipped:
+    if skipped:
         notes.append(
-            f"{candidates.skipped:,} queries were left out: too few validation queries are like them, or these show no "
-            "signal"
+            f"{skipped:,} queries were left out: too few validation queries are like them, or these show no signal"
         )
-    figures = {"fdr": config.fdr, "queries": float(tested), "skipped": float(candidates.skipped)}
-    return _finished(discovery, calibration, triples, figures, notes, config, p_values)
+    return {"fdr": level, "queries": float(queries), "skipped": float(skipped)}, notes
 
 
 def _finished(
@@ -353,7 +317,7 @@ def _finished(
     figures: Mapping[str, float],
     notes: Sequence[str],
     config: DiscoverConfig,
-    p_values: Floats | None = None,
+    p_values: Floats | None,
 ) -> Listed:
     """Return the list with the columns of the answer of `kgcal predict`, its rank, and the flags of its triples.
 
@@ -373,8 +337,5 @@ def _finished(
         table = table.add_column(table.column_names.index("reason"), "p_value", pa.array(p_values))
     answered = table["probability"].is_valid().to_numpy()
     count = calibration.count(triples[answered]) if calibration is not None and answered.any() else None
-    return Listed(_ranked(table), triples, figures, notes, count)
-
-
-def _ranked(table: pa.Table) -> pa.Table:
-    return table.add_column(0, "rank", pa.array(np.arange(1, len(table) + 1)))
+    ranked = table.add_column(0, "rank", pa.array(np.arange(1, len(table) + 1)))
+    return Listed(ranked, triples, figures, notes, count)

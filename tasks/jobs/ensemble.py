@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,9 +27,8 @@ from tasks.tracking.artifacts import (
     GRAPH,
 )
 from tasks.tracking.keys import digest
-from tasks.tracking.labels import ENSEMBLE_NAME, labelled_metrics, short_label
 from tasks.tracking.mlmodel import example_triples, log_pyfunc
-from tasks.tracking.record import DatasetId, RunTags
+from tasks.tracking.record import ENSEMBLE_NAME, RunTags, labelled_metrics, short_label
 from tasks.tracking.store import Store, open_store
 
 if TYPE_CHECKING:
@@ -47,6 +45,8 @@ class Member:
     inputs     stage -> run id of all upstream runs
     train      settings of its training; the defaults if another library trained it
     loss       loss of its training, or `imported`
+    model_id   id of the embedding model's LoggedModel
+    dataset    the data set that it was trained on
     calibrate  settings of its calibration
     order      key to sort members by, so that the order in which a user names them has no effect
 
@@ -58,24 +58,10 @@ class Member:
         self.run = store.finished(ref.stage, ref.run_id)
         self.inputs = self.run.tags.inputs
         trained = store.known(self.inputs["train"])
+        [self.model_id], self.dataset = trained.model_ids, store.known(self.inputs["prepare"]).dataset
         self.train, self.loss = config_of(TrainConfig, trained), loss_of(trained)
         self.calibrate = config_of(CalibrateConfig, self.run).replace(completeness=completeness_of(self.run))
         self.order = (self.train.model, self.train.loss, self.train.seed, ref.run_id)
-
-    @cached_property
-    def model_id(self) -> str:
-        """Id of the embedding model's LoggedModel."""
-        [model_id] = self.store.known(self.inputs["train"]).model_ids
-        return model_id
-
-    @property
-    def fingerprint(self) -> str:
-        """Hash of the embedding model's parameters."""
-        return self.store.model(self.model_id).fingerprint
-
-    def calibrators(self) -> dict[str, str]:
-        """Return calibrator label -> LoggedModel id, for every calibrator that the run fitted."""
-        return {self.store.model(model_id).label: model_id for model_id in self.run.model_ids}
 
     def scores(self) -> ScoreTable:
         """Load the scores that its calibrators were fitted on, and its test scores.
@@ -87,10 +73,6 @@ class Member:
     def graph(self) -> KnowledgeGraph:
         """Load the graph that it was trained on."""
         return self.store.load(self.inputs["prepare"], GRAPH)
-
-    def dataset(self) -> DatasetId:
-        """Return the data set that it was trained on."""
-        return self.store.known(self.inputs["prepare"]).dataset
 
 
 @as_task("ensemble_models")
@@ -114,7 +96,6 @@ def ensemble_models(runs: Sequence[StageRef], config: EnsembleConfig, context: C
     code = ["kgcore.ensembles.fit", "kgcore.evaluation.evaluate", "kgcore.report.plots"]
     code += [*map(POOLS.module, config.pools), *map(CALIBRATORS.module, calibrators)]
     code += [*map(METRICS.module, METRICS.names()), "kgcore.report.ensemble_summary"]
-    code += ["kgcore.evaluation.evaluate"]
 
     def body(run: StageRun) -> None:
         from kgcore.evaluation.evaluate import miscalibrated
@@ -194,7 +175,8 @@ def _log_models(
     for ensemble in ensembles:
         for name, member in zip(names, members, strict=True):
             fitted = pooling_of(ensemble).members[0].label
-            models.setdefault(f"{ensemble.negatives}.{name}", member.calibrators().get(fitted, member.model_id))
+            calibrators = {run.store.model(model_id).label: model_id for model_id in member.run.model_ids}
+            models.setdefault(f"{ensemble.negatives}.{name}", calibrators.get(fitted, member.model_id))
     examples = example_triples(members[0].graph())
     for number, ensemble in enumerate(ensembles):
         params = _params(run, ensemble, members, names)
@@ -234,7 +216,7 @@ def check_members(members: Sequence[Member]) -> None:
     first = members[0]
     models: dict[str, Member] = {}
     for member in members:
-        twin = models.setdefault(member.fingerprint, member)
+        twin = models.setdefault(member.store.model(member.model_id).fingerprint, member)
         if twin is not member:
             raise InputError(
                 f"the runs {twin.ref.run_id} and {member.ref.run_id} have the same model: the members of an ensemble "
@@ -250,7 +232,7 @@ def check_members(members: Sequence[Member]) -> None:
 
 def _difference(first: Member, other: Member) -> str:
     """Return the first difference between two members that makes an ensemble impossible; '' if there is none."""
-    one, two = first.dataset(), other.dataset()
+    one, two = first.dataset, other.dataset
     if one.name != two.name:
         return f"have the data sets {one.name} and {two.name}"
     if one.digest != two.digest:

@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from kgcore.config import ExplainConfig
@@ -10,40 +10,18 @@ from kgcore.errors import InputError
 from kgcore.prediction.explainer import Explainer
 from kgcore.prediction.explanation import Explanation, UnseenExplanation
 from kgcore.prediction.question import positions_of
+from kgcore.prediction.sink import check_ending
 from kgcore.report.explanation import explanation_figure, explanation_page
 from kgcore.report.result import Result, ResultTable, table_of
 from kgcore.storage.json_file import write_json
-from tasks.jobs.calibration_sample import counted_sample
-from tasks.jobs.population import Stated, asked_of, calibrate_to_missing
-from tasks.jobs.request import Answered, Answering, Request, answering
+from tasks.jobs.calibrated_model import counted_sample
+from tasks.jobs.request import Answering, Request, Stated, answering, asked_of, calibrate_to_missing
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
 
 ENDINGS = (".html", ".json")
 ANSWER = ("probability", "95 % interval")  # columns of tables
 LEAST_SHOWN = 0.05  # log-odds of a feature
-
-
-@dataclass(frozen=True, kw_only=True)
-class Explained(Answered):
-    """An explanation, and who explains."""
-
-    explanation: Explanation | UnseenExplanation
-
-    def result(self) -> Result:
-        """Return the sentences of the explanation, its tables, and the model."""
-        made = self.explanation
-        asked = f"{made.subject} {made.predicate} {made.object}"
-        full = _tables(made) if isinstance(made, Explanation) else []
-        return Result(
-            title=asked,
-            tables=[ResultTable(asked, notes=[f"* {sentence}" for sentence in made.sentences]), *_common(made), *full],
-            sentences=[self.model_text],
-            files={"explanation": self.output},
-            run=self.run,
-            rows=[asdict(row) for row in made.at_base_rates],
-            facts=made.to_json(),
-        )
 
 
 def _common(made: Explanation | UnseenExplanation) -> list[ResultTable]:
@@ -84,7 +62,7 @@ def _tables(made: Explanation) -> list[ResultTable]:
     return [table for table in tables if table.rows]
 
 
-def explain_triple(triple: Sequence[str], request: Request, config: ExplainConfig) -> Explained:
+def explain_triple(triple: Sequence[str], request: Request, config: ExplainConfig) -> Result:
     """Explain the probability of a triple, in an MLflow run with the page, the picture and the JSON as artifacts.
 
     triple   subject, predicate and object
@@ -96,15 +74,15 @@ def explain_triple(triple: Sequence[str], request: Request, config: ExplainConfi
     if len(triple) != 3:
         raise InputError(f"{len(triple)} names are given: give a subject, a predicate and an object")
     output = request.output
-    if output and Path(output).suffix.lower() not in ENDINGS:
-        raise InputError(f"{output} is of an unknown kind: its name must end in {' or '.join(ENDINGS)}")
+    if output:
+        check_ending(Path(output), ENDINGS)
     by, explainer = _explainer(triple, request, config)
     store, found, (subject, predicate, object_) = open_store(), by.found, triple
     made = explainer.about(subject, predicate, object_)
     tags = RunTags(stage="explain", dataset=found.dataset)
     with store.open_run(f"explain {found.dataset}", tags) as run_id, tempfile.TemporaryDirectory() as folder:
-        asked = {"subject": subject, "predicate": predicate, "object": object_}
-        store.log_params(run_id, {**config.as_dict(), **asked, **by.params})
+        names = {"subject": subject, "predicate": predicate, "object": object_}
+        store.log_params(run_id, {**config.as_dict(), **names, **by.params})
         store.log_metrics(run_id, _metrics(made), model_id=found.model_id)
         page = explanation_page(made, found.dataset, found.uri, run_id)
         _write(Path(folder), made, page)
@@ -113,7 +91,17 @@ def explain_triple(triple: Sequence[str], request: Request, config: ExplainConfi
             _save(Path(output), page)
         elif output:
             write_json(Path(output), made.to_json())
-    return Explained(**by.answered, explanation=made, run=run_id)
+    asked = f"{made.subject} {made.predicate} {made.object}"
+    sentences = ResultTable(asked, notes=[f"* {sentence}" for sentence in made.sentences])
+    return Result(
+        title=asked,
+        tables=[sentences, *_common(made), *(_tables(made) if isinstance(made, Explanation) else [])],
+        sentences=[str(by)],
+        files={"explanation": output},
+        run=run_id,
+        rows=[asdict(row) for row in made.at_base_rates],
+        facts=made.to_json(),
+    )
 
 
 def _explainer(triple: Sequence[str], request: Request, config: ExplainConfig) -> tuple[Answering, Explainer]:

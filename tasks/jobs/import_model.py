@@ -50,9 +50,12 @@ def read_checkpoint(folder: str, python: str, trust: bool) -> "Foreign":
 
     python  Python interpreter that loads the pickle; '': the one that runs kgcal
     """
+    from kgcore.imports.embeddings import check_widths
     from kgcore.imports.libraries import read_pykeen
 
-    return _checked(read_pykeen(Path(folder), python or sys.executable, trust))
+    foreign = read_pykeen(Path(folder), python or sys.executable, trust)
+    check_widths(foreign)
+    return foreign
 
 
 def read_libkge_checkpoint(checkpoint: str, entities: str, relations: str, python: str, trust: bool) -> "Foreign":
@@ -61,18 +64,11 @@ def read_libkge_checkpoint(checkpoint: str, entities: str, relations: str, pytho
     entities, relations  files of names; '': in the folder of the checkpoint
     python               Python interpreter that loads a pickle with code; '': the one that runs kgcal
     """
+    from kgcore.imports.embeddings import check_widths
     from kgcore.imports.libraries import read_libkge
 
-    return _checked(read_libkge(Path(checkpoint), _path(entities), _path(relations), python or sys.executable, trust))
-
-
-def _path(text: str) -> Path | None:
-    return Path(text) if text else None
-
-
-def _checked(foreign: "Foreign") -> "Foreign":
-    from kgcore.imports.embeddings import check_widths
-
+    entity_file, relation_file = (Path(file) if file else None for file in (entities, relations))
+    foreign = read_libkge(Path(checkpoint), entity_file, relation_file, python or sys.executable, trust)
     check_widths(foreign)
     return foreign
 

@@ -6,9 +6,8 @@ import re
 from kgcore.errors import InputError
 from tasks.stages.reference import StageRef
 from tasks.tracking.artifacts import MANIFEST
-from tasks.tracking.labels import ENSEMBLE_NAME, LATEST
-from tasks.tracking.places import hint
-from tasks.tracking.record import RunRecord, RunTags
+from tasks.tracking.connection import hint
+from tasks.tracking.record import ENSEMBLE_NAME, LATEST, RunRecord, RunTags
 from tasks.tracking.registry import run_of_model
 from tasks.tracking.store import Store, open_store
 

@@ -1,46 +1,45 @@
 """The MLflow run of a pipeline: its stages are nested under it, and it has the manifest, summary and report."""
 
-import shutil
+import logging
+import shlex
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
 from kgcore.base_rate import ESTIMATED
 from kgcore.config import CalibrateConfig, Config, PipelineConfigs, TrainConfig
-from kgcore.config.presets import AUTO
+from kgcore.config.presets import AUTO, NONE
 from kgcore.config.race import RaceConfig
 from kgcore.datasets.base import find_dataset
 from kgcore.errors import InputError
-from kgcore.report.columns import overview
 from kgcore.report.result import runs_text
+from kgcore.report.results import overview
 from kgcore.report.summary import PipelineSummary
 from kgcore.storage.json_file import FORMAT
 from tasks.stages.calibrate import CALIBRATE
+from tasks.stages.choose import choices_for, chosen_settings
 from tasks.stages.match import check_file, identity
 from tasks.stages.reference import Context, StageRef
 from tasks.stages.running import as_task, config_of, loss_of
 from tasks.stages.train import check_training
 from tasks.tracking.artifacts import MANIFEST, PIPELINE_SUMMARY, RACE, REPORT, SUMMARY, save
 from tasks.tracking.keys import digest, whole_code_fingerprint
-from tasks.tracking.labels import short_label
-from tasks.tracking.record import RunRecord, RunTags
+from tasks.tracking.record import RunRecord, RunTags, short_label
 from tasks.tracking.store import Store, open_store
-from tasks.workspace.settings import ensure_home
 
 FIGURES = "figures"  # the folder of figures in the artifacts of a report run
 
 
-@contextmanager
 def pipeline_run(
     configs: PipelineConfigs,
     device: str,
     flow_run: str | None = None,
     parent: str | None = None,
     preset: Mapping[str, str] | None = None,
-) -> Iterator[str]:
-    """Open the MLflow run of a pipeline, with every setting as a parameter, and yield its id.
+) -> AbstractContextManager[str]:
+    """Open the MLflow run of a pipeline, with every setting as a parameter; `with` gives its id.
 
     device    auto, cpu, cuda or cuda:N
     flow_run  id of the Prefect flow run; a retry of the flow run resumes the same MLflow run
@@ -56,9 +55,9 @@ def pipeline_run(
         check_file(configs.match)
     check_training(configs.train, device)
     title = f"{params['dataset']} {title_of(configs)}"
-    tags = RunTags(key=_key(configs, further.get("other_models", "")), parent=parent, base_rate=base_rate_of(configs))
-    with open_pipeline(title, tags, params, flow_run) as run_id:
-        yield run_id
+    key = _key(configs, further.get("other_models", ""))
+    tags = RunTags(stage="pipeline", key=key, parent=parent, base_rate=base_rate_of(configs), flow_run=flow_run)
+    return open_work(title, tags, params)
 
 
 def title_of(configs: PipelineConfigs) -> str:
@@ -73,12 +72,14 @@ def note_choice(run_id: str, train: TrainConfig) -> None:
 
 
 @contextmanager
-def open_pipeline(title: str, tags: RunTags, params: Mapping[str, object], flow_run: str | None) -> Iterator[str]:
-    """Open a run of stage `pipeline`, and yield its id. A retried flow run opens the run of its first attempt again."""
+def open_work(title: str, tags: RunTags, params: Mapping[str, object]) -> Iterator[str]:
+    """Open the MLflow run of a job that has runs below it, and yield its id.
+
+    A retry of the flow run `tags.flow_run` opens the run of its first attempt again.
+    """
     store = open_store()
     store.mark_dead_runs()
-    tags = replace(tags, stage="pipeline", flow_run=flow_run)
-    earlier = store.find(RunTags(flow_run=flow_run), status=None) if flow_run else []
+    earlier = store.find(RunTags(flow_run=tags.flow_run), status=None) if tags.flow_run else []
     with store.open_run(title, tags, earlier[0].run_id if earlier else None) as run_id:
         store.log_params(run_id, params)
         yield run_id
@@ -126,7 +127,7 @@ def finish_pipeline(run_id: str, refs: Mapping[str, StageRef]) -> PipelineSummar
     that did not run in this pipeline. The artifacts are also copied to reports/RUN_ID in the home.
     """
     store = open_store()
-    runs = dict(zip(refs, store.get_all([ref.run_id for ref in refs.values()]), strict=True))
+    runs = {stage: store.known(ref.run_id) for stage, ref in refs.items()}
     train, ids = config_of(TrainConfig, runs["train"]), {stage: run.run_id for stage, run in runs.items()}
     summary = PipelineSummary(
         dataset=runs["prepare"].dataset.name,
@@ -144,9 +145,7 @@ def finish_pipeline(run_id: str, refs: Mapping[str, StageRef]) -> PipelineSummar
         save(Path(folder), PIPELINE_SUMMARY, summary)
         for path in (REPORT.path, FIGURES):
             store.copy(Path(folder), ids["report"], path)
-        store.log_files(run_id, Path(folder))
-        place = ensure_home() / "reports" / run_id
-        shutil.copytree(folder, place, dirs_exist_ok=True)
+        place = store.log_report(run_id, Path(folder))
     _log_headlines(store, run_id, runs, summary)
     base_rate = str(config_of(CalibrateConfig, runs["calibrate"]).rate)
     note = summary.results.table(notes=[runs_text(summary.runs)]).markdown()
@@ -193,3 +192,48 @@ def _key(configs: PipelineConfigs, others: str = "") -> str:
     stated = CALIBRATE.identity(configs.calibrate)
     settings |= {"other_models": {"names": others}} if others else {}
     return digest([settings, spec.identity(), candidates, stated, FORMAT, whole_code_fingerprint()])
+
+
+log = logging.getLogger("kgcal")
+
+
+def run_command(configs: Iterable[Config]) -> str:
+    """Return the `kgcal run` command for these settings.
+
+    It uses no preset, and has an option for each setting that differs from its default.
+    """
+    words = ["kgcal", "run", "--preset", NONE]
+    for config in configs:
+        words += _options(config)
+    return shlex.join(words)
+
+
+def log_train_command(choice: StageRef) -> None:
+    """Log the `kgcal train` command for the settings that a choose run has chosen."""
+    data = open_store().get(choice.run_id).tags.inputs["prepare"]
+    words = ["kgcal", "train", "--data", data, *_options(chosen_settings(choice))]
+    log.info("to train with these settings: %s", shlex.join(words))
+
+
+def log_choice(data: StageRef, used: TrainConfig) -> None:
+    """If no setting was given, but a race on the graph chose other ones, log the command that trains with them."""
+    for choice in choices_for(open_store(), data.run_id)[:1] if used == TrainConfig() else ():
+        ref = StageRef("choose", choice)
+        if chosen_settings(ref) != used:
+            log.info("train     a race on this graph (run %s) chose other settings", choice)
+            log_train_command(ref)
+
+
+def _options(config: Config) -> list[str]:
+    """Return an option for each setting that differs from its default."""
+    usual = type(config)().as_dict()
+    changed = {name: value for name, value in config.as_dict().items() if value != usual[name]}
+    return [word for name, value in changed.items() for word in _option(name.replace("_", "-"), value)]
+
+
+def _option(name: str, value: object) -> list[str]:
+    if isinstance(value, bool):
+        return [f"--{name}" if value else f"--no-{name}"]
+    if isinstance(value, dict):
+        return [f"--{name}", ",".join(f"{key}={number!r}" for key, number in value.items())]
+    return [f"--{name}", ",".join(value) if isinstance(value, tuple) else str(value)]

@@ -1,10 +1,9 @@
 """Predicts candidate triples: those of a file, one triple, or all pairs of subjects and objects."""
 
-import difflib
 import logging
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from hashlib import sha256
 from math import ceil
@@ -19,37 +18,37 @@ from kgcore.arrays import Ints, Triples
 from kgcore.calibration.fit import GROUND_TRUTH, SYNTHETIC
 from kgcore.config import Config, EvidenceConfig, PairsConfig, PredictConfig
 from kgcore.config.jobs import SurveyConfig
-from kgcore.datasets.formats.base import COLUMNS
+from kgcore.datasets.formats.base import BLOCK_ROWS, COLUMNS, Block, check_readable, read_candidates, read_names
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.population.population import TOO_FEW, PairBlock, Population
-from kgcore.prediction.answers import Answers, table_of, without_probabilities
-from kgcore.prediction.candidates import BLOCK_ROWS, Block, check_readable, read_candidates, read_names
+from kgcore.prediction.answers import Answers, Negatives, Selection, mark, table_of, without_probabilities
 from kgcore.prediction.domains import Domains
-from kgcore.prediction.few_false import Negatives, Selection, mark
 from kgcore.prediction.pairs import ALL, PairSearch, best_pairs, search_pairs
+from kgcore.prediction.question import positions_of
 from kgcore.prediction.sink import sink
 from kgcore.registries import EVIDENCE, STRATEGIES
-from tasks.jobs.calibration_sample import counted_sample
-from tasks.jobs.population import (
+from kgcore.report.result import Result
+from tasks.jobs.calibrated_model import counted_sample
+from tasks.jobs.prediction import Predictor, predictor, run_prediction
+from tasks.jobs.request import (
+    Answering,
+    Request,
     Stated,
     asked_of,
     calibrate_to,
     calibrate_to_missing,
-    lost_figures,
-    lost_notes,
+    lost_by,
     survey_of,
 )
-from tasks.jobs.prediction import Prediction, Predictor, predictor, run_prediction
-from tasks.jobs.request import Answering, Request
 from tasks.stages.reference import Context, StageRef
 from tasks.stages.running import StageRun, run_stage
 from tasks.tracking.artifacts import DIFFERENCE
 from tasks.tracking.keys import digest
 from tasks.tracking.registry import sources_of
 from tasks.tracking.store import open_store
-from tasks.workspace.cluster import THREADS, each_part
 from tasks.workspace.progress import progress_bar
+from tasks.workspace.resources import THREADS, each_part
 
 if TYPE_CHECKING:
     from kgcore.population.calibration import Calibration
@@ -64,22 +63,9 @@ UNLIKE = (
 )
 
 
-@dataclass(frozen=True)
-class Pairs:
-    """All pairs of subjects and objects.
-
-    subjects, objects  files with one name per line; '': all entities
-    predicate          name of the predicate
-    """
-
-    subjects: str
-    predicate: str
-    objects: str
-
-
 def predict_candidates(
     candidates: Sequence[str], request: Request, config: PredictConfig, completeness: str = ""
-) -> Prediction:
+) -> Result:
     """Answer the triples of a file, or one triple.
 
     candidates    a file (see `read_candidates`), or subject, predicate and object
@@ -150,10 +136,11 @@ def _selected(selection: Selection, tables: Iterator[pa.Table], level: float, fo
 
 
 def predict_pairs(
-    pairs: Pairs, request: Request, decisions: PredictConfig, config: PairsConfig, runner: str = THREADS
-) -> Prediction:
+    names: tuple[str, str, str], request: Request, decisions: PredictConfig, config: PairsConfig, runner: str = THREADS
+) -> Result:
     """Answer the pairs of subjects and objects that the settings select.
 
+    names   file with one subject per line, name of the predicate, file with one object per line; '': all entities
     runner  `threads`, `dask` or `dask://HOST:PORT`: where the pairs are scored. The answers are the same to the bit
 
     The probabilities are calibrated to the unknown pairs, and to the number of true ones among them that the user
@@ -168,31 +155,34 @@ def predict_pairs(
     stated = Stated(config.completeness, request.base_rate).or_that_of(by.by.found)
     stated.check(config.above)
     graph, domains = by.answers.model.graph, Domains(by.answers.model.graph)
+    subjects, objects = _entities(graph, names[0], "subjects"), _entities(graph, names[2], "objects")
+    _, predicate, _ = positions_of(graph, ("", names[1], ""), can_be_empty=True)
+    s, _, o = graph.train.positives[graph.train.positives[:, 1] == predicate].T
     search = PairSearch(
-        subjects=_entities(graph, pairs.subjects, "subjects"),
-        objects=_entities(graph, pairs.objects, "objects"),
-        predicate=_predicate(graph, pairs.predicate),
+        subjects=subjects,
+        objects=objects,
+        predicate=predicate,
         top=config.top,
         per=config.per,
         leave_out=graph.all_known if config.known_facts == "leave_out" else None,
+        reflexive=bool((s == o).any()),
     )
-    search = replace(search, reflexive=_is_reflexive(graph, search.predicate))
-    block = PairBlock(search.predicate, np.unique(search.subjects), np.unique(search.objects))
-    population = Population.asked(domains, search.predicate, decisions.at_least, block)
-    survey = SurveyConfig().for_list(config.top)
-    calibration = calibrate_to(by.by, population, stated, block.predicate, survey, runner)
+    block = PairBlock(predicate, np.unique(subjects), np.unique(objects))
+    population = Population.asked(domains, predicate, decisions.at_least, block)
+    calibration = calibrate_to(by.by, population, stated, predicate, SurveyConfig().for_list(config.top), runner)
     by = _calibrated(by, calibration)
     if config.above:
-        search = replace(search, lowest=by.answers.model.calibrator.lowest_score(config.above, search.predicate))
+        search = replace(search, lowest=by.answers.model.calibrator.lowest_score(config.above, predicate))
     asked: dict[str, object] = {
-        "subjects": Path(pairs.subjects).name or "all",
-        "predicate": pairs.predicate,
-        "objects": Path(pairs.objects).name or "all",
-        "pairs": len(search.subjects) * len(search.objects),
+        "subjects": Path(names[0]).name or "all",
+        "predicate": names[1],
+        "objects": Path(names[2]).name or "all",
+        "pairs": len(subjects) * len(objects),
     }
     if calibration is not None and config.top and config.per == ALL and search.leave_out is not None:
         triples, lost = calibration.ranked(block, config.top, config.above, partial(each_part, runner))
-        by = replace(by, notes=lost_notes(lost), figures=lost_figures(lost))
+        figures, notes = lost_by(lost)
+        by = replace(by, notes=notes, figures=figures)
         tables = _tables(by.answers, triples)
     elif config.top or config.above:
         tables = _chosen(by.answers, search, runner)
@@ -241,12 +231,6 @@ def _all(answers: Answers, search: PairSearch) -> Iterator[pa.Table]:
             move(start + len(subjects), "subjects")
 
 
-def _is_reflexive(graph: KnowledgeGraph, predicate: int) -> bool:
-    """Return whether a training fact of the predicate has the same subject and object."""
-    own = graph.train.positives[graph.train.positives[:, 1] == predicate]
-    return bool((own[:, 0] == own[:, 2]).any())
-
-
 def _entities(graph: KnowledgeGraph, file: str, what: str) -> Ints:
     """Return the known entities of a file of names; all entities if the file is ''. Log how many names are unknown."""
     if not file:
@@ -263,14 +247,6 @@ def _entities(graph: KnowledgeGraph, file: str, what: str) -> Ints:
     return np.array(known, dtype=np.int64)
 
 
-def _predicate(graph: KnowledgeGraph, name: str) -> int:
-    """Return the number of a predicate. Raises InputError if it is unknown."""
-    if name not in graph.predicates:
-        near = difflib.get_close_matches(name, graph.predicates, 3, 0.5) or graph.predicates[:5]
-        raise InputError(f"there is no predicate {name!r}: it could be {', '.join(near)}")
-    return list(graph.predicates).index(name)
-
-
 def for_file(by: Predictor, blocks: Iterator[Block], stated: Stated) -> Predictor:
     """Return the predictor whose probabilities are about the triples of a file, or that has none.
 
@@ -280,7 +256,7 @@ def for_file(by: Predictor, blocks: Iterator[Block], stated: Stated) -> Predicto
     Raises InputError if `fdr` is set and the triples are unlike the calibration triples, whose negatives the scores are
     compared with. Raises InputError and FitError as `answer_of_file` does.
     """
-    from kgcore.population.files import answer_of_file
+    from kgcore.population.answers import answer_of_file
 
     triples, model = _triples(by, blocks), by.by.model
     if by.config.fdr and _compared(by, triples):
@@ -304,7 +280,7 @@ def _compared(by: Predictor, triples: Triples) -> bool:
 
     Raises InputError if they are unlike these for every share of true ones.
     """
-    from kgcore.population.files import comparable
+    from kgcore.population.answers import comparable
     from kgcore.population.population import FEWEST_ROWS
 
     rows = comparable(by.by.model.graph, triples)

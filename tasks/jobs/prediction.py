@@ -1,9 +1,9 @@
 """The run of a prediction: it writes answers to a file, counts them, and logs what was asked and what came out."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,16 +14,15 @@ import pyarrow.compute as pc
 
 from kgcore.arrays import Ints, Scores
 from kgcore.config import PredictConfig
-from kgcore.prediction.answers import UNKNOWN_ENTITIES, Answers
-from kgcore.prediction.few_false import P_VALUE, SELECTED
+from kgcore.prediction.answers import P_VALUE, SELECTED, UNKNOWN_ENTITIES, Answers
 from kgcore.prediction.sink import sink
 from kgcore.report.result import Result, ResultTable
 from tasks.jobs.request import (
     MOST_EXAMPLES,
-    AnsweredTable,
     Answering,
     Request,
     answering,
+    expected_text,
     probability_texts,
     triple_text,
 )
@@ -33,95 +32,7 @@ from tasks.tracking.store import open_store
 if TYPE_CHECKING:
     from kgcore.population.calibration import Calibration
 
-
-@dataclass(frozen=True, kw_only=True)
-class Prediction(AnsweredTable):
-    """The summary of a prediction. Its rows are the candidates.
-
-    threshold  a triple with a probability above it counts as true
-    answered   number of candidates with a probability
-    accepted   number of candidates that count as true
-    known      number of candidates that are known facts
-    unseen     number of answered candidates with an entity that training has not seen: names answer for them
-    selected   number of selected candidates: at most the share `fdr` of them is false, in expectation
-    tested     number of candidates among which they were selected; 0: nothing was selected
-    fdr        level of the selection; 0: none
-    reasons    why candidates have no answer -> their number
-    lacks      why candidates with unknown entities have no answer, as a sentence; '' if there are no such candidates
-    about      what the probabilities of several candidates are about, or why there are none, as a sentence
-    notes      sentences about the candidates that were chosen
-    """
-
-    threshold: float
-    answered: int
-    accepted: int
-    known: int
-    unseen: int
-    selected: int
-    tested: int
-    fdr: float
-    reasons: Mapping[str, int]
-    lacks: str
-    about: str
-    notes: Sequence[str]
-
-    def result(self) -> Result:
-        """Return the answer for a single triple, a table of a few answers without a file, or counts; then the model."""
-        several, lines, rows = self.rows > 1, list[str](), list[dict[str, str]]()
-        if self.rows == 1:
-            lines = [triple_text(self.examples[0]), *self._answer(self.examples[0])]
-        elif not self.output and len(self.examples) == self.rows:
-            rows = [self._cells(rank, row) for rank, row in enumerate(self.examples, 1)]
-        else:
-            lines = [
-                f"{self.rows:,} triples: {self.answered:,} answered, {self.accepted:,} with a probability above "
-                f"{self.threshold:g}, {', '.join(filter(None, [f'{self.known:,} known facts', self.expected_text]))}"
-            ]
-        lines += [*([self.about] if self.about else []), *self.notes]
-        if self.unseen and several:
-            lines.append(f"from names: {self.unseen:,} of the answers are about entities that training has not seen")
-        if self.fdr:
-            lines.append(
-                f"selected: {self.selected:,} of {self.tested:,} candidates that are no known facts; at most "
-                f"{100 * self.fdr:g} % of the selected ones are false, in expectation"
-            )
-        if several and self.base_rate is not None:
-            lines += [f"no answer: {reason} ({number:,} triples)" for reason, number in self.reasons.items()]
-        lines += [*([self.lacks] if self.lacks else []), self.model_text]
-        return Result(
-            title=f"Prediction by {self.model}",
-            tables=[ResultTable(rows=rows, words=("triple", f"above {self.threshold:g}", "known"))] if rows else [],
-            sentences=lines,
-            files={"answers": self.output},
-            run=self.run,
-            rows=self.examples,
-            facts=asdict(self),
-        )
-
-    def _answer(self, row: Mapping[str, Any]) -> list[str]:
-        """Return the lines of the only answer."""
-        if row["reason"]:
-            return [f"no answer: {row['reason']}"]
-        probability, ends = probability_texts(row)
-        interval = f" (95 % interval: {ends})" if ends else ""
-        accepted = f"{'above' if row['decision'] else 'not above'} the threshold {self.threshold:g}"
-        answer = f"probability {probability}{interval}, {accepted}{'; a known fact' if row['known'] else ''}"
-        names = [f"training has not seen the {row['unseen']}: the answer rests on names"] if row["unseen"] else []
-        return [answer, *names]
-
-    def _cells(self, rank: int, row: Mapping[str, Any]) -> dict[str, str]:
-        known = "yes" if row["known"] else "no"
-        if self.base_rate is None:  # an order without probabilities
-            return {"rank": str(rank), "triple": triple_text(row), "known": known}
-        known = f"{row['unseen']} unseen: from names" if row["unseen"] else known
-        probability, interval = probability_texts(row)
-        return {
-            "triple": triple_text(row),
-            "probability": probability,
-            "95 % interval": interval,
-            f"above {self.threshold:g}": "" if row["reason"] else "yes" if row["decision"] else "no",
-            "known": str(row["reason"] or known),
-        }
+COUNTS = ("rows", "answered", "accepted", "known", "unseen", "selected", "tested")
 
 
 @dataclass(frozen=True)
@@ -175,7 +86,7 @@ def predictor(request: Request, config: PredictConfig) -> Predictor:
     return Predictor(by, config, counts=False, about=about)
 
 
-def run_prediction(predictor: Predictor, asked: Mapping[str, object], tables: Iterator[pa.Table]) -> Prediction:
+def run_prediction(predictor: Predictor, asked: Mapping[str, object], tables: Iterator[pa.Table]) -> Result:
     """Write the answers to the output file, and log the prediction as an MLflow run of stage `predict`.
 
     asked   the question, as parameters of the run
@@ -186,7 +97,7 @@ def run_prediction(predictor: Predictor, asked: Mapping[str, object], tables: It
     store, by, config = open_store(), predictor.by, predictor.config
     found = by.found
     with (
-        _output(by.output) as write,
+        sink(Path(by.output)) if by.output else nullcontext(lambda table: None) as write,
         store.open_run(f"predict {found.dataset}", RunTags(stage="predict", dataset=found.dataset)) as run_id,
     ):
         store.log_params(run_id, {**config.as_dict(), **by.params, "threshold": config.decides_at, **asked})
@@ -194,20 +105,10 @@ def run_prediction(predictor: Predictor, asked: Mapping[str, object], tables: It
         for table in tables:
             write(table)
             tally.add(table)
-        summary = tally.summary(run_id)
-        store.log_metrics(run_id, {**_metrics(summary), **predictor.figures}, model_id=found.model_id)
-        store.log_json(run_id, asdict(summary), "prediction.json")
-    return summary
-
-
-@contextmanager
-def _output(output: str) -> Iterator[Callable[[pa.Table], None]]:
-    """Yield a function that writes a table to the output file, or does nothing if there is no file."""
-    if not output:
-        yield lambda table: None
-        return
-    with sink(Path(output)) as write:
-        yield write
+        facts = {**tally.facts(), "run": run_id}
+        store.log_metrics(run_id, {**_metrics(facts), **predictor.figures}, model_id=found.model_id)
+        store.log_json(run_id, facts, "prediction.json")
+    return _result(facts, str(by))
 
 
 class _Tally:
@@ -215,7 +116,7 @@ class _Tally:
 
     def __init__(self, predictor: Predictor) -> None:
         self.predictor = predictor
-        self.counts: Counter[str] = Counter()
+        self.counts = Counter(dict.fromkeys(COUNTS, 0))
         self.reasons: Counter[str] = Counter()
         self.expected = 0.0
         self.scored: list[tuple[Scores, Ints]] = []  # of the rows of a calibrated file that count: log-odds, predicates
@@ -238,8 +139,7 @@ class _Tally:
         if self.predictor.calibration is not None:
             triples, named = self.predictor.answers.numbers(table)
             self.scored.append((table["score"].to_numpy()[counted & named], triples[counted & named, 1]))
-        for entry in pc.value_counts(table["reason"].drop_null()).to_pylist():
-            self.reasons[entry["values"]] += entry["counts"]
+        self.reasons.update(table["reason"].drop_null().to_pylist())
         if len(self.examples) < MOST_EXAMPLES:
             self.examples += table.slice(0, MOST_EXAMPLES - len(self.examples)).to_pylist()
 
@@ -255,41 +155,102 @@ class _Tally:
         others = self.expected - count.expected
         return count.low + others, count.high + others
 
-    def summary(self, run: str) -> Prediction:
-        """Return the summary of all tables."""
+    def facts(self) -> Mapping[str, Any]:
+        """Return the facts of the prediction.
+
+        dataset, model, calibrator, base_rate, base_rate_text, output  see `Answering.params`
+        threshold  a triple with a probability above it counts as true
+        rows       number of candidates: `answered` with a probability, `accepted` as true, `known` facts, `unseen` with
+                   an entity that training has not seen, so that names answer for them
+        selected   number of candidates, of `tested` ones, of which at most the share `fdr` is false, in expectation
+        expected   expected number of true candidates, with its 95 % `interval`; None: it is not known
+        reasons    why candidates have no answer -> their number
+        lacks      why candidates with unknown entities have no answer, as a sentence; '' if there are none
+        about      what the probabilities of several candidates are about, or why there are none, as a sentence
+        notes      sentences about the candidates that were chosen
+        examples   the first rows
+        """
         predictor = self.predictor
-        return Prediction(
-            **predictor.by.answered,
-            threshold=predictor.config.decides_at,
-            rows=self.counts["rows"],
-            answered=self.counts["answered"],
-            accepted=self.counts["accepted"],
-            known=self.counts["known"],
-            unseen=self.counts["unseen"],
-            selected=self.counts["selected"],
-            tested=self.counts["tested"],
-            fdr=predictor.config.fdr,
-            expected=self.expected if predictor.counts else None,
-            interval=self.interval(),
-            reasons=dict(self.reasons),
-            lacks=predictor.by.model.lacks if UNKNOWN_ENTITIES & set(self.reasons) else "",
-            about=predictor.about if self.counts["rows"] > 1 else "",
-            notes=predictor.notes,
-            examples=self.examples,
-            run=run,
+        return {
+            "dataset": predictor.by.found.dataset,
+            **predictor.by.params,
+            **self.counts,
+            "threshold": predictor.config.decides_at,
+            "fdr": predictor.config.fdr,
+            "expected": self.expected if predictor.counts else None,
+            "interval": self.interval(),
+            "reasons": dict(self.reasons),
+            "lacks": predictor.by.model.lacks if UNKNOWN_ENTITIES & set(self.reasons) else "",
+            "about": predictor.about if self.counts["rows"] > 1 else "",
+            "notes": list(predictor.notes),
+            "examples": self.examples,
+        }
+
+
+def _metrics(facts: Mapping[str, Any]) -> dict[str, float]:
+    names = (*COUNTS[: len(COUNTS) if facts["fdr"] else -2], "expected")
+    counts = {name: float(facts[name]) for name in names if facts[name] is not None}
+    counts |= dict(zip(("expected_low", "expected_high"), facts["interval"] or (), strict=False))
+    return counts | {f"no_answer.{reason.replace(' ', '_')}": float(n) for reason, n in facts["reasons"].items()}
+
+
+def _result(facts: Mapping[str, Any], model_text: str) -> Result:
+    """Return the answer for a single triple, a table of a few answers without a file, or counts; then the model."""
+    count, examples, above = facts["rows"], facts["examples"], f"above {facts['threshold']:g}"
+    lines, rows = list[str](), list[dict[str, str]]()
+    if count == 1:
+        lines = [triple_text(examples[0]), *_answer(examples[0], facts["threshold"])]
+    elif not facts["output"] and len(examples) == count:
+        rows = [_cells(rank, row, above, facts["base_rate"] is not None) for rank, row in enumerate(examples, 1)]
+    else:
+        known = [f"{facts['known']:,} known facts", expected_text(facts["expected"], facts["interval"])]
+        lines = [
+            f"{count:,} triples: {facts['answered']:,} answered, {facts['accepted']:,} with a probability {above}, "
+            f"{', '.join(filter(None, known))}"
+        ]
+    lines += [*([facts["about"]] if facts["about"] else []), *facts["notes"]]
+    if facts["unseen"] and count > 1:
+        lines.append(f"from names: {facts['unseen']:,} of the answers are about entities that training has not seen")
+    if facts["fdr"]:
+        lines.append(
+            f"selected: {facts['selected']:,} of {facts['tested']:,} candidates that are no known facts; at most "
+            f"{100 * facts['fdr']:g} % of the selected ones are false, in expectation"
         )
-
-
-def _metrics(summary: Prediction) -> dict[str, float]:
-    names = (
-        "rows",
-        "answered",
-        "accepted",
-        "known",
-        "unseen",
-        "expected",
-        *(("selected", "tested") if summary.fdr else ()),
+    if count > 1 and facts["base_rate"] is not None:
+        lines += [f"no answer: {reason} ({number:,} triples)" for reason, number in facts["reasons"].items()]
+    return Result(
+        title=f"Prediction by {facts['model']}",
+        tables=[ResultTable(rows=rows, words=("triple", above, "known"))] if rows else [],
+        sentences=[*lines, *([facts["lacks"]] if facts["lacks"] else []), model_text],
+        files={"answers": facts["output"]},
+        run=facts["run"],
+        rows=examples,
+        facts=facts,
     )
-    counts = {name: float(getattr(summary, name)) for name in names if getattr(summary, name) is not None}
-    counts |= dict(zip(("expected_low", "expected_high"), summary.interval or (), strict=False))
-    return counts | {f"no_answer.{reason.replace(' ', '_')}": float(n) for reason, n in summary.reasons.items()}
+
+
+def _answer(row: Mapping[str, Any], threshold: float) -> list[str]:
+    """Return the lines of the only answer."""
+    if row["reason"]:
+        return [f"no answer: {row['reason']}"]
+    probability, ends = probability_texts(row)
+    interval = f" (95 % interval: {ends})" if ends else ""
+    accepted = f"{'above' if row['decision'] else 'not above'} the threshold {threshold:g}"
+    answer = f"probability {probability}{interval}, {accepted}{'; a known fact' if row['known'] else ''}"
+    names = [f"training has not seen the {row['unseen']}: the answer rests on names"] if row["unseen"] else []
+    return [answer, *names]
+
+
+def _cells(rank: int, row: Mapping[str, Any], above: str, has_probabilities: bool) -> dict[str, str]:
+    known = "yes" if row["known"] else "no"
+    if not has_probabilities:
+        return {"rank": str(rank), "triple": triple_text(row), "known": known}
+    known = f"{row['unseen']} unseen: from names" if row["unseen"] else known
+    probability, interval = probability_texts(row)
+    return {
+        "triple": triple_text(row),
+        "probability": probability,
+        "95 % interval": interval,
+        above: "" if row["reason"] else "yes" if row["decision"] else "no",
+        "known": str(row["reason"] or known),
+    }

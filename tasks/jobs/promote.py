@@ -13,8 +13,8 @@ from filelock import FileLock
 
 from kgcore.arrays import Probabilities
 from kgcore.base_rate import STATED
-from kgcore.calibration.balance import check_base_rate
 from kgcore.calibration.fit import CANDIDATES
+from kgcore.calibration.sample import check_base_rate
 from kgcore.config import CalibrateConfig, GateConfig
 from kgcore.errors import InputError
 from kgcore.evaluation.predictions import Predictions
@@ -28,10 +28,8 @@ from kgcore.report.ensemble_summary import EnsembleSummary
 from kgcore.report.result import Result
 from kgcore.report.summary import Summary
 from tasks.jobs.calibrated_model import FoundScores, registered_scores
-from tasks.jobs.candidates import choose, measured_candidates, why_not
 from tasks.jobs.compare import comparison, dataset_name
-from tasks.jobs.exam import begin_era, exam_of
-from tasks.jobs.sitting import Judged, Sheet, sheet_of, sit
+from tasks.jobs.exam import Judged, Sheet, begin_era, choose, exam_of, measured_candidates, sheet_of, sit, why_not
 from tasks.stages.choose import race_of
 from tasks.tracking.artifacts import CALIBRATOR, COUNTS, ENSEMBLE_SUMMARY, PREDICATES, SCORE_CALIBRATOR, SUMMARY
 from tasks.tracking.keys import digest
@@ -133,14 +131,23 @@ def _promote(store: Store, dataset: str, base_rate: float | None, config: GateCo
     not_again = sheet.judged | ({content_of(store, champion.model_id)[:16]} if champion else set())
     if sheet.paper.synthetic:
         if champion is not None and model is not None and model.calibrator.negatives == CANDIDATES:
-            return _cannot_judge(dataset, champion, sheet, config)
+            why = f"version {champion.number} stays the champion. It is calibrated to candidates. {why_not(config)}"
+            why = f"{dataset}: {why} This was {sheet.described()}."
+            return Decision(dataset, champion.uri, champion.uri, False, why, None)
         measured = measured.without(CANDIDATES)
-    choice = choose(store, measured, not_again, config.most_challengers)
-    if not choice.candidates:
-        return _nothing_new(dataset, champion, sheet, measured.not_judged(config))
-    judged = sit(store, sheet, model, choice, config)
-    counted = sheet.challengers(choice)
-    return _decide(store, dataset, champion, sheet, judged, counted, config, measured.not_judged(config))
+    candidates, calibrators = choose(store, measured, not_again, config.most_challengers)
+    left_out = measured.not_judged(config)
+    if not candidates:
+        state = f"version {champion.number} is already the champion" if champion else "there is no champion"
+        why = f"{dataset}: {state}, and there is no new challenger: all others were judged before in "
+        why += sheet.described() + (f".{left_out}" if left_out else "")
+        uri = champion.uri if champion else None
+        return Decision(dataset, uri or "", uri, False, why, None)
+    # Candidates were chosen by their Brier score on test. If test has the questions, a calibrator that was not chosen
+    # counts, too: the best of several equal ones is better than the champion by chance. Field labels chose nobody.
+    counted = calibrators if sheet.paper.era == TEST else len(candidates)
+    judged = sit(store, sheet, model, candidates, counted, config)
+    return _decide(store, dataset, champion, sheet, judged, counted, config, left_out)
 
 
 def _base_rate(
@@ -162,19 +169,6 @@ def _base_rate(
     if theirs is not None:
         return theirs.base_rate, f"weighted to the champion's base rate {theirs.base_rate:.4g}"
     return newest.rate.value, f"weighted to the {newest.rate.origin} base rate {newest.rate.value:.4g}"
-
-
-def _cannot_judge(dataset: str, champion: Version, sheet: Sheet, config: GateConfig) -> Decision:
-    """Return the decision if the champion is calibrated to candidates, and the exam has corruptions only."""
-    why = f"{dataset}: version {champion.number} stays the champion. It is calibrated to candidates. {why_not(config)}"
-    return Decision(dataset, champion.uri, champion.uri, False, f"{why} This was {sheet.described()}.", None)
-
-
-def _nothing_new(dataset: str, champion: Version | None, sheet: Sheet, left_out: str) -> Decision:
-    state = f"version {champion.number} is already the champion" if champion else "there is no champion"
-    why = f"{dataset}: {state}, and there is no new challenger: all others were judged before in {sheet.described()}"
-    why += f".{left_out}" if left_out else ""
-    return Decision(dataset, champion.uri if champion else "", champion.uri if champion else None, False, why, None)
 
 
 def _decide(
@@ -259,9 +253,7 @@ def promote_scores(
     challenger = found.calibrator
     name, label = registered_scores(challenger.scorer), challenger.bound.label
     with FileLock(store.home / "locks" / f"promote-{name}.lock"):
-        version = register(
-            store, name, found.located.model_id, f"{label} of {challenger.scorer}", digest(challenger.to_json())
-        )
+        version = register(store, name, found.model_id, f"{label} of {challenger.scorer}", digest(challenger.to_json()))
         set_alias(store, name, CHALLENGER, version)
         champion = aliased(store, name, CHAMPION)
         if champion is not None and champion.number == version.number:

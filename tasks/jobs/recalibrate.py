@@ -5,8 +5,7 @@ stages/calibrate.py.
 """
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,7 +25,7 @@ from kgcore.config import (
 from kgcore.config.jobs import ImportedModel
 from kgcore.errors import InputError
 from tasks.jobs.manifest import resolve
-from tasks.jobs.pipeline import base_rate_of, open_pipeline, pipeline_settings
+from tasks.jobs.pipeline import base_rate_of, open_work, pipeline_settings
 from tasks.stages.calibrate import completeness_of
 from tasks.stages.evidence import other_models
 from tasks.stages.match import check_file
@@ -117,7 +116,6 @@ def _settings(store: Store, evaluation: RunRecord) -> PipelineConfigs:
     )
 
 
-@contextmanager
 def recalibration_run(
     model: StageRef,
     configs: PipelineConfigs,
@@ -125,8 +123,8 @@ def recalibration_run(
     instead: bool,
     device: str,
     flow_run: str | None = None,
-) -> Iterator[str]:
-    """Open the MLflow run of a pipeline that trains no model, with every setting as a parameter, and yield its id.
+) -> AbstractContextManager[str]:
+    """Open the MLflow run of a pipeline that trains no model, with every setting as a parameter; `with` gives its id.
 
     model     the train run whose model is recalibrated
     labels    file of newly labelled triples; None: none
@@ -156,6 +154,5 @@ def recalibration_run(
         unknown = train.parameters().keys() - ImportedModel.model_fields.keys()
         params = {name: value for name, value in params.items() if name not in unknown}
     title = f"recalibrate {prepare.dataset} {train.model} {loss}"
-    tags = RunTags(model=model.run_id, base_rate=base_rate_of(configs))
-    with open_pipeline(title, tags, params, flow_run) as run_id:
-        yield run_id
+    tags = RunTags(stage="pipeline", model=model.run_id, base_rate=base_rate_of(configs), flow_run=flow_run)
+    return open_work(title, tags, params)

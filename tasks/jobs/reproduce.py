@@ -1,15 +1,12 @@
 """The reproduction of the paper: its MLflow run, with the cells' runs nested under it, and the page of results."""
 
 import json
-import shutil
+import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import pandas as pd
 
 from kgcore.evaluation.evaluate import Measured
 from kgcore.evaluation.predictions import UNCALIBRATED_RAW
@@ -18,60 +15,22 @@ from kgcore.report.result import Result
 from kgcore.report.results import Results
 from kgcore.report.summary import PipelineSummary
 from kgcore.reproduction.compare import side_by_side
-from kgcore.reproduction.findings import findings
 from kgcore.reproduction.grid import Cell
-from kgcore.reproduction.page import comparison_page, sweep_figures
+from kgcore.reproduction.page import comparison_page, findings, sweep_figures
 from kgcore.storage.json_file import write_json
 from tasks.jobs.compare import write_csv
+from tasks.jobs.pipeline import open_work
 from tasks.stages.train import check_training
 from tasks.tracking.artifacts import MEASURED
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import Store, open_store
 from tasks.workspace.resources import cores
-from tasks.workspace.settings import ensure_home
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NAMED_BY = ("dataset", "model", "loss", "negatives", "calibrator")  # what names a value of the paper
 PAGE, TABLE = "reproduction.html", "reproduction.csv"
-
-
-@dataclass(frozen=True)
-class Reproduction:
-    """The results of a reproduction.
-
-    page       path of the HTML page
-    csv        path of the table of all metrics
-    findings   one sentence about each finding of the paper: whether our results agree
-    succeeded  number of cells with results
-    failures   cell -> reason why it failed
-    run_id     its MLflow run
-    """
-
-    page: Path
-    csv: Path
-    findings: tuple[str, ...]
-    succeeded: int
-    failures: Mapping[str, str]
-    run_id: str
-
-    def result(self) -> Result:
-        """Return the findings, and which runs failed. The rows compare our values with those of the paper."""
-        frame = pd.read_csv(self.csv, keep_default_na=False, na_values={"paper": [""], "ours": [""]})
-        both = frame.dropna(subset=["paper", "ours"]).assign(difference=lambda f: f["ours"] - f["paper"])
-        names = ["table", *NAMED_BY, "metric", "ours", "paper", "difference"]
-        failed = f"{len(self.failures)} of {self.succeeded + len(self.failures)} runs failed"
-        said = [f"* {finding}" for finding in self.findings]
-        said += [f"* {cell} failed: {reason}" for cell, reason in self.failures.items()]
-        return Result(
-            title="The paper and kgcal, side by side",
-            sentences=[*said, f"{len(both)} values are compared with the paper's."],
-            files={"page": str(self.page), "table": str(self.csv)},
-            run=self.run_id,
-            rows=json.loads(both[names].round(4).to_json(orient="records")),
-            failure=failed if self.failures else "",
-        )
 
 
 def check_cells(cells: Iterable[Cell], device: str) -> None:
@@ -90,15 +49,10 @@ def share_cores(workers: int) -> None:
     torch.set_num_threads(max(1, cores() // workers))
 
 
-@contextmanager
-def reproduction_run(tables: list[str], datasets: list[str], preset: str) -> Iterator[str]:
-    """Open the MLflow run of a reproduction, and yield its id."""
-    store = open_store()
-    store.mark_dead_runs()
-    with store.open_run(f"reproduce {' '.join(tables)}", RunTags(stage="reproduction")) as run_id:
-        params = {"tables": tuple(tables), "datasets": tuple(datasets) or ("all",), "preset": preset}
-        store.log_params(run_id, params)
-        yield run_id
+def reproduction_run(tables: list[str], datasets: list[str], preset: str) -> AbstractContextManager[str]:
+    """Open the MLflow run of a reproduction; `with` gives its id."""
+    params = {"tables": tuple(tables), "datasets": tuple(datasets) or ("all",), "preset": preset}
+    return open_work(f"reproduce {' '.join(tables)}", RunTags(stage="reproduction"), params)
 
 
 def finish_reproduction(
@@ -108,7 +62,7 @@ def finish_reproduction(
     failures: Mapping[Cell, str],
     preset: str,
     csv: Path | None,
-) -> Reproduction:
+) -> Result:
     """Log tables, figures and findings as artifacts of the run, and copy them to reports/RUN_ID in the home.
 
     grid      table or figure of the paper -> its cells
@@ -138,22 +92,26 @@ def finish_reproduction(
         write_json(Path(folder) / "pipelines.json", pipelines)
         (Path(folder) / "figures").mkdir()
         for title, figure in figures.items():
-            figure.savefig(Path(folder) / "figures" / f"{_file_name(title)}.png", dpi=120)
-        store.log_files(run_id, Path(folder))
-        place = ensure_home() / "reports" / run_id
-        shutil.copytree(folder, place, dirs_exist_ok=True)
+            figure.savefig(Path(folder) / "figures" / f"{re.sub(r'[^a-zA-Z0-9]', '_', title)}.png", dpi=120)
+        place = store.log_report(run_id, Path(folder))
         if csv is not None:
             write_csv(frame, csv)
     found = findings(frame)
     store.log_metrics(run_id, {"succeeded": len(results), "failed": len(failures)})
     store.log_tags(run_id, RunTags(note="\n".join(f"* {line}" for line in found)))
-    return Reproduction(
-        page=place / PAGE,
-        csv=csv or place / TABLE,
-        findings=tuple(found),
-        succeeded=len(results),
-        failures=named,
-        run_id=run_id,
+    both = frame.dropna(subset=["paper", "ours"]).assign(difference=lambda f: f["ours"] - f["paper"])
+    shown = both[["table", *NAMED_BY, "metric", "ours", "paper", "difference"]].round(4)
+    return Result(
+        title="The paper and kgcal, side by side",
+        sentences=[
+            *(f"* {finding}" for finding in found),
+            *(f"* {cell} failed: {reason}" for cell, reason in named.items()),
+            f"{len(both)} values are compared with the paper's.",
+        ],
+        files={"page": str(place / PAGE), "table": str(csv or place / TABLE)},
+        run=run_id,
+        rows=json.loads(shown.to_json(orient="records")),
+        failure=f"{len(named)} of {len(results) + len(named)} runs failed" if named else "",
     )
 
 
@@ -181,7 +139,3 @@ def _reliability_figures(store: Store, results: Mapping[Cell, PipelineSummary]) 
         title = f"{dataset}: best calibrated, {best.loss.replace('_', ' ')}"
         figures[title] = reliability_figure(title, fitted)
     return figures
-
-
-def _file_name(title: str) -> str:
-    return "".join(letter if letter.isalnum() else "_" for letter in title)

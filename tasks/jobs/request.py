@@ -1,14 +1,40 @@
-"""What every question to a calibrated model has in common: who answers and how, and who answered."""
+"""What every question to a calibrated model has in common: who answers, and to which candidates it is calibrated.
+
+The survey of the candidates is a stage, and is re-used.
+"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from kgcore.calibrated import CalibratedModel
+from kgcore.config import DiscoverConfig
+from kgcore.config.calibrate import BY_PREDICATE
+from kgcore.config.jobs import SurveyConfig
+from kgcore.errors import InputError
 from kgcore.prediction.sink import check_ending
+from kgcore.registries import COMBINERS, EVIDENCE
 from tasks.jobs.calibrated_model import Ask, FoundModel, find_calibrated_model
-from tasks.workspace.resources import find_device
+from tasks.stages.calibrate import completeness_of
+from tasks.stages.reference import Context, StageRef
+from tasks.stages.running import StageRun, run_stage
+from tasks.tracking.artifacts import SURVEY
+from tasks.tracking.keys import digest
+from tasks.tracking.record import ENSEMBLE_NAME
+from tasks.tracking.registry import sources_of
+from tasks.tracking.store import open_store
+from tasks.workspace.progress import progress_bar
+from tasks.workspace.resources import THREADS, each_part, find_device, gpu_slot
+
+if TYPE_CHECKING:
+    from kgcore.population.calibrate import Lost
+    from kgcore.population.calibration import Calibration
+    from kgcore.population.population import Population
+    from kgcore.population.survey import Survey
 
 MOST_EXAMPLES = 20  # rows that a summary keeps for the terminal and the Prefect UI
 
@@ -34,17 +60,6 @@ class Request:
             check_ending(Path(self.output))
 
 
-class Who(TypedDict):
-    """The fields of `Answered` that are known before the answer."""
-
-    dataset: str
-    model: str
-    calibrator: str
-    base_rate: float | None
-    base_rate_text: str
-    output: str
-
-
 @dataclass(frozen=True)
 class Answering:
     """The model that answers a request.
@@ -64,20 +79,18 @@ class Answering:
 
     @property
     def params(self) -> dict[str, object]:
-        """Return who answers, as parameters of an MLflow run."""
-        return {name: value for name, value in self.answered.items() if name != "dataset"}
-
-    @property
-    def answered(self) -> Who:
-        """Return the fields of `Answered`, without the run."""
+        """Return who answers: facts of the result, and parameters of the MLflow run."""
         return {
-            "dataset": self.found.dataset,
             "model": self.found.uri,
             "calibrator": self.model.label,
             "base_rate": self.model.calibrator.base_rate if self.stated else None,
             "base_rate_text": str(self.model.calibrator.rate) if self.stated else "not stated",
             "output": self.output,
         }
+
+    def __str__(self) -> str:
+        who = self.params
+        return f"model: {who['model']} ({who['calibrator']}), base rate {who['base_rate_text']}"
 
 
 def answering(request: Request) -> Answering:
@@ -88,57 +101,12 @@ def answering(request: Request) -> Answering:
     return Answering(found, replace(model, trained=trained), request.output, request.device)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Answered:
-    """Who answered a question.
-
-    dataset     name of the data set of the model
-    model       URI of the calibrator or the ensemble
-    calibrator  its label, such as `synthetic.isotonic`
-    base_rate   share of true triples that the probabilities assume; None: there are no probabilities
-    base_rate_text
-                the base rate and where it comes from: `0.494, estimated`
-    output      the file with the answer; '' if none was written
-    run         id of the MLflow run
-    """
-
-    dataset: str
-    model: str
-    calibrator: str
-    base_rate: float | None
-    base_rate_text: str
-    output: str
-    run: str
-
-    @property
-    def model_text(self) -> str:
-        """Return the model and the base rate as a line."""
-        return f"model: {self.model} ({self.calibrator}), base rate {self.base_rate_text}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class AnsweredTable(Answered):
-    """The summary of a table of triples with their answers.
-
-    rows      number of triples
-    expected  expected number of true ones among them: the sum of their probabilities; None: it is not known
-    interval  95 % interval of their number; None: it is not known
-    examples  the first triples, one dictionary per row: column -> value
-    """
-
-    rows: int
-    expected: float | None
-    interval: tuple[float, float] | None
-    examples: Sequence[Mapping[str, object]]
-
-    @property
-    def expected_text(self) -> str:
-        """Return the expected number with its interval, in words; '' if it is not known."""
-        if self.expected is None:
-            return ""
-        low, high = self.interval or (None, None)
-        interval = "" if low is None else f" (95 % interval: {low:,.0f} to {high:,.0f})"
-        return f"{self.expected:,.1f} expected to be true{interval}"
+def expected_text(expected: float | None, interval: Sequence[float] | None) -> str:
+    """Return the expected number of true rows, with its 95 % interval if it is known; '' for None."""
+    if expected is None:
+        return ""
+    ends = " (95 % interval: {:,.0f} to {:,.0f})".format(*interval) if interval else ""
+    return f"{expected:,.1f} expected to be true{ends}"
 
 
 def triple_text(row: Mapping[str, Any]) -> str:
@@ -150,3 +118,140 @@ def probability_texts(row: Mapping[str, Any]) -> tuple[str, str]:
     """Return the probability of a row and its interval as texts; '' for what it does not have."""
     interval = "" if row["low"] is None else f"{row['low']:.4f} to {row['high']:.4f}"
     return "" if row["probability"] is None else f"{row['probability']:.4f}", interval
+
+
+_CODE = ("kgcore.population.survey", COMBINERS.module("boosted_trees"), COMBINERS.module("folded"))
+
+
+@dataclass(frozen=True)
+class Stated:
+    """What the user states about the candidates of a question.
+
+    completeness  share of the true facts that the graph knows, as text: see `read_completeness`; '': not stated
+    base_rate     share of true ones among the candidates, in (0, 1), or text LOW:HIGH; None or '': not stated
+    """
+
+    completeness: str = ""
+    base_rate: str | float | None = None
+
+    @property
+    def is_given(self) -> bool:
+        """Return whether the user states something."""
+        return bool(self.completeness) or self.base_rate not in (None, "")
+
+    def parameters(self) -> dict[str, object]:
+        """Return what is stated as MLflow parameters, which may not be as long as the lines of a file."""
+        return asdict(self) | {"completeness": BY_PREDICATE if "\t" in self.completeness else self.completeness}
+
+    def check(self, above: float) -> None:
+        """Raise InputError if a limit of probabilities is given, but nothing is stated from which there are some."""
+        if above and not self.is_given:
+            raise InputError(f"above is {above:g}, but there are no probabilities: state --completeness or --base-rate")
+
+    def or_that_of(self, found: FoundModel) -> "Stated":
+        """Return what is stated; if nothing is, the completeness that was stated to the run of the model."""
+        if self.is_given:
+            return self
+        store = open_store()
+        run = sources_of(store, found.model_id).run
+        return Stated("" if run.tags.stage == ENSEMBLE_NAME else completeness_of(run))
+
+
+def calibrate_to(
+    by: Answering,
+    population: "Population | None",
+    stated: Stated,
+    asked: int | None,
+    config: SurveyConfig,
+    runner: str = THREADS,
+    parent: str | None = None,
+) -> "Calibration | None":
+    """Calibrate a stored model to a population, with the evidence of all its embedding models.
+
+    by          the stored model, on a device
+    population  see `Population.asked`; None: there is none, and so no calibration
+    asked       the predicate that is asked about; None: all
+    parent      id of the MLflow run of the question, under which a new survey is nested; None: it is not nested
+
+    Raises InputError if what is stated is wrong, FitError if a fit does not converge.
+    """
+    if population is None:
+        return None
+    from kgcore.population.calibration import Calibration
+    from kgcore.population.population import stated_facts
+
+    true = stated_facts(population, stated.completeness, stated.base_rate, asked)
+    survey, rng = survey_of(by, population, config, runner, parent), np.random.default_rng(config.survey_seed)
+    return Calibration.of(population, survey, by.model.trained.embedding_models, true, rng, asked)
+
+
+def calibrate_to_missing(
+    by: Answering, predicate: str, stated: Stated, at_least: int = DiscoverConfig().at_least
+) -> "Calibration":
+    """Calibrate a stored model to the missing facts of a predicate, as `discover` does for a query.
+
+    at_least  fewest validation facts of a predicate
+
+    Raises InputError for an unknown predicate, if validation has too few facts of it, and as `calibrate_to` does.
+    """
+    from kgcore.population.population import TOO_FEW, Population
+    from kgcore.prediction.domains import Domains
+    from kgcore.prediction.question import Question
+
+    p = Question.of(by.model.graph, "", predicate, "").predicate
+    population = Population.asked(Domains(by.model.graph), p, at_least)
+    calibration = calibrate_to(by, population, stated, p, SurveyConfig())
+    if calibration is None:
+        raise InputError(TOO_FEW)
+    return calibration
+
+
+def survey_of(
+    by: Answering, population: "Population", config: SurveyConfig, runner: str = THREADS, parent: str | None = None
+) -> "Survey":
+    """Survey a population, or read the survey of a finished run. The arguments are those of `calibrate_to`."""
+    from kgcore.population.survey import groups_of
+
+    store, models = open_store(), by.model.trained.embedding_models
+    sources, groups = sources_of(store, by.found.model_id), groups_of(models)
+    trains = [StageRef("train", store.model(model_id).run_id or "") for model_id in sources.models]
+    blocks = [(b.predicate, digest([b.subjects.tolist(), b.objects.tolist()])) for b in population.blocks]
+    if population.rows is not None:
+        blocks.append((-1, digest(population.rows.tolist())))
+    code = (*_CODE, *map(EVIDENCE.module, groups))
+
+    def body(run: StageRun) -> None:
+        from kgcore.population.draw import DrawSize
+        from kgcore.population.survey import survey
+
+        size, rng = DrawSize(config.survey_top, config.survey_rest), np.random.default_rng(config.survey_seed)
+        with gpu_slot(find_device(by.device)), progress_bar("survey", 100) as move:
+            each = partial(each_part, runner)
+            made = survey(population, models, size, rng, lambda done: move(int(100 * done)), each)
+        run.save(SURVEY, made)
+        counts = {"candidates": population.sizes.sum(), "drawn": len(made.drawn), "facts": len(made.facts)}
+        run.log_metrics({name: float(count) for name, count in counts.items()})
+
+    upstream, context = [StageRef("prepare", sources.graph), trains[0]], Context(parent=parent, device=by.device)
+    ref = run_stage("survey", config, upstream, code, body, context, digest([blocks, list(groups)]), trains[1:])
+    return store.load(ref.run_id, SURVEY)
+
+
+def lost_by(lost: "Lost") -> tuple[dict[str, float], list[str]]:
+    """Return what a list has lost, as metrics and in sentences; none of them if it has lost nothing."""
+    if not lost.likely:
+        return {}, []
+    figures = {"likely_facts": lost.likely, "lost_facts": lost.outside, "lost_limit": lost.limit}
+    note = (
+        f"evidence was weighed for the candidates with the highest scores: {lost.outside:,} of the {lost.likely:,} "
+        f"validation facts that are as probable as the last row have lower scores, so that at most {lost.limit:.2%} of "
+        "the true facts are lost (95 %)"
+    )
+    return {name: float(value) for name, value in figures.items()}, [note]
+
+
+def asked_of(by: Answering, calibration: "Calibration | None") -> Answering:
+    """Return who answers: the calibrated model, or the stored one without probabilities if there is no calibration."""
+    if calibration is None:
+        return replace(by, stated=False)
+    return replace(by, model=calibration.model, stated=calibration.true is not None)

@@ -1,36 +1,38 @@
-"""The search for training settings: its MLflow run, and its study, the file from which a later call resumes."""
+"""The search for training settings: its run, its study, from which a later call resumes, and its result."""
 
 import logging
+import signal
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 from filelock import FileLock
 
 from kgcore.config import PipelineConfigs, TrainConfig, TuneConfig
+from kgcore.config.base import OBJECTIVES
 from kgcore.datasets.base import find_dataset
 from kgcore.errors import FitError, InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.registries import LOSSES, MODELS, STRATEGIES
+from kgcore.report.result import Result, ResultTable
 from kgcore.tuning.record import Record
 from kgcore.tuning.space import Space
-from tasks.jobs.command import run_command
-from tasks.jobs.pipeline import all_settings
-from tasks.jobs.tuning_result import Trial, TuningResult
+from tasks.jobs.pipeline import all_settings, open_work, run_command
 from tasks.stages.corrupt import by_model
 from tasks.stages.reference import Context, StageRef
 from tasks.stages.running import as_task
 from tasks.stages.train import check_training
 from tasks.tracking.artifacts import BEST_SETTINGS, GRAPH_WITHOUT_TEST, TRIALS, save
 from tasks.tracking.keys import code_fingerprint, digest
-from tasks.tracking.record import RUNNING, DatasetId, RunTags
-from tasks.tracking.series import SeriesLog
+from tasks.tracking.record import RUNNING, DatasetId, RunTags, shares_text
 from tasks.tracking.store import Store, open_store
-from tasks.workspace.progress import progress_bar
+from tasks.workspace.progress import SeriesLog, progress_bar
 from tasks.workspace.resources import find_device, gpu_slot
 from tasks.workspace.settings import ensure_home
 
@@ -39,13 +41,32 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
 log = logging.getLogger("kgcal")
+MOST_ROWS = 10  # trials that the terminal and the Prefect UI show
+# searched setting -> its columns: header -> function that returns the text of a cell
+COLUMNS: Mapping[str, Mapping[str, Callable[[TrainConfig], str]]] = {
+    "learning_rate": {"learning\nrate": lambda config: f"{config.learning_rate:g}"},
+    "regulariser": {
+        "LP\nweight": lambda config: f"{config.lp_weight:g}" if config.lp_weight else "-",
+        "LP\npower": lambda config: f"{config.lp_power:g}" if config.lp_weight else "-",
+    },
+    "dropout": {"dropout": lambda config: f"{config.dropout:g}"},
+    "initial_scale": {"initial\nscale": lambda config: f"{config.initial_scale:g}"},
+    "training_strategy": {"training\nstrategy": lambda config: shares_text(config.training_strategy)},
+    "training_sides": {"training\nsides": lambda config: config.training_sides},
+    "inverse_relations": {"inverse\nrelations": lambda config: "yes" if config.inverse_relations else "-"},
+    "cohort_weight": {"cohort\nweight": lambda config: f"{config.cohort_weight:g}"},
+    "k": {"k": lambda config: str(config.k)},
+    "training_eta": {"eta": lambda config: str(config.training_eta)},
+}
+TEXTS = ("training\nstrategy", "training\nsides")  # all other columns hold numbers
+LEGEND = {"k": "k: embedding size", "eta": "eta: corruptions per positive in training"}
+OBJECTIVE_TITLES = {"brier": "Brier", "log_loss": "log loss", "accuracy": "accuracy", "mrr": "MRR"}
 
 
-@contextmanager
 def tuning_run(
-    configs: PipelineConfigs, config: TuneConfig, device: str, preset: Mapping[str, str] | None = None
-) -> Iterator[str]:
-    """Open the MLflow run of a search, with every setting as a parameter, and yield its id.
+    configs: PipelineConfigs, config: TuneConfig, device: str, preset: Mapping[str, str]
+) -> AbstractContextManager[str]:
+    """Open the MLflow run of a search, with every setting as a parameter; `with` gives its id.
 
     configs  the settings of a pipeline; the search changes some of `configs.train`
     device   auto, cpu, cuda or cuda:N
@@ -58,17 +79,13 @@ def tuning_run(
         drawn = ", ".join(configs.corrupt.calibration_strategy)
         raise InputError(f"calibration_strategy is {drawn}: a search needs strategies that draw without a model")
     dataset = find_dataset(configs.prepare.dataset).name
-    store = open_store()
-    store.mark_dead_runs()
     title = f"tune {dataset} {configs.train.model} {configs.train.loss}"
-    params = all_settings(vars(configs) | {"tune": config}) | dict(preset or {})
-    with store.open_run(title, RunTags(stage="tune")) as run_id:
-        store.log_params(run_id, params | {"dataset": dataset})
-        yield run_id
+    params = all_settings(vars(configs) | {"tune": config}) | dict(preset) | {"dataset": dataset}
+    return open_work(title, RunTags(stage="tune"), params)
 
 
 @as_task("search_settings")
-def search_settings(data: StageRef, configs: PipelineConfigs, config: TuneConfig, context: Context) -> TuningResult:
+def search_settings(data: StageRef, configs: PipelineConfigs, config: TuneConfig, context: Context) -> Result:
     """Search for the best training settings on the train and valid splits of a prepare run.
 
     data     the prepare run; its test split is not read
@@ -110,9 +127,7 @@ def search_settings(data: StageRef, configs: PipelineConfigs, config: TuneConfig
         records = TrialRecords(store, parent, config.metric, prepared.dataset, show_epoch)
         plan = Plan(config.trials, 60 * config.minutes, config.tune_seed)
         interrupted = search(study, graph, objective, space, plan, device, records, lock, is_alive)
-    result = _result(study, graph.name, configs, config, parent, interrupted)
-    _log(store, study, result)
-    return result
+    return _result(study, graph.name, configs, config, parent, interrupted)
 
 
 def _open(
@@ -151,55 +166,78 @@ def _key(graph: KnowledgeGraph, configs: PipelineConfigs, config: TuneConfig) ->
 
 def _result(
     study: "Study", dataset: str, configs: PipelineConfigs, config: TuneConfig, run: str, interrupted: bool
-) -> TuningResult:
-    from kgcore.tuning.study import begun, best, config_of
+) -> Result:
+    """Log the best settings. Return the best trials, their number in each state, and the command to train with them."""
+    from kgcore.tuning.study import begun, best, completed, config_of, trials_table
 
-    best_trial = best(study)
-    settings = config_of(best_trial)
-    trials = tuple(_trial(trial) for trial in begun(study))
-    return TuningResult(
-        dataset=dataset,
-        metric=config.metric,
-        searched=config.search,
-        value=float(best_trial.value or 0.0),
-        trial=best_trial.number,
-        settings=settings,
-        command=run_command(vars(replace(configs, train=settings)).values()),
-        trials=trials,
-        interrupted=interrupted,
+    chosen, table = best(study), trials_table(study)
+    settings = config_of(chosen)
+    command = run_command(vars(replace(configs, train=settings)).values())
+    counts = _log_best(chosen, table, run, settings, f"is the best by {config.metric}:\n\n    {command}")
+    maximized, metric = OBJECTIVES[config.metric] == "maximize", OBJECTIVE_TITLES[config.metric]
+    ranked = sorted(completed(study), key=lambda trial: trial.value or 0.0, reverse=maximized)
+    columns = {name: cell for searched in config.search for name, cell in COLUMNS.get(searched, {}).items()}
+    data = [
+        {"trial": trial.number, "value": trial.value, "epochs": trial.user_attrs["epochs"], "seconds": _seconds(trial)}
+        | config_of(trial).as_dict()
+        for trial in ranked
+    ]
+    rows = [
+        {
+            "trial": f"{trial.number}",
+            metric: f"{trial.value:.4f}",
+            "epochs": f"{config_of(trial).epochs}",
+            "seconds": f"{_seconds(trial):.0f}",
+            **{name: cell(config_of(trial)) for name, cell in columns.items()},
+        }
+        for trial in ranked[:MOST_ROWS]
+    ]
+    legend = "; ".join(text for name, text in LEGEND.items() if name in columns)
+    heading = f"{dataset}, {settings.model} {settings.loss}: best {metric} on validation first"
+    states = ("complete", "pruned", "failed", "running")
+    ends = ", ".join(f"{counts[state]} {state}" for state in states if state in counts)
+    first = begun(study)[0]
+    initial = f", {first.value:.4f} with the initial settings" if first in ranked else ""
+    outcome = f"{len(table)} trials: {ends}. Best {metric}: {chosen.value:.4f} in trial {chosen.number}{initial}."
+    outcome += " Interrupted: the same command resumes the search." if interrupted else ""
+    facts: dict[str, object] = {
+        "dataset": dataset,
+        "metric": config.metric,
+        "searched": config.search,
+        "value": chosen.value,
+    }
+    facts |= {"trial": chosen.number, "settings": settings.as_dict(), "command": command, "trials": data}
+    return Result(
+        title=f"{settings.model} {settings.loss} on {dataset}: settings",
+        tables=[ResultTable(heading, rows, TEXTS, [legend] if legend else [])],
+        sentences=[outcome, "train with the best settings:", command],
         run=run,
+        linked=True,
+        rows=data[:MOST_ROWS],
+        facts=facts | {"interrupted": interrupted, "run": run},
+        exit_code=128 + signal.SIGINT if interrupted else 0,
     )
 
 
-def _trial(trial: "FrozenTrial") -> Trial:
-    from kgcore.tuning.study import config_of
-
-    attrs, duration, state = trial.user_attrs, trial.duration, trial.state.name.lower()
-    return Trial(
-        number=trial.number,
-        state="failed" if state == "fail" else state,
-        value=trial.value,
-        epochs_done=attrs.get("epochs", 0),
-        seconds=round(duration.total_seconds(), 1) if duration else None,
-        config=config_of(trial) if "config" in attrs else None,
-    )
-
-
-def _log(store: Store, study: "Study", result: TuningResult) -> None:
-    """Log the best settings, the table of trials, and a note for the UI."""
-    from kgcore.tuning.study import best, trials_table
-
-    table, trial = trials_table(study), best(study)
+def _log_best(
+    chosen: "FrozenTrial", table: pd.DataFrame, run: str, settings: TrainConfig, words: str
+) -> dict[str, int]:
+    """Log the best settings, the table of trials and a note for the UI. Return state -> number of trials."""
+    store, trial_run = open_store(), chosen.user_attrs["run"]
     with tempfile.TemporaryDirectory() as folder:
-        save(Path(folder), BEST_SETTINGS, result.settings.as_dict())
+        save(Path(folder), BEST_SETTINGS, settings.as_dict())
         save(Path(folder), TRIALS, table)
-        store.log_files(result.run, Path(folder))
-    store.log_params(result.run, {f"best.{name}": value for name, value in result.settings.as_dict().items()})
-    store.log_metrics(result.run, trial.user_attrs["figures"] | {"trials": len(table)})
+        store.log_files(run, Path(folder))
+    store.log_params(run, {f"best.{name}": value for name, value in settings.as_dict().items()})
+    store.log_metrics(run, chosen.user_attrs["figures"] | {"trials": len(table)})
     counts = {str(state): int(count) for state, count in table["state"].value_counts().items()}
-    run_id = trial.user_attrs["run"]
-    note = f"Trial {result.trial}, run `{run_id}`, is the best by {result.metric}:\n\n    {result.command}"
-    store.log_tags(result.run, RunTags(counts=counts, best=run_id, note=note))
+    note = f"Trial {chosen.number}, run `{trial_run}`, {words}"
+    store.log_tags(run, RunTags(counts=counts, best=trial_run, note=note))
+    return counts
+
+
+def _seconds(trial: "FrozenTrial") -> float:
+    return round(trial.duration.total_seconds(), 1) if trial.duration else 0.0
 
 
 @dataclass(frozen=True)
@@ -245,7 +283,9 @@ class TrialRecord(Record):
 
     def __init__(self, search: TrialRecords, run_id: str, number: int, epochs: int) -> None:
         self._search, self._run_id, self._number, self._epochs = search, run_id, number, epochs
-        self._losses = SeriesLog(search.store, run_id, "loss", search.dataset, self.FLUSH_SECONDS)
+        self._losses = SeriesLog(
+            partial(search.store.log_series, run_id, "loss", dataset=search.dataset), self.FLUSH_SECONDS
+        )
         self._figures, self._epoch = dict[str, float](), 0
         self.attributes = {"run": run_id}
 

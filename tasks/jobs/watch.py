@@ -4,9 +4,10 @@ All checks of the champions of a data set are steps of one MLflow run.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 from filelock import FileLock
@@ -19,10 +20,10 @@ from kgcore.errors import InputError
 from kgcore.evaluation.predictions import Predictions
 from kgcore.monitoring.drift import Check, DriftReference, check, find_evidence
 from kgcore.monitoring.two_samples import NewTriples
-from kgcore.report.columns import headline
 from kgcore.report.result import Result
+from kgcore.report.results import headline
 from kgcore.storage.json_file import read_json
-from tasks.jobs.calibration_sample import calibration_sample
+from tasks.jobs.calibrated_model import calibration_sample
 from tasks.jobs.compare import dataset_name
 from tasks.jobs.exam import add_field_labels
 from tasks.tracking.artifacts import ENSEMBLE_PREDICTIONS, PREDICTIONS, Artifact
@@ -55,13 +56,29 @@ class WatchResult:
     dataset: str
     model: str
     metrics: Mapping[str, float]
-    findings: tuple[str, ...]
-    notes: tuple[str, ...]
+    findings: Sequence[str]
+    notes: Sequence[str]
     answer: str
     command: str
     number: int
     run: str
     recalibrated: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        dataset: str,
+        model: str,
+        measured: Check,
+        metrics: Mapping[str, float],
+        commands: Mapping[str, str],
+        number: int,
+        run: str,
+    ) -> Self:
+        """Return the result of what a check has measured. `commands` has the command for each answer."""
+        report = measured.report
+        said = list(report.findings), list(report.notes), report.answer, commands.get(report.answer, "")
+        return cls(dataset, model, metrics, *said, number, run)
 
     def result(self) -> Result:
         """Return the metrics and the findings."""
@@ -113,7 +130,8 @@ def watch_champion(dataset: str, labels: Path, config: WatchConfig) -> WatchResu
     champion = aliased(store, dataset, CHAMPION)
     if champion is None:
         raise InputError(f"{dataset} has no champion to watch: run `kgcal promote --dataset {dataset}` first")
-    identity = digest([METHOD, md5_of(labels), champion.model_id, _tests(config)])
+    limits = [config.alpha, config.ece, config.psi, config.at_least]
+    identity = digest([METHOD, md5_of(labels), champion.model_id, limits])
     add_field_labels(sources_of(store, champion.model_id).graph, labels, config.exam_share)
     with FileLock(store.home / "watch.lock"):
         store.mark_dead_runs()
@@ -123,7 +141,7 @@ def watch_champion(dataset: str, labels: Path, config: WatchConfig) -> WatchResu
         if before and before.tags.check == identity:
             log.info("%s: champion, labels and settings have not changed: the newest check is shown again", dataset)
             found = store.load(before.run_id, _check_artifact(number))
-            return replace(found, number=number, run=before.run_id, recalibrated=before.tags.recalibrated or "")
+            return replace(found, recalibrated=before.tags.recalibrated or "")
 
         checked = store.series(before.run_id, "champion").count(float(champion.number)) if before else 0
         measured, rate = _check(store, champion, labels, config, checked + 1)
@@ -131,12 +149,17 @@ def watch_champion(dataset: str, labels: Path, config: WatchConfig) -> WatchResu
         with store.open_run(
             f"watch {dataset}", RunTags(stage="watch", dataset=dataset), before.run_id if before else None
         ) as run_id:
-            found = _result(dataset, champion, labels, measured, rate, number, run_id)
-            store.log_json(run_id, _to_json(found), _check_artifact(number).path)
+            commands = {
+                "shift": f"kgcal recalibrate {champion.uri} --base-rate {readable(rate):g}",
+                "refit": f"kgcal recalibrate {champion.uri} --labels {labels}",
+            }
+            figures = measured.metrics() | {"calibration_base_rate": rate}
+            found = WatchResult.of(dataset, champion.uri, measured, figures, commands, number, run_id)
+            store.log_json(run_id, asdict(found), _check_artifact(number).path)
             measured_on = store.known(sources_of(store, champion.model_id).graph).dataset
             metrics = {**found.metrics, "check": float(number), "champion": float(champion.number)}
             store.log_metrics(run_id, metrics, number, champion.model_id, replace(measured_on, name=dataset))
-            store.log_tags(run_id, RunTags(check=identity, recalibrated="", note=markdown(found)))
+            store.log_tags(run_id, RunTags(check=identity, recalibrated="", note=found.result().markdown()))
     return found
 
 
@@ -164,12 +187,6 @@ def readable(rate: float) -> float:
     """Return a base rate with four significant digits, if they leave it in (0, 1)."""
     rounded = float(f"{rate:.4g}")
     return rounded if 0 < rounded < 1 else rate
-
-
-def _tests(config: WatchConfig) -> Mapping[str, object]:
-    """Return the settings that the tests depend on."""
-    settings = config.as_dict()
-    return {name: settings[name] for name in ("alpha", "ece", "psi", "at_least")} | {"on_drift": "warn"}
 
 
 def _check(store: Store, champion: Version, labels: Path, config: WatchConfig, number: int) -> tuple[Check, float]:
@@ -223,37 +240,5 @@ def _test_predictions(store: Store, sources: Sources) -> Predictions:
     )
 
 
-def _result(
-    dataset: str, champion: Version, labels: Path, made: Check, rate: float, number: int, run_id: str
-) -> WatchResult:
-    answer, metrics = made.report.answer, made.metrics() | {"calibration_base_rate": rate}
-    commands = {
-        "shift": f"kgcal recalibrate {champion.uri} --base-rate {readable(rate):g}",
-        "refit": f"kgcal recalibrate {champion.uri} --labels {labels}",
-    }
-    said = (made.report.findings, made.report.notes, answer, commands.get(answer, ""))
-    return WatchResult(dataset, champion.uri, metrics, *said, number, run_id)
-
-
-def markdown(found: WatchResult) -> str:
-    """Return the result of a check as Markdown: the findings and a table of metrics."""
-    said = "; ".join((*found.findings, *found.notes)) or "it fits."
-    lines = [f"Check {found.number} of {found.model}: {said}", ""]
-    lines += [f"To do: `{found.command}`", ""] if found.command else []
-    lines += ["| | |", "|---|---|"]
-    return "\n".join([*lines, *(f"| {name} | {value:.4g} |" for name, value in found.metrics.items())])
-
-
-def _to_json(found: WatchResult) -> dict[str, object]:
-    names = ("dataset", "model", "metrics", "findings", "notes", "answer", "command")
-    return {name: getattr(found, name) for name in names}
-
-
-def _read_check(path: Path) -> WatchResult:
-    data = read_json(path)
-    said = (tuple(data["findings"]), tuple(data["notes"]), data["answer"], data["command"])
-    return WatchResult(data["dataset"], data["model"], data["metrics"], *said, 0, "")
-
-
 def _check_artifact(number: int) -> Artifact[WatchResult]:
-    return Artifact("watch", f"checks/{number}.json", _read_check)
+    return Artifact("watch", f"checks/{number}.json", lambda path: WatchResult(**read_json(path)))

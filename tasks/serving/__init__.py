@@ -1,10 +1,8 @@
 """The web server of `kgcal serve`: a JSON API and a page for people, over one calibrated model or calibrator of scores.
 
+api.py             runs the server; its addresses, pages, errors, the limit of a body, answers to files
 model.py           what a server asks, loaded anew when another one answers; the completion of names
 requests.py        the types of requests, and the sentences for invalid ones
-application.py     what both kinds of servers have: pages, errors, the limit of a body, answers to files
-api.py             the addresses
-server.py          runs the server
 frame.html         what the pages at `/` have in common
 page.html          the page of a graph
 scores.html        the page of a scorer

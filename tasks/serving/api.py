@@ -1,28 +1,38 @@
 """The addresses of the server of a graph, and of that of a scorer: JSON for programs, and a page for people."""
 
-from collections.abc import Iterator
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import pyarrow as pa
-from fastapi import FastAPI, Query, Request
-from fastapi.responses import Response
+import torch
+import uvicorn
+from fastapi import Depends, FastAPI, HTTPException, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response
 from pydantic import BaseModel
 from pydantic_core import to_json
+from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException as StarletteError
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from kgcore.datasets.formats.base import COLUMNS
-from kgcore.errors import InputError
+from kgcore.datasets.formats.base import COLUMNS, read_candidates
+from kgcore.errors import InputError, KgcalError
 from kgcore.external.calibrator import RELATION, SCORE, ScoreCalibrator
 from kgcore.external.tables import TableBlock
 from kgcore.population.answers import answers_to, as_sentence
 from kgcore.population.population import FEWEST_ROWS
 from kgcore.prediction.answers import Answers, table_of
-from kgcore.prediction.candidates import read_candidates
 from kgcore.prediction.question import Question
-from tasks.jobs.calibrated_model import FoundScores
-from tasks.serving.application import answer_file, new_app
+from kgcore.prediction.sink import sink
+from tasks.jobs.calibrated_model import Ask, FoundScores, is_of_scores
+from tasks.jobs.request import Stated
 from tasks.serving.model import Answerer, Served, ServedScores
 from tasks.serving.requests import (
     AnswersQuery,
@@ -34,8 +44,15 @@ from tasks.serving.requests import (
     PredictScoresRequest,
     ScoreFileQuery,
     read_body,
+    sentence,
 )
+from tasks.workspace.services import port_is_taken
 
+log = logging.getLogger("kgcal")
+HERE = Path(__file__).parent
+MOST_BYTES = 2**26  # of a body: 64 MiB
+UNANSWERED = {404: "there is no address {path}", 405: "{path} does not answer {method}"}
+LOCAL = "127.0.0.1"
 AT_ONCE = 2**16  # bytes of a body to /predict: a smaller body is answered without a thread, which is faster
 
 
@@ -114,9 +131,7 @@ def _answer_triples(app: FastAPI, served: Served) -> None:
     @app.get("/names")
     def names(query: Annotated[NamesQuery, Query()]) -> dict[str, list[str]]:
         """Complete the name of an entity or a predicate."""
-        now = served.current
-        index = now.entities if query.kind == "entity" else now.predicates
-        return {"names": index.matching(query.text, query.limit)}
+        return {"names": served.current.names[query.kind].matching(query.text, query.limit)}
 
     @app.post("/file")
     async def file(query: Annotated[FileQuery, Query()], request: Request) -> Response:
@@ -203,7 +218,7 @@ def _predicted_scores(now: FoundScores, body: bytes) -> Response:
 
 def _described_scores(now: FoundScores, calibrator: ScoreCalibrator) -> dict[str, Any]:
     return {
-        "uri": now.located.uri,
+        "uri": now.uri,
         "scorer": calibrator.scorer,
         "scale": calibrator.scale,
         "calibrator": calibrator.bound.label,
@@ -211,3 +226,141 @@ def _described_scores(now: FoundScores, calibrator: ScoreCalibrator) -> dict[str
         "base_rate": calibrator.bound.base_rate,
         "base_rate_is": calibrator.bound.rate.origin,
     }
+
+
+def new_app(description: str, page: str) -> FastAPI:
+    """Return an application with a page for people at `/`, and the page of its API at `/docs`.
+
+    description  a sentence about the answers
+    page         name of the HTML file of the page's body, in this folder; frame.html has what pages share
+    """
+    app = FastAPI(title="kgcal", description=description, docs_url=None, redoc_url=None, dependencies=[Depends(_once)])
+    app.add_middleware(LimitedBody)
+    _add_errors(app)
+
+    @app.get("/", response_class=HTMLResponse, include_in_schema=False)
+    def home() -> str:
+        frame, body = ((HERE / name).read_text(encoding="utf-8") for name in ("frame.html", page))
+        return frame.replace("MOST_BYTES", str(MOST_BYTES)).replace("PAGE", body)
+
+    @app.get("/docs", response_class=HTMLResponse, include_in_schema=False)
+    def docs() -> str:
+        return (HERE / "docs.html").read_text(encoding="utf-8")
+
+    return app
+
+
+def answer_file(body: bytes, name: str, ending: str, answer: Callable[[Path], Iterator[pa.Table]]) -> Response:
+    """Answer a file with a file of the same format. No file stays behind.
+
+    body    the file
+    name    its name in messages, without the ending
+    ending  tsv, csv or parquet
+    answer  function that reads a path, and yields the answers
+
+    Raises HTTPException, with status 422, if `answer` raises KgcalError.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="kgcal-"))
+    source, target = folder / f"{name}.{ending}", folder / f"answers.{ending}"
+    try:
+        source.write_bytes(body)
+        with sink(target) as write:
+            for table in answer(source):
+                write(table)
+    except KgcalError as error:
+        shutil.rmtree(folder)
+        raise HTTPException(422, str(error).replace(f"{folder}/", "")) from error
+    except BaseException:
+        shutil.rmtree(folder)
+        raise
+    return FileResponse(target, filename=target.name, background=BackgroundTask(shutil.rmtree, folder))
+
+
+class LimitedBody:
+    """Middleware that stops reading a body beyond the limit. The request is answered with status 413."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, and count the bytes of its body."""
+        seen = 0
+
+        async def counted() -> Message:
+            nonlocal seen
+            message = await receive()
+            seen += len(message.get("body", b""))
+            if seen > MOST_BYTES:
+                size = f"{MOST_BYTES / 2**20:g} MiB"
+                raise HTTPException(413, f"the body has more than {size}: divide it into several requests")
+            return message
+
+        await self._app(scope, counted, send)
+
+
+def _add_errors(app: FastAPI) -> None:
+    """Answer every error with {"error": one sentence}."""
+    handlers: dict[type[Exception], Callable[[Request, Any], tuple[int, str]]] = {
+        RequestValidationError: lambda request, error: sentence(error),
+        StarletteError: _of_status,
+        KgcalError: lambda request, error: (422, str(error)),
+        Exception: lambda request, error: (500, "the server failed: its log says why"),
+    }
+    for kind, make in handlers.items():
+
+        async def handle(
+            request: Request, error: Exception, make: Callable[[Request, Any], tuple[int, str]] = make
+        ) -> Response:
+            status, text = make(request, error)
+            return JSONResponse({"error": text}, status)
+
+        app.add_exception_handler(kind, handle)
+
+
+async def _once(request: Request) -> None:
+    """Raise HTTPException if a parameter of the address is given twice."""
+    names = [name for name, _ in request.query_params.multi_items()]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise HTTPException(422, f"{', '.join(twice)} is given twice: give each parameter once")
+
+
+def _of_status(request: Request, error: StarletteError) -> tuple[int, str]:
+    if error.status_code in UNANSWERED:
+        text = UNANSWERED[error.status_code].format(path=request.url.path, method=request.method)
+        return error.status_code, f"{text}: /docs lists the addresses"
+    return error.status_code, str(error.detail)
+
+
+def serve(ask: Ask, host: str, port: int, completeness: str = "") -> None:
+    """Serve a calibrated model, or a calibrator of scores, until Ctrl-C.
+
+    completeness  of the graph, for the requests that state none: see `Stated`; '': that of the model's run, if any
+
+    Each request computes with one thread, because the server answers many requests at the same time. Raises InputError
+    as `served_by` does, and if the port is in use.
+    """
+    if port_is_taken(port):
+        raise InputError(f"port {port} of 127.0.0.1 is in use: choose another port with --port")
+    torch.set_num_threads(1)
+    served = served_by(ask, completeness)
+    # The server asks the store again every few seconds. MLflow's own retries would only delay a new champion
+    os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] = "0"
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
+    served.start()
+    if host != LOCAL:
+        log.warning("everyone who can reach %s can ask: the server has no passwords", host)
+    print(f"serving {served.located.uri} on http://{host}:{port}  (Ctrl-C ends it)", flush=True)
+    uvicorn.run(create_app(served), host=host, port=port, log_level="warning")
+
+
+def served_by(ask: Ask, completeness: str = "") -> Served | ServedScores:
+    """Load the model that is to be served: that of a data set, or the calibrator of a scorer.
+
+    Raises InputError if both a data set and a scorer are named, or if there is no such model.
+    """
+    if ask.dataset and ask.scorer:
+        raise InputError(
+            f"--dataset {ask.dataset} and --scorer {ask.scorer} are given: a server has one model, give one"
+        )
+    return ServedScores(ask) if is_of_scores(ask) else Served(ask, Stated(completeness))

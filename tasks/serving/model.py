@@ -1,4 +1,4 @@
-"""The model or the calibrator of scores that a server asks, loaded anew when another one answers."""
+"""Runs the web server of `kgcal serve`."""
 
 import logging
 import threading
@@ -6,7 +6,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Generic, TypeVar, cast
 
@@ -18,9 +18,8 @@ from kgcore.config import ExplainConfig, PredictConfig
 from kgcore.datasets.formats.base import COLUMNS
 from kgcore.errors import InputError, KgcalError, first_line
 from kgcore.loaded import LoadedModel
-from kgcore.population.answers import explainer_of
+from kgcore.population.answers import FileAnswer, explainer_of
 from kgcore.population.calibration import Calibration
-from kgcore.population.files import FileAnswer
 from kgcore.population.population import FEWEST_ROWS
 from kgcore.prediction.answers import Answers, table_of
 from kgcore.prediction.explainer import Explainer
@@ -28,20 +27,18 @@ from tasks.jobs.calibrated_model import (
     Ask,
     FoundModel,
     FoundScores,
-    Located,
+    counted_sample,
     find_calibrated_model,
     find_scores,
     locate,
 )
-from tasks.jobs.calibration_sample import counted_sample
-from tasks.jobs.population import Stated, calibrate_to_missing
-from tasks.jobs.request import Answering
+from tasks.jobs.request import Answering, Stated, calibrate_to_missing
 from tasks.tracking.keys import digest
 
+log = logging.getLogger("kgcal")
 SECONDS = 2.0  # between two looks at the store
 MOST_KEPT = 8  # explainers, and calibrations to missing facts
 Kept = TypeVar("Kept")
-log = logging.getLogger("kgcal")
 
 
 class Names:
@@ -69,21 +66,15 @@ class Answerer:
     answers     the model at the base rate of its calibrator, with the default decisions
     stated      what is stated about the missing facts, if a request states nothing
     sample      the sample that the calibrator was fitted on; None if its runs no longer exist
-    entities    the completion of entity names
-    predicates  the completion of predicate names
     """
 
     found: FoundModel
     answers: Answers
     stated: Stated
     sample: CalibrationSample | None
-    entities: Names
-    predicates: Names
-
-    @property
-    def located(self) -> Located:
-        """Return the place of the model."""
-        return self.found.located
+    _cache: dict[object, object] = field(default_factory=dict)
+    _files: dict[object, object] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def calibration(self, predicate: str, base_rate: float | None, completeness: str) -> Calibration | None:
         """Calibrate to the missing facts of a predicate; None: nothing is stated about them.
@@ -132,21 +123,15 @@ class Answerer:
         return stated if stated.is_given else self.stated
 
     @cached_property
+    def names(self) -> dict[str, Names]:
+        """The completion of the names of entities and predicates."""
+        graph = self.found.model.graph
+        return {"entity": Names(graph.entities), "predicate": Names(graph.predicates)}
+
+    @cached_property
     def loaded(self) -> LoadedModel:
         """The model that answers files, which keeps the tables of its evidence."""
         return LoadedModel(self.found.model)
-
-    @cached_property
-    def _cache(self) -> dict[object, object]:
-        return {}
-
-    @cached_property
-    def _files(self) -> dict[object, object]:
-        return {}
-
-    @cached_property
-    def _lock(self) -> threading.Lock:
-        return threading.Lock()
 
 
 def _kept(cache: dict[object, object], key: object, make: Callable[[], Kept]) -> Kept:
@@ -171,7 +156,7 @@ class Followed(ABC, Generic[Current]):
     """
 
     def __init__(self, ask: Ask) -> None:
-        self.ask = ask
+        self.ask, self.located = ask, locate(ask)
         self.current = self._load()
         self.store_answers = True
 
@@ -186,15 +171,15 @@ class Followed(ABC, Generic[Current]):
     def refresh(self) -> None:
         """Load the model that answers now, unless it is the current one."""
         try:
-            if locate(self.ask) != self.current.located:
-                self.current = self._load()
-                log.info("now serving %s", self.current.located.uri)
+            if (located := locate(self.ask)) != self.located:
+                self.current, self.located = self._load(), located
+                log.info("now serving %s", self.located.uri)
             if not self.store_answers:
                 log.info("the MLflow store answers again")
             self.store_answers = True
         except Exception as error:  # whatever it is, the server keeps answering with the model that it has
             if self.store_answers:
-                log.warning("serving %s without the store: %s", self.current.located.uri, first_line(error))
+                log.warning("serving %s without the store: %s", self.located.uri, first_line(error))
             self.store_answers = False
 
     def _watch(self) -> None:
@@ -221,9 +206,7 @@ class Served(Followed[Answerer]):
         except KgcalError as error:
             log.warning("explanations have no calibration triples: %s", first_line(error))
             sample = None
-        return Answerer(
-            found, answers, self._stated.or_that_of(found), sample, Names(graph.entities), Names(graph.predicates)
-        )
+        return Answerer(found, answers, self._stated.or_that_of(found), sample)
 
 
 class ServedScores(Followed[FoundScores]):

@@ -47,25 +47,21 @@ class Triple(BaseModel):
     object: str
 
 
-class PredictRequest(BaseModel):
-    """A question about some triples."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-    triples: Annotated[list[Triple], Field(min_length=1, max_length=MOST_TRIPLES, description="candidates, by name")]
-    base_rate: BaseRate = None
-    completeness: Completeness = ""
-    threshold: Threshold = PredictConfig().threshold
-    at_least: AtLeast = PredictConfig().at_least
-
-
 class Conditions(BaseModel):
-    """The conditions of a question in an address."""
+    """The conditions of a question."""
 
     model_config = ConfigDict(extra="forbid")
     base_rate: BaseRate = None
     completeness: Completeness = ""
     threshold: Threshold = PredictConfig().threshold
     at_least: AtLeast = PredictConfig().at_least
+
+
+class PredictRequest(Conditions):
+    """A question about some triples."""
+
+    model_config = ConfigDict(strict=True)
+    triples: Annotated[list[Triple], Field(min_length=1, max_length=MOST_TRIPLES, description="candidates, by name")]
 
 
 class AnswersQuery(Conditions):
@@ -78,10 +74,15 @@ class AnswersQuery(Conditions):
     top: Annotated[int, Field(ge=1, le=MOST_ANSWERS, description="number of answers")] = 10
 
 
-class ExplainQuery(BaseModel):
-    """A triple whose probability is explained."""
+class NoQuery(BaseModel):
+    """An address without parameters."""
 
     model_config = ConfigDict(extra="forbid")
+
+
+class ExplainQuery(NoQuery):
+    """A triple whose probability is explained."""
+
     subject: str
     predicate: str
     object: str
@@ -90,16 +91,9 @@ class ExplainQuery(BaseModel):
     missing: Annotated[bool, Field(description="explain the probability of `answers`, about the missing facts")] = False
 
 
-class NoQuery(BaseModel):
-    """An address without parameters."""
-
-    model_config = ConfigDict(extra="forbid")
-
-
-class NamesQuery(BaseModel):
+class NamesQuery(NoQuery):
     """A question for names that contain a text."""
 
-    model_config = ConfigDict(extra="forbid")
     kind: Annotated[str, Field(pattern="^(entity|predicate)$", description="what the names are names of")]
     text: Annotated[str, Field(description="text that a name contains, in upper or lower case")] = ""
     limit: Annotated[int, Field(ge=1, le=MOST_NAMES, description="most names")] = 20

@@ -35,15 +35,15 @@ from tasks.tracking.artifacts import (
     UNSEEN_ANSWERS,
     Artifact,
 )
-from tasks.tracking.labels import shares_text, short_label
 from tasks.tracking.mlmodel import EXAMPLES, log_pyfunc
-from tasks.tracking.record import RunRecord, RunTags
+from tasks.tracking.record import RunRecord, RunTags, shares_text, short_label
 from tasks.tracking.store import open_store
 
 if TYPE_CHECKING:
     from kgcore.calibration.calibrated import Calibrated
-    from kgcore.calibration.fit import Basis, MatchedCandidates
+    from kgcore.calibration.fit import Basis
     from kgcore.fitted import Material
+    from kgcore.mixture.calibrate import MatchedCandidates
 
 T = TypeVar("T")
 
@@ -59,7 +59,7 @@ def _body(run: StageRun, config: CalibrateConfig) -> None:
 
     table, candidates = scores_of(run.inputs, config.completeness), _candidates(run)
     bases = calibration_bases(table, config, run.config(CorruptConfig))
-    alone = fit_calibrators(table, config, bases, candidates)
+    alone = fit_calibrators(table, config, bases)
     result = fit_evidence(_material(run, table, config, bases, candidates), alone)
     _log_calibrators(run, result.fitted, table)
     rows = ((f"{kind}.{name}", value) for kind, own in result.audits.items() for name, value in own.items())
@@ -102,10 +102,10 @@ def _material(
 
 def _candidates(run: StageRun) -> "MatchedCandidates | None":
     """Return the candidates that the calibrators are fitted to; None if the run has no match run upstream."""
-    from kgcore.calibration.fit import MatchedCandidates
-
     if MATCH.name not in run.inputs:
         return None
+    from kgcore.mixture.calibrate import MatchedCandidates
+
     config = run.config(MatchConfig)
     return MatchedCandidates(run.load(MIXTURE), run.load(MATCHED), config.match_replicates, config.match_seed)
 

@@ -4,7 +4,7 @@ from kgcore.config import CalibrateConfig, ClassifyConfig
 from tasks.stages.calibrate import CALIBRATE
 from tasks.stages.running import Stage, StageRun
 from tasks.tracking.artifacts import CALIBRATOR, COUNTS, EVIDENCE, PREDICTIONS, SCORES
-from tasks.tracking.labels import labelled_metrics
+from tasks.tracking.record import labelled_metrics
 
 
 def _body(run: StageRun, config: ClassifyConfig) -> None:

@@ -28,8 +28,7 @@ from tasks.tracking.artifacts import (
     UNSEEN,
     UNSEEN_TEST,
 )
-from tasks.tracking.labels import labelled_metrics, short_label
-from tasks.tracking.record import RunTags
+from tasks.tracking.record import RunTags, labelled_metrics, short_label
 from tasks.workspace.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -48,8 +47,7 @@ _CODE = (
 
 
 def _body(run: StageRun, config: EvaluateConfig) -> None:
-    from kgcore.calibration.answering import answering, answering_notes
-    from kgcore.calibration.audit import thin_notes
+    from kgcore.calibration.answering import answering, answering_notes, thin_notes
     from kgcore.evaluation.evaluate import miscalibrated
     from kgcore.evaluation.groups import reliability_by_knowledge, reliability_by_relation
     from kgcore.report.data import completeness_notes, data_notes, hidden_fact_notes, score_notes

@@ -44,7 +44,8 @@ FEWEST = 1_000  # positives, and negatives or candidates, that a combiner needs
 
 def _body(run: StageRun, config: EvidenceConfig) -> None:
     from kgcore.evidence.base import Source
-    from kgcore.evidence.table import Features, TableEvidence
+    from kgcore.evidence.table import Features
+    from kgcore.score_table import TableEvidence
 
     table = run.load(SCORES)
     rows = table.rows("valid", LABELLED) | table.measured("test")
@@ -82,7 +83,7 @@ def _body(run: StageRun, config: EvidenceConfig) -> None:
 
 def _answer_unseen(run: StageRun, features: "Features", config: EvidenceConfig) -> None:
     """Fit the answers about entities that training lacks, and answer for the test rows, if validation has enough."""
-    from kgcore.calibration.unseen_answers import UnseenAnswers, can_fit
+    from kgcore.combiners.unseen import UnseenAnswers, can_fit
 
     graph, unseen = run.load(GRAPH), run.load(UNSEEN)
     if not can_fit(unseen.splits["valid"]) or graph.valid.confidences is not None:
@@ -104,7 +105,7 @@ EVIDENCE_STAGE = Stage(
     body=_body,
     code=lambda config: (
         "kgcore.evidence.table",
-        "kgcore.calibration.unseen_answers",
+        "kgcore.combiners.unseen",
         COMBINERS.module(UNSEEN_COMBINER),
         *map(GROUPS.module, (*config.evidence, OTHER_SCORES)),
     ),

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgcore.config import MatchConfig
-from kgcore.config.choices import HELD_OUT
+from kgcore.config.base import HELD_OUT
 from kgcore.datasets.base import md5_of
+from kgcore.datasets.formats.base import check_readable
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
-from kgcore.prediction.candidates import check_readable
 from kgcore.registries import STRATEGIES
 from tasks.stages.prepare import PREPARE
 from tasks.stages.reference import StageRef
@@ -27,20 +27,20 @@ from tasks.tracking.store import open_store
 from tasks.workspace.resources import find_device, gpu_slot
 
 if TYPE_CHECKING:
-    from kgcore.prediction.judged import JudgedCandidates
+    from kgcore.mixture.judged import JudgedCandidates
 
 log = logging.getLogger("kgcal")
 
 
 def _code(config: MatchConfig) -> tuple[str, ...]:
     strategies = [STRATEGIES.module(name) for name in config.strategies]
-    return ("kgcore.prediction.judged", "kgcore.calibration.matched", "kgcore.report.plots", *strategies)
+    return ("kgcore.mixture.judged", "kgcore.mixture.calibrate", "kgcore.report.plots", *strategies)
 
 
 def _body(run: StageRun, config: MatchConfig) -> None:
-    from kgcore.calibration.matched import match
     from kgcore.mixture.fit import MixtureOptions
-    from kgcore.prediction.judged import mixture_triples
+    from kgcore.mixture.judged import mixture_triples
+    from kgcore.mixture.matched import match
     from kgcore.report.plots import candidates_figure
 
     graph, rng = run.load(GRAPH), np.random.default_rng(config.match_seed)
@@ -64,7 +64,7 @@ def _body(run: StageRun, config: MatchConfig) -> None:
 
 
 def _read(config: MatchConfig, graph: KnowledgeGraph) -> "JudgedCandidates":
-    from kgcore.prediction.judged import check_enough, hidden_labels, read_judged
+    from kgcore.mixture.judged import check_enough, hidden_labels, read_judged
 
     if config.candidates in HELD_OUT:
         judged = hidden_labels(graph, config.candidates)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kgcore.config import AuditConfig, PrepareConfig
-from kgcore.config.split import RANDOM
+from kgcore.config.base import RANDOM
 from kgcore.datasets.base import find_dataset, md5_of
 from kgcore.errors import InputError
 from kgcore.registries import DATASETS, STRATEGIES
@@ -28,7 +28,7 @@ log = logging.getLogger("kgcal")
 
 
 def _body(run: StageRun, config: PrepareConfig) -> None:
-    from kgcore.datasets.draw_rules import SplitDraw
+    from kgcore.datasets.draw import SplitDraw
     from kgcore.datasets.fetch import fetch
     from kgcore.datasets.prepare import prepare
 
@@ -47,8 +47,7 @@ def _body(run: StageRun, config: PrepareConfig) -> None:
 
 def _log_report(run: StageRun, prepared: "Prepared", split: str) -> None:
     """Save the data report, and log what needs attention."""
-    from kgcore.report.graph_findings import confidence_findings, findings, graph_page
-    from kgcore.report.graph_shape import confidences_of, shape_of
+    from kgcore.report.graph_findings import confidence_findings, confidences_of, findings, graph_page, shape_of
 
     graph = prepared.graph
     shape = shape_of(graph)

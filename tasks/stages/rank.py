@@ -4,7 +4,7 @@ Only this stage and train compute with the model for a long time.
 """
 
 from kgcore.config import RankConfig
-from kgcore.metrics.ranks import rank_metrics
+from kgcore.ranking import rank_metrics
 from tasks.stages.running import Stage, StageRun
 from tasks.stages.train import TRAIN
 from tasks.tracking.artifacts import EMBEDDINGS, GRAPH, RANK_METRICS, RANKS
@@ -31,7 +31,7 @@ RANK = Stage(
     title="rank by {model}",
     config=RankConfig,
     body=_body,
-    code=lambda config: ("kgcore.ranking", "kgcore.metrics.ranks"),
+    code=lambda config: ("kgcore.ranking", "kgcore.ranking"),
     inputs={"model": TRAIN},
     on_device=True,
 )

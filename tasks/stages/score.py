@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgcore.config import CorruptConfig, EvidenceConfig, PrepareConfig, ScoreConfig
-from kgcore.corruptions.base import Corruptions, subject_shares
-from kgcore.corruptions.further import Further
-from kgcore.corruptions.mixture import Mixture
+from kgcore.corruptions.base import Corruptions, Mixture, subject_shares
+from kgcore.corruptions.held_out import Further
 from kgcore.graph import KnowledgeGraph
 from kgcore.score_search import searched_table
 from kgcore.score_table import SEARCHED, ScoreTable, score_table
@@ -41,7 +40,7 @@ def _body(run: StageRun, config: ScoreConfig) -> None:
 
 def _with_evidence(run: StageRun, table: ScoreTable, graph: KnowledgeGraph, trained: "TrainedModel") -> ScoreTable:
     """Add log-odds of the evidence for hidden facts among the corruptions."""
-    from kgcore.calibration.hidden_evidence import with_hidden_log_odds
+    from kgcore.combiners.hidden import with_hidden_log_odds
     from kgcore.evidence.base import Source
 
     rng = np.random.default_rng([run.config(CorruptConfig).calibration_seed, 2])
@@ -83,7 +82,7 @@ SCORE = Stage(
     config=ScoreConfig,
     body=_body,
     # the key of the train run contains the code of the model, that of the corrupt run the code of the strategies
-    code=lambda config: ("kgcore.score_table", "kgcore.score_search", "kgcore.calibration.hidden_evidence"),
+    code=lambda config: ("kgcore.score_table", "kgcore.score_search", "kgcore.combiners.hidden"),
     inputs={"model": TRAIN, "corruptions": CORRUPT},
     on_device=True,
 )

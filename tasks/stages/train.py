@@ -8,6 +8,7 @@ import logging
 import shutil
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from kgcore.config import TrainConfig
@@ -21,9 +22,8 @@ from tasks.stages.running import IMPORTED, Stage, StageRun, as_task, config_of, 
 from tasks.tracking.artifacts import EMBEDDINGS, GRAPH
 from tasks.tracking.keys import code_fingerprint, digest
 from tasks.tracking.record import RunTags
-from tasks.tracking.series import SeriesLog
 from tasks.tracking.store import Store, open_store
-from tasks.workspace.progress import console, progress_bar
+from tasks.workspace.progress import SeriesLog, console, progress_bar
 from tasks.workspace.resources import find_device, free_memory, gpu_slot
 from tasks.workspace.settings import checkpoint_seconds, own_database, own_uri, tracking_uri
 
@@ -40,8 +40,10 @@ def _code(config: TrainConfig) -> tuple[str, ...]:
 def _body(run: StageRun, config: TrainConfig) -> None:
     """Adopt the model of a finished run with the same settings and training triples; if there is none, train."""
     from kgcore.losses.base import Loss
-    from kgcore.training.loop import train  # imported here because it loads torch, which is slow
-    from kgcore.training.setup import check_memory
+    from kgcore.training.loop import (
+        check_memory,
+        train,  # imported here because it loads torch, which is slow
+    )
 
     graph = run.load(GRAPH)
     key = training_key(config, graph)
@@ -65,7 +67,8 @@ def _body(run: StageRun, config: TrainConfig) -> None:
     device = find_device(run.context.device)
     check_memory(len(graph.entities), config, free_memory(device))
     with gpu_slot(device), progress_bar(f"train {config.model}", config.epochs) as bar:
-        losses = SeriesLog(run.store, run.run_id, "loss", run.dataset, LOSS_SECONDS)
+        write = partial(run.store.log_series, run.run_id, "loss", dataset=run.dataset)
+        losses = SeriesLog(write, LOSS_SECONDS)
         on_epoch = _on_epoch(losses, bar, len(graph.train))
         training = train(graph, config, device, checkpoint, checkpoint_seconds(), on_epoch)
     losses.flush()
@@ -180,7 +183,7 @@ def check_training(config: TrainConfig, device: str) -> None:
     """
     if device in ("auto", "cpu") and _was_trained(config):
         return
-    from kgcore.training.setup import built
+    from kgcore.training.loop import built
 
     built(config)
     find_device(device)

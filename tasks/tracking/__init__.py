@@ -1,16 +1,13 @@
 """The only package that talks to MLflow.
 
-connection.py, new_database.py, places.py  open the store, create its database, check databases and artifact storage
-store.py                                   runs: open, find, read, write
-entries.py, files.py                       MLflow's objects for what a run logs; access to stored files
-record.py                                  the tags of a run
-artifacts.py                               the types of artifact handles; the handle of every artifact
-series.py                                  logs the losses while a training runs
-labels.py                                  the names of metrics and models that the MLflow UI shows
-keys.py                                    the keys by which finished runs are re-used
-registry.py                                champions, challengers, and the runs that model URIs refer to
-mlmodel.py, pyfunc.py                      the files by which MLflow loads a calibrator; the loader that MLflow calls
-ui.py, views.py                            the address of the MLflow UI, and links to its pages
+store.py              runs: open, find, read, write
+connection.py         opens the store: its database, its experiment, checks of databases and artifact storage
+record.py             the tags of a run; names of metrics and models; MLflow's objects for what a run logs
+artifacts.py          the types of artifact handles; the handle of every artifact; the files in the artifact storage
+keys.py               the keys by which finished runs are re-used
+registry.py           champions, challengers, and the runs that model URIs refer to
+mlmodel.py, pyfunc.py the files by which MLflow loads a calibrator; the loader that MLflow calls
+ui.py                 links to pages of the MLflow UI, and its server
 
 MLflow takes more than a second to load: the functions that need it import it, and the modules do not.
 File formats are in kgcore/storage. The stages and jobs themselves choose the artifacts that they log.

@@ -1,25 +1,40 @@
-"""Typed handles to logged files: their types, and the handle of every artifact.
+"""Typed handles to logged files: their types, and the handle of every artifact that several files read or write.
 
 One stage writes an artifact with `run.save(GRAPH, graph)`, and a later stage reads it with `run.load(GRAPH)`.
 """
 
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from safetensors import SafetensorError
+
 from kgcore.combiners.ablation import Ablation
+from kgcore.errors import InputError, KgcalError, first_line
 from kgcore.report.ensemble_summary import EnsembleSummary
 from kgcore.report.summary import PipelineSummary, Summary
 from kgcore.storage import calibrated, graph, json_file, tables
 from kgcore.tuning.race_result import Race
-from tasks.tracking.labels import CALIBRATE_SCORES
+from tasks.tracking.connection import input_error
+from tasks.tracking.record import CALIBRATE_SCORES
 
 if TYPE_CHECKING:
-    from kgcore.monitoring.exam import Exam
+    from mlflow.entities import FileInfo
+
     from kgcore.population.survey import Survey
 
+# Files that MLflow writes beside MLmodel, and that loading does not need. A run does not record them: MLflow cuts the
+# text of a tag at 8,000 characters, and a run may have dozens of calibrators.
+BESIDE_MLMODEL = {
+    "conda.yaml",
+    "input_example.json",
+    "python_env.yaml",
+    "requirements.txt",
+    "serving_input_example.json",
+}
 T = TypeVar("T")
 S = TypeVar("S", Ablation, Summary, PipelineSummary, EnsembleSummary, Race)
 
@@ -75,18 +90,6 @@ def _typed_json(stage: str, path: str, kind: type[S]) -> Artifact[S]:
         json_file.write_json(file, value.to_json())
 
     return Artifact(stage, path, read, write)
-
-
-def _read_exam(path: Path) -> "Exam":
-    from kgcore.monitoring.exam import read_exam
-
-    return read_exam(path)
-
-
-def _write_exam(path: Path, exam: "Exam") -> None:
-    from kgcore.monitoring.exam import write_exam
-
-    write_exam(path, exam)
 
 
 def _read_survey(folder: Path) -> "Survey":
@@ -161,8 +164,61 @@ DISAGREEMENT = Artifact("ensemble", "disagreement.parquet", tables.read_disagree
 
 DIFFERENCE: Artifact[dict[str, float]] = _json("comparison", "difference.json")
 SURVEY = Artifact("survey", "survey", _read_survey, _write_survey)
-EXAM = Artifact("exam", "exam.parquet", _read_exam, _write_exam)
 MANIFEST: Artifact[dict[str, str]] = _json("pipeline", "manifest.json")
 PIPELINE_SUMMARY = _typed_json("pipeline", "summary.json", PipelineSummary)
 BEST_SETTINGS: Artifact[dict[str, Any]] = _json("tune", "best.json")
 TRIALS = Artifact("tune", "trials.csv", tables.read_trials, tables.write_trials)
+
+
+class StoredFiles:
+    """The files at an address of the artifact storage.
+
+    address  function that returns the address
+    store    address of the MLflow store
+    what     names the files in messages
+    """
+
+    def __init__(self, address: Callable[[], str], store: str, what: str) -> None:
+        self._address, self._store, self._what = address, store, what
+
+    @cached_property
+    def _repository(self) -> Any:
+        from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
+
+        return get_artifact_repository(self._address(), tracking_uri=self._store)
+
+    def copy(self, path: str, target: Path) -> None:
+        """Copy a file or folder into a folder, or everything if the path is ''. Raises InputError if it is missing."""
+        with input_error(f"{self._what} cannot be read"):
+            self._repository.download_artifacts(path, dst_path=str(target))
+
+    def read(self, path: str, read: Callable[[Path], T]) -> T:
+        """Copy as `copy` into a temporary folder, and return what `read` reads there.
+
+        Raises InputError if a file is missing or damaged.
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            self.copy(path, Path(folder))
+            try:
+                return read(Path(folder))
+            except KgcalError:
+                raise
+            except (SafetensorError, OSError, ValueError, KeyError) as error:
+                raise InputError(f"{self._what} cannot be read: {first_line(error)}") from error
+
+    def add(self, folder: Path) -> None:
+        """Add the files of a folder. Raises InputError if they cannot be written."""
+        with input_error(f"{self._what} cannot be written"):
+            self._repository.log_artifacts(str(folder))
+
+    def sizes(self) -> dict[str, int]:
+        """Return path -> size in bytes of every file."""
+        return dict(self._walk())
+
+    def _walk(self, path: str | None = None) -> Iterator[tuple[str, int]]:
+        entries: list[FileInfo] = self._repository.list_artifacts(path)
+        for entry in entries:
+            if entry.is_dir:
+                yield from self._walk(entry.path)
+            else:
+                yield entry.path, entry.file_size or 0

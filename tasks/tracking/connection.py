@@ -1,18 +1,37 @@
 """The connection to an MLflow store, which is created if it does not exist."""
 
+import glob
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from importlib.util import cache_from_source
+from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING
 
+import psutil
 from filelock import FileLock
 
 from kgcore.errors import InputError, first_line
-from tasks.tracking.new_database import create_database
-from tasks.tracking.places import check_artifacts, check_place, check_store, hint, is_database
-from tasks.workspace.settings import artifact_place, ensure_home, experiment_name, masked, project_run_id
+from tasks.workspace.settings import (
+    artifact_place,
+    ensure_home,
+    experiment_name,
+    masked,
+    named_artifacts,
+    own_uri,
+    project_run_id,
+)
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
+CONNECT_SECONDS = 10
+COMPANIONS = ("-journal", "-wal", "-shm")  # suffixes of the files that SQLite adds to an open database
+_MIGRATING = Lock()  # Alembic keeps the connection of the current migration in globals, which all threads share
 _MISSING_RUN = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
 
 
@@ -46,8 +65,15 @@ def _experiment(client: "MlflowClient", uri: str) -> str:
                 f"the MLflow experiment {found.name} is deleted: restore it, or set "
                 "MLFLOW_EXPERIMENT_NAME to another name"
             )
+        kept = str(found.artifact_location)  # an experiment never changes it
+        if is_database(uri) and (named := named_artifacts()) and named != kept:
+            raise InputError(
+                f"the MLflow experiment {experiment_name()} keeps its artifacts in {masked(kept)}, but "
+                f"KGCAL_ARTIFACTS is {masked(named)}: unset KGCAL_ARTIFACTS, or name another experiment "
+                "in MLFLOW_EXPERIMENT_NAME"
+            )
         if is_database(uri):
-            check_place(str(found.artifact_location))
+            check_artifacts(kept)
         return str(found.experiment_id)
     place = artifact_place() if is_database(uri) else None  # a server chooses its own artifact storage
     if place:
@@ -74,3 +100,202 @@ def run_of(client: "MlflowClient", uri: str, run_id: str) -> "Run":
 def unreachable(uri: str, error: Exception) -> InputError:
     """Return the InputError for a store that does not answer."""
     return InputError(f"the MLflow store {masked(uri)} does not answer: {masked(first_line(error))}")
+
+
+def is_database(uri: str) -> bool:
+    """Return whether `uri` names a database. Other MLflow stores are servers and folders of files."""
+    from mlflow.store.db.db_types import DATABASE_ENGINES
+
+    return uri.partition(":")[0].partition("+")[0] in DATABASE_ENGINES
+
+
+def check_database(uri: str, what: str) -> None:
+    """Check that a database server accepts a connection. Does nothing for SQLite.
+
+    what  how the error message calls the database, for example `the MLflow store`
+
+    Without this check, MLflow would try to connect for an hour, and Prefect would report only that its server stopped.
+
+    Raises InputError if the database cannot be opened. The message does not contain the password.
+    """
+    from sqlalchemy import create_engine
+    from sqlalchemy.engine import make_url
+    from sqlalchemy.exc import SQLAlchemyError
+    from sqlalchemy.pool import NullPool
+
+    try:
+        url = make_url(uri)
+        if url.get_backend_name() == "sqlite":
+            return
+        patience = {"connect_timeout": CONNECT_SECONDS} if url.get_backend_name() == "postgresql" else {}
+        engine = create_engine(url, poolclass=NullPool, connect_args=patience)
+        if engine.dialect.is_async:
+            raise ValueError(f"{url.drivername} is an asynchronous driver: use a synchronous one")
+        engine.connect().close()
+    except ImportError as error:
+        raise InputError(
+            f"{what} {masked(uri)} cannot be opened: {first_line(error)} (for PostgreSQL: pip install "
+            "'kgcal[postgres]')"
+        ) from error
+    except (SQLAlchemyError, ValueError) as error:
+        raise InputError(f"{what} {masked(uri)} cannot be opened: {masked(first_line(error))}") from error
+
+
+def check_store(uri: str) -> None:
+    """Raise InputError if the MLflow store cannot be used.
+
+    There are two such cases. The store is a database that refuses the connection. Or, inside `mlflow run`, `uri` is a
+    relative path of a SQLite file that does not exist: `mlflow run` has changed the working folder, so it is probably
+    not the file that the user meant.
+    """
+    file = uri.removeprefix("sqlite:///")
+    if project_run_id() and uri.startswith("sqlite:") and not (os.path.isabs(file) or os.path.exists(file)):
+        raise InputError(
+            f"MLFLOW_TRACKING_URI={uri} has a relative path, and `mlflow run` changes to the project's "
+            f"folder: use a full path, as in `export MLFLOW_TRACKING_URI={own_uri()}`"
+        )
+    if is_database(uri):
+        check_database(uri, "the MLflow store")
+
+
+def hint(uri: str) -> str:
+    """Return a hint to add to the error that a run is not in the store `uri`; '' if no hint applies.
+
+    Without MLFLOW_TRACKING_URI, `mlflow run` opens its own store, which does not contain kgcal's runs.
+    """
+    if project_run_id() is None or uri == own_uri() or uri.startswith("http"):
+        return ""
+    return f": to use kgcal's runs, `export MLFLOW_TRACKING_URI={own_uri()}` before `mlflow run`"
+
+
+def check_artifacts(place: str) -> None:
+    """Check that artifacts can be kept in `place`, by listing a folder there. A local folder is made when needed.
+
+    Raises InputError if the folder cannot be listed, for example because a bucket, library or permission is missing.
+    """
+    from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
+
+    if not place.startswith("file:"):
+        with input_error(f"artifacts cannot be kept in {masked(place)}"):
+            get_artifact_repository(place).list_artifacts("kgcal")
+
+
+@contextmanager
+def input_error(sentence: str) -> Iterator[None]:
+    """Replace any error in the block with an InputError, whose message is `sentence`, a colon and the reason."""
+    try:
+        yield
+    except Exception as error:  # each kind of storage raises its own types of errors
+        missing = " (for S3: pip install 'kgcal[s3]')" if isinstance(error, ImportError) else ""
+        raise InputError(f"{sentence}: {masked(first_line(error))}{missing}") from error
+
+
+def create_database(uri: str) -> None:
+    """Create the SQLite database of an MLflow store, if `uri` names a file that does not exist; else do nothing.
+
+    MLflow creates its tables by dozens of migrations, each with several commits. A process that is killed between two
+    commits leaves a database that no later process can open. So the migrations run in memory, and the complete file
+    appears under its name in one step. They take seconds and always give the same file. So an installation keeps the
+    first one with its compiled code, in `__pycache__`, and later databases are copies of it.
+
+    Raises OSError or SQLAlchemyError if the file cannot be written.
+    """
+    path = _database_file(uri)
+    if path is None:
+        return
+    if path.exists():
+        remove_partial_files(path)
+    else:
+        with new_sqlite_file(path) as partial:
+            _write_database(partial)
+
+
+def _database_file(uri: str) -> Path | None:
+    """Return the file that a SQLite URI names; None for other URIs, databases in memory and URIs with options."""
+    from sqlalchemy.engine import make_url
+    from sqlalchemy.exc import ArgumentError
+
+    try:
+        url = make_url(uri)
+    except (ArgumentError, ValueError):  # a server or a folder; or a mistake, which MLflow reports later
+        return None
+    named = url.get_backend_name() == "sqlite" and url.database and url.database != ":memory:" and not url.query
+    return Path(url.database) if named and url.database else None
+
+
+def _write_database(file: Path) -> None:
+    """Create a SQLite file with MLflow's latest schema. The file must not exist yet."""
+    first = _first_database()
+    if first.exists():
+        shutil.copyfile(first, file)
+        return
+    _migrate(file)
+    with suppress(OSError), new_sqlite_file(first) as partial:  # OSError: this user may not write there
+        shutil.copyfile(file, partial)
+
+
+def _first_database() -> Path:
+    """Return the file of which databases are copies. Each version of MLflow has a schema of its own."""
+    from mlflow.version import VERSION
+
+    return Path(cache_from_source(__file__)).with_name(f"mlflow-{VERSION}.db")
+
+
+def _migrate(file: Path) -> None:
+    """Create a SQLite file by MLflow's migrations. The file must not exist yet."""
+    from mlflow.store.db.utils import _initialize_tables
+    from sqlalchemy import create_engine
+    from sqlalchemy.pool import StaticPool
+
+    # StaticPool keeps one connection open: a database in memory exists only as long as its connection
+    engine = create_engine("sqlite://", poolclass=StaticPool)
+    try:
+        with _MIGRATING:
+            _initialize_tables(engine)  # type: ignore[no-untyped-call]
+        with engine.connect() as connection:
+            connection.exec_driver_sql("VACUUM INTO ?", (str(file),))
+    finally:
+        engine.dispose()
+
+
+@contextmanager
+def new_sqlite_file(path: Path) -> Iterator[Path]:
+    """Yield a temporary name in the folder of `path`. After the block, the file with this name gets the name `path`.
+
+    If the block raises an error, the temporary file is removed and `path` is not created. If another program creates
+    `path` during the block, that file is kept. Temporary files of processes that have ended are removed.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    remove_partial_files(path)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        yield partial
+        with closing(sqlite3.connect(partial)) as database:
+            database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        with partial.open("rb+") as file:
+            os.fsync(file.fileno())
+        _give_name(partial, path)
+    finally:
+        for companion in ("", *COMPANIONS):
+            Path(f"{partial}{companion}").unlink(missing_ok=True)
+
+
+def remove_partial_files(path: Path) -> None:
+    """Remove temporary files of `path` that belong to processes that have ended."""
+    for partial in path.parent.glob(f".{glob.escape(path.name)}.*.partial*"):
+        process = partial.name.removeprefix(f".{path.name}.").partition(".")[0]
+        if not (process.isdecimal() and psutil.pid_exists(int(process))):
+            partial.unlink(missing_ok=True)
+
+
+def _give_name(partial: Path, path: Path) -> None:
+    if not path.exists():  # SQLite would apply the journal of a deleted database to the new one
+        for companion in COMPANIONS:
+            Path(f"{path}{companion}").unlink(missing_ok=True)
+    try:
+        os.link(partial, path)  # fails if the name exists, unlike a rename
+    except FileExistsError:
+        return
+    except OSError:  # a file system without hard links
+        if not path.exists():
+            partial.rename(path)

@@ -3,6 +3,7 @@
 docs/decisions/0008-pyfunc.md says which files each LoggedModel has, and why.
 """
 
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,7 +25,7 @@ from tasks.tracking.registry import Sources, sources_of
 from tasks.tracking.store import Store
 
 if TYPE_CHECKING:
-    from mlflow.models import Model, ModelSignature
+    from mlflow.models import ModelSignature
 
     from kgcore.external.calibrator import ScoreCalibrator
 
@@ -50,13 +51,19 @@ def log_pyfunc(store: Store, model_id: str, run: RunRecord, examples: Sequence[S
     run       the run that logged it
     examples  triples of names, at least one
     """
-    from mlflow.models import Model
-
-    sources = sources_of(store, model_id, run)
+    sources, config = sources_of(store, model_id, run), PredictConfig()
     places = {part: f"models:/{base}" for part, base in _models(sources).items()}
     places[GRAPH_PART] = f"runs:/{sources.graph}/{GRAPH.path}"
-    example, record = pd.DataFrame(examples, columns=list(COLUMNS)), Model(model_id=model_id, run_id=run.run_id)
-    store.add_model_files(model_id, lambda folder: _write_pyfunc(folder, _signature(), example, record, places))
+    signature = _signature(
+        inputs=dict.fromkeys(COLUMNS, ("string", True)),
+        outputs={name: (kind, name in COLUMNS) for name, kind in OUTPUTS.items()},
+        params={
+            "base_rate": ("double", None),  # a base rate that is given is that of the rows
+            "threshold": ("double", config.threshold),
+            "at_least": ("long", config.at_least),
+        },
+    )
+    _add_pyfunc(store, model_id, run.run_id, signature, pd.DataFrame(examples, columns=list(COLUMNS)), places)
 
 
 def log_score_calibrator(
@@ -67,7 +74,7 @@ def log_score_calibrator(
     number   position among the models of the run, from 0
     example  rows that show how to ask it: columns score and, for a calibrator by relation, relation
     """
-    from mlflow.models import Model
+    from kgcore.external.calibrator import RELATION, SCORE, SCORE_ANSWERS, SCORER
 
     bound = calibrator.bound
     named = {"scorer": calibrator.scorer, "scale": calibrator.scale}
@@ -77,9 +84,63 @@ def log_score_calibrator(
     model_id = store.log_model(
         run_id, number, name, params, tags, lambda folder: SCORE_CALIBRATOR.write(folder, calibrator)
     )
-    record, signature = Model(model_id=model_id, run_id=run_id), _signature_of_scores(calibrator)
-    store.add_model_files(model_id, lambda folder: _write_pyfunc(folder, signature, example, record, {}))
+    signature = _signature(
+        inputs={
+            SCORE: ("double", True),
+            RELATION: ("string", calibrator.by_relation),
+            SCORER: ("string", False),
+        },
+        outputs=dict.fromkeys(SCORE_ANSWERS, ("double", True)),
+        params={"base_rate": ("double", bound.base_rate)},
+    )
+    _add_pyfunc(store, model_id, run_id, signature, example, {})
     return model_id
+
+
+def _signature(
+    inputs: Mapping[str, tuple[str, bool]],
+    outputs: Mapping[str, tuple[str, bool]],
+    params: Mapping[str, tuple[str, float | None]],
+) -> "ModelSignature":
+    """Return the columns that a pyfunc reads and writes, each with its kind and whether it must be there."""
+    from mlflow.models import ModelSignature
+    from mlflow.types import ColSpec, ParamSchema, ParamSpec, Schema
+
+    read, written = (
+        Schema([ColSpec(kind, name, required=needed) for name, (kind, needed) in columns.items()])
+        for columns in (inputs, outputs)
+    )
+    asked = ParamSchema([ParamSpec(name, kind, default) for name, (kind, default) in params.items()])
+    return ModelSignature(inputs=read, outputs=written, params=asked)
+
+
+def _add_pyfunc(
+    store: Store,
+    model_id: str,
+    run_id: str,
+    signature: "ModelSignature",
+    example: pd.DataFrame,
+    places: Mapping[str, str],
+) -> None:
+    """Add MLmodel, the pinned requirements and the input example to a LoggedModel.
+
+    places  part of the model -> URI from which the loader fetches it
+    """
+    import mlflow.pyfunc
+    from mlflow.models import Model
+
+    with tempfile.TemporaryDirectory() as parent:
+        with _LOCK, _unchecked_requirements():
+            mlflow.pyfunc.save_model(
+                Path(parent) / "pyfunc",
+                loader_module=LOADER,
+                signature=signature,
+                input_example=example,
+                pip_requirements=list(requirements()),
+                model_config=dict(places),
+                mlflow_model=Model(model_id=model_id, run_id=run_id),
+            )
+        store.add_model_files(model_id, lambda folder: shutil.copytree(f"{parent}/pyfunc", folder, dirs_exist_ok=True))
 
 
 def complete_model(store: Store, model_id: str) -> None:
@@ -116,34 +177,6 @@ def _models(sources: Sources) -> dict[str, str]:
     return dict(zip(parts_of(len(sources.models)), sources.models, strict=True))
 
 
-def _write_pyfunc(
-    folder: Path,
-    signature: "ModelSignature",
-    example: pd.DataFrame,
-    model: "Model",
-    places: Mapping[str, str],
-) -> None:
-    """Write MLmodel, the pinned requirements and the input example to a folder.
-
-    model   MLflow's record of the LoggedModel, with its id and the id of its run
-    places  part of the model -> URI from which the loader fetches it
-    """
-    import mlflow.pyfunc
-
-    with tempfile.TemporaryDirectory() as parent, _LOCK, _unchecked_requirements():
-        mlflow.pyfunc.save_model(
-            Path(parent) / "pyfunc",
-            loader_module=LOADER,
-            signature=signature,
-            input_example=example,
-            pip_requirements=list(requirements()),
-            model_config=dict(places),
-            mlflow_model=model,
-        )
-        for file in (Path(parent) / "pyfunc").iterdir():
-            file.rename(folder / file.name)
-
-
 @contextmanager
 def _unchecked_requirements() -> Iterator[None]:
     """Save models without MLflow's comparison of their requirements with the installed versions.
@@ -160,39 +193,6 @@ def _unchecked_requirements() -> Iterator[None]:
         yield
     finally:
         environment.warn_dependency_requirement_mismatches = check
-
-
-def _signature() -> "ModelSignature":
-    """Return the columns that the pyfunc reads and writes, and its parameters with their defaults."""
-    from mlflow.models import ModelSignature
-    from mlflow.types import ColSpec, ParamSchema, ParamSpec, Schema
-
-    params = (
-        ParamSpec("base_rate", "double", None),  # a base rate that is given is that of the rows
-        ParamSpec("threshold", "double", PredictConfig().threshold),
-        ParamSpec("at_least", "long", PredictConfig().at_least),
-    )
-    return ModelSignature(
-        inputs=Schema([ColSpec("string", name) for name in COLUMNS]),
-        outputs=Schema([ColSpec(kind, name, required=name in COLUMNS) for name, kind in OUTPUTS.items()]),
-        params=ParamSchema(list(params)),
-    )
-
-
-def _signature_of_scores(calibrator: "ScoreCalibrator") -> "ModelSignature":
-    """Return the columns that the pyfunc of a calibrator of scores reads and writes, and its parameter."""
-    from mlflow.models import ModelSignature
-    from mlflow.types import ColSpec, ParamSchema, ParamSpec, Schema
-
-    from kgcore.external.calibrator import RELATION, SCORE, SCORE_ANSWERS, SCORER
-
-    needed = {SCORE: True, RELATION: calibrator.by_relation, SCORER: False}
-    kinds = {SCORE: "double", RELATION: "string", SCORER: "string"}
-    return ModelSignature(
-        inputs=Schema([ColSpec(kinds[name], name, required=needed[name]) for name in kinds]),
-        outputs=Schema([ColSpec("double", name) for name in SCORE_ANSWERS]),
-        params=ParamSchema([ParamSpec("base_rate", "double", calibrator.bound.base_rate)]),
-    )
 
 
 @cache

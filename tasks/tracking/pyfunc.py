@@ -17,8 +17,8 @@ from mlflow.exceptions import MlflowException
 
 from kgcore.errors import InputError, KgcalError, first_line
 from kgcore.external.calibrator import ScoreCalibrator
-from kgcore.loaded import LoadedModel
-from kgcore.storage.calibrated import SCORE_CALIBRATOR_FILE, missing_parts, read_calibrated, read_score_calibrator
+from kgcore.loaded import LoadedModel, missing_parts, read_calibrated
+from kgcore.storage.calibrated import SCORE_CALIBRATOR_FILE, read_score_calibrator
 
 
 class PyfuncModel:

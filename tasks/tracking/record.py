@@ -1,34 +1,30 @@
-"""The typed record of a run. Only this file knows the names of kgcal's run tags in MLflow.
+"""The typed record of a run, and MLflow's objects for what a run logs. Only this file knows the names of run tags.
 
 `RunTags` has three uses: to open a run with tags, to add tags to a run, and to search runs by their tags. `RunRecord`
 is a run as read from the store.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+import re
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Self
 
 from kgcore.errors import InputError
 
 if TYPE_CHECKING:
-    from mlflow.entities import Run
+    from mlflow.entities import DatasetInput, Metric, Param, Run, RunTag
 
 FINISHED, RUNNING, FAILED, KILLED = "FINISHED", "RUNNING", "FAILED", "KILLED"
-_PREFIX = "kgcal."
-_INPUT = f"{_PREFIX}input."
-_PARENT = "mlflow.parentRunId"
-_NOTE = "mlflow.note.content"  # the description that the UI shows
-
-
-def _tag(name: str, write: Callable[[Any], str] = str, read: Callable[[str], Any] = str) -> Any:
-    """Return a dataclass field for a tag of runs. Its value is None if a run does not have the tag.
-
-    name   the tag's name in MLflow
-    write  function that turns the value into text
-    read   function that turns the text into the value
-    """
-    return field(default=None, metadata={"tag": name, "write": write, "read": read})
+LATEST = "latest"  # names the newest finished pipeline where a user names a run
+ENSEMBLE_NAME = "ensemble"  # stage of an ensemble's run; value of the parameter `model` in its measurements
+CALIBRATE_SCORES = "calibrate-scores"  # stage of a run that calibrates scores of any scorer
+APPLY_SCORES = "apply-scores"  # stage of a run in which a stored calibrator of scores answers
+WATCH_SCORES = "watch-scores"  # stage of a run that checks a calibrator of scores on newly labelled rows
+_SHORT = {"ground_truth": "gt", "synthetic": "syn", "candidates": "cand"}
+_INPUT = "kgcal.input."
+_JSON = {"config", "artifacts", "judged", "counts"}  # tags whose values are not text
 
 
 def quoted(text: str) -> str:
@@ -85,53 +81,47 @@ class RunTags:
         state            trial: its final state
     """
 
-    stage: str | None = _tag("kgcal.stage")
-    key: str | None = _tag("kgcal.key")
-    config: Mapping[str, object] | None = _tag("kgcal.config", json.dumps, json.loads)
+    stage: str | None = None
+    key: str | None = None
+    config: Mapping[str, object] | None = None
     inputs: Mapping[str, str] = field(default_factory=dict)
-    artifacts: Mapping[str, int] | None = _tag("kgcal.artifacts", json.dumps, json.loads)
-    owner: str | None = _tag("kgcal.owner")
-    flow_run: str | None = _tag("kgcal.prefect_flow_run")
-    parent: str | None = _tag(_PARENT)
-    note: str | None = _tag(_NOTE)
-    dataset: str | None = _tag("kgcal.dataset")
-    digest: str | None = _tag("kgcal.digest")
-    test: str | None = _tag("kgcal.test")
-    labels: str | None = _tag("kgcal.labels")
-    candidates: str | None = _tag("kgcal.candidates")
-    training: str | None = _tag("kgcal.training")
-    adopted: str | None = _tag("kgcal.adopted")
-    moved: str | None = _tag("kgcal.moved")
-    model: str | None = _tag("kgcal.model")
-    base_rate: str | None = _tag("kgcal.base_rate")
-    check: str | None = _tag("kgcal.check")
-    recalibrated: str | None = _tag("kgcal.recalibrated")
-    exam: str | None = _tag("kgcal.exam")
-    era: str | None = _tag("kgcal.era")
-    paper: str | None = _tag("kgcal.paper")
-    judged: Sequence[str] | None = _tag("kgcal.judged", json.dumps, json.loads)
-    study: str | None = _tag("kgcal.study")
-    best: str | None = _tag("kgcal.best")
-    counts: Mapping[str, int] | None = _tag("kgcal.trials", json.dumps, json.loads)
-    state: str | None = _tag("kgcal.state")
+    artifacts: Mapping[str, int] | None = None
+    owner: str | None = None
+    flow_run: str | None = None
+    parent: str | None = None
+    note: str | None = None
+    dataset: str | None = None
+    digest: str | None = None
+    test: str | None = None
+    labels: str | None = None
+    candidates: str | None = None
+    training: str | None = None
+    adopted: str | None = None
+    moved: str | None = None
+    model: str | None = None
+    base_rate: str | None = None
+    check: str | None = None
+    recalibrated: str | None = None
+    exam: str | None = None
+    era: str | None = None
+    paper: str | None = None
+    judged: Sequence[str] | None = None
+    study: str | None = None
+    best: str | None = None
+    counts: Mapping[str, int] | None = None
+    state: str | None = None
 
     def to_mlflow(self) -> dict[str, str]:
         """Return the tags that are set, by their names in MLflow."""
-        tags = {
-            item.metadata["tag"]: item.metadata["write"](getattr(self, item.name))
-            for item in fields(self)
-            if item.metadata and getattr(self, item.name) is not None
-        }
+        values = {name: value for name in _NAMES if (value := getattr(self, name)) is not None}
+        tags = {_NAMES[name]: json.dumps(value) if name in _JSON else str(value) for name, value in values.items()}
         return tags | {f"{_INPUT}{stage}": run_id for stage, run_id in self.inputs.items()}
 
     @classmethod
     def from_mlflow(cls, tags: Mapping[str, str]) -> Self:
         """Read the tags of a run. Tags of other programs and other versions of kgcal are ignored."""
-        values = {
-            item.name: item.metadata["read"](tags[item.metadata["tag"]])
-            for item in fields(cls)
-            if item.metadata and item.metadata["tag"] in tags
-        }
+        texts = {name: tags[tag] for name, tag in _NAMES.items() if tag in tags}
+        values: Mapping[str, Any] = {name: json.loads(text) if name in _JSON else text for name, text in texts.items()}
         inputs = {name.removeprefix(_INPUT): run_id for name, run_id in tags.items() if name.startswith(_INPUT)}
         return cls(**values, inputs=inputs)
 
@@ -144,6 +134,11 @@ class RunTags:
         """
         conditions = [f"tags.`{name}` = {quoted(value)}" for name, value in self.to_mlflow().items()]
         return " and ".join(conditions + ([f"attributes.status = '{status}'"] if status else []))
+
+
+# field of RunTags -> name of the tag. The UI shows the note as the description of the run
+_NAMES = {item.name: f"kgcal.{item.name}" for item in fields(RunTags) if item.name != "inputs"}
+_NAMES |= {"parent": "mlflow.parentRunId", "note": "mlflow.note.content"}
 
 
 @dataclass(frozen=True)
@@ -209,3 +204,68 @@ class LoggedModel:
     label: str
     base_model: str
     fingerprint: str
+
+
+def short_label(label: str) -> str:
+    """Return the short label of a calibrator for metric names: `gt.isotonic` for `ground_truth.isotonic`."""
+    negatives, _, name = label.rpartition(".")
+    return f"{_SHORT[negatives]}.{name}" if negatives else name
+
+
+def labelled_metrics(label: str, metrics: Mapping[str, float]) -> dict[str, float]:
+    """Return the metrics of the calibrator with that label, under names such as `gt.isotonic.brier`."""
+    return {f"{short_label(label)}.{name}": value for name, value in metrics.items()}
+
+
+def shares_text(shares: Mapping[str, float]) -> str:
+    """Return corruption strategies and their shares as text: `typed`, or `typed=0.5 uniform=0.5`."""
+    return next(iter(shares)) if len(shares) == 1 else " ".join(f"{name}={share:g}" for name, share in shares.items())
+
+
+def model_name(text: str) -> str:
+    """Return the text as a name that MLflow accepts for a model: with a hyphen in place of each / : . % " and '."""
+    return re.sub(r"""[/:.%"']""", "-", text)
+
+
+def metric_entries(
+    run_id: str, rows: Sequence[tuple[str | None, str, float, int]], dataset: DatasetId | None
+) -> "list[Metric]":
+    """Return metrics of a run on a data set. A row is the id of a LoggedModel or None, name, value and step."""
+    from mlflow.entities import Metric
+
+    now = int(time.time() * 1000)
+    name, digest = (dataset.name, dataset.digest) if dataset else (None, None)
+    return [Metric(key, value, now, step, model_id, name, digest, run_id) for model_id, key, value, step in rows]
+
+
+def param_entries(params: Mapping[str, object]) -> "list[Param]":
+    """Return parameters, whose values are text."""
+    from mlflow.entities import Param
+
+    texts = {name: ", ".join(value) if isinstance(value, tuple) else str(value) for name, value in params.items()}
+    return [Param(name, text) for name, text in texts.items()]
+
+
+def tag_entries(tags: RunTags) -> "list[RunTag]":
+    """Return the tags that are not None."""
+    from mlflow.entities import RunTag
+
+    return [RunTag(name, value) for name, value in tags.to_mlflow().items()]
+
+
+def dataset_entry(dataset: DatasetId, source: str, counts: Mapping[str, int]) -> "DatasetInput":
+    """Return a data set as the input of a run.
+
+    source  address, title or name of its files
+    counts  name -> number, for example of triples in a split
+    """
+    from mlflow.entities import Dataset, DatasetInput, InputTag
+
+    entity = Dataset(
+        name=dataset.name,
+        digest=dataset.digest,
+        source_type="http" if source.startswith("http") else "code",
+        source=json.dumps({"url": source}),
+        profile=json.dumps(dict(counts)),
+    )
+    return DatasetInput(entity, [InputTag("mlflow.data.context", "training")])

@@ -13,8 +13,7 @@ from kgcore.arrays import Triples
 from kgcore.errors import InputError, first_line
 from tasks.tracking.artifacts import CALIBRATOR, EMBEDDINGS, GRAPH, LABELLED
 from tasks.tracking.keys import digest
-from tasks.tracking.labels import ENSEMBLE_NAME
-from tasks.tracking.record import RunRecord, quoted
+from tasks.tracking.record import ENSEMBLE_NAME, RunRecord, quoted
 from tasks.tracking.store import Store
 
 if TYPE_CHECKING:
@@ -192,22 +191,7 @@ def run_of_model(store: Store, uri: str) -> str:
 
     Raises InputError if the model does not exist, or if no run has logged it.
     """
-    from mlflow.exceptions import MlflowException
-
-    name, _, version = uri.removeprefix("models:/").partition("/")
-    try:
-        if version:
-            made = store.client.get_model_version(name, version).run_id
-        elif "@" in name:
-            made = store.client.get_model_version_by_alias(*name.split("@", 1)).run_id
-        else:
-            made = store.client.get_logged_model(name).source_run_id  # a user may name it: it must still exist
-    except MlflowException as error:
-        hint = ": `kgcal promote` makes a champion" if name.endswith(f"@{CHAMPION}") else f": {first_line(error)}"
-        raise InputError(f"the model {uri} does not exist in {store.place}{hint}") from error
-    if not made:
-        raise InputError(f"the model {uri} belongs to no run: use a model that a kgcal run has logged")
-    return str(made)
+    return _named(store, uri)[0]
 
 
 def model_of_uri(store: Store, uri: str) -> str:
@@ -215,12 +199,27 @@ def model_of_uri(store: Store, uri: str) -> str:
 
     Raises InputError if the model does not exist, or if `kgcal promote` did not register the version.
     """
-    run_of_model(store, uri)
-    name, _, number = uri.removeprefix("models:/").partition("/")
-    if not number and "@" not in name:
-        return name
-    client = store.client
-    found = client.get_model_version(name, number) if number else client.get_model_version_by_alias(*name.split("@", 1))
-    if _MODEL not in found.tags:
+    _, model_id = _named(store, uri)
+    if not model_id:
         raise InputError(f"the model {uri} was not registered by `kgcal promote`: use a version that was")
-    return str(found.tags[_MODEL])
+    return model_id
+
+
+def _named(store: Store, uri: str) -> tuple[str, str]:
+    """Return the ids of the run and of the LoggedModel of a URI; '' for a version that has no tag with the latter."""
+    from mlflow.exceptions import MlflowException
+
+    client, (name, _, number) = store.client, uri.removeprefix("models:/").partition("/")
+    try:
+        if number or "@" in name:
+            ask = client.get_model_version if number else client.get_model_version_by_alias
+            version = ask(*((name, number) if number else name.split("@", 1)))
+            run_id, model_id = version.run_id, version.tags.get(_MODEL, "")
+        else:
+            run_id, model_id = client.get_logged_model(name).source_run_id, name  # it must still exist
+    except MlflowException as error:
+        hint = ": `kgcal promote` makes a champion" if name.endswith(f"@{CHAMPION}") else f": {first_line(error)}"
+        raise InputError(f"the model {uri} does not exist in {store.place}{hint}") from error
+    if not run_id:
+        raise InputError(f"the model {uri} belongs to no run: use a model that a kgcal run has logged")
+    return str(run_id), str(model_id)

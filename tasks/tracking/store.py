@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 import socket
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,12 +15,23 @@ from typing import TYPE_CHECKING, TypeVar
 from filelock import FileLock, Timeout
 
 from kgcore.errors import InputError, first_line
-from tasks.tracking.artifacts import Artifact, ModelFiles
+from tasks.tracking.artifacts import BESIDE_MLMODEL, Artifact, ModelFiles, StoredFiles
 from tasks.tracking.connection import connect, run_of, unreachable
-from tasks.tracking.entries import dataset_entry, metric_entries, param_entries, tag_entries
-from tasks.tracking.files import BESIDE_MLMODEL, StoredFiles
-from tasks.tracking.labels import model_name
-from tasks.tracking.record import FAILED, FINISHED, KILLED, RUNNING, DatasetId, LoggedModel, RunRecord, RunTags, quoted
+from tasks.tracking.record import (
+    FAILED,
+    FINISHED,
+    KILLED,
+    RUNNING,
+    DatasetId,
+    LoggedModel,
+    RunRecord,
+    RunTags,
+    dataset_entry,
+    metric_entries,
+    model_name,
+    param_entries,
+    tag_entries,
+)
 from tasks.workspace.settings import ensure_home, experiment_name, masked, project_run_id, tracking_uri
 
 if TYPE_CHECKING:
@@ -49,6 +61,7 @@ class Store:
         self.uri, self.place, self.home = uri, masked(uri), ensure_home()
         self.owner = hashlib.sha256(f"{socket.gethostname()}:{self.home}".encode()).hexdigest()[:16]
         self.client, self.experiment_id = connect(uri)
+        self._owners = FileLock(self.home / "owners.lock")  # held while a run is created, or dead ones are looked for
         self._outermost_is_open = False  # whether this process has opened a run without a parent
         self._without_params: set[str] = set()  # runs that this process has created, and that have no parameters yet
         self._infos: dict[str, RunInfo] = {}  # run id -> what never changes: its experiment, the URI of its artifacts
@@ -71,14 +84,14 @@ class Store:
                 resume = project_run_id()
             else:
                 self.log_reuse(resume)
-        with FileLock(self.home / "owners.lock"):
+        with self._owners:
             try:
                 run_id = self._begin(name, replace(tags, owner=self.owner), resume)
                 alive = self._alive(run_id)
                 alive.acquire()
             except BaseException as reason:
                 if not isinstance(reason, Exception):  # an interruption, perhaps after the store had created the run
-                    self._kill_dead_runs()
+                    self.mark_dead_runs()
                 raise
         try:
             yield run_id
@@ -110,24 +123,25 @@ class Store:
 
     def mark_dead_runs(self) -> None:
         """Mark as KILLED the runs of this home that are RUNNING in the store although their process has ended."""
-        with FileLock(self.home / "owners.lock"):
-            self._kill_dead_runs()
-
-    def _kill_dead_runs(self) -> None:
-        """Do what `mark_dead_runs` does. The caller holds owners.lock, so no process is creating a run."""
-        for run in self.find(RunTags(owner=self.owner), newest=1000, status=RUNNING):
-            alive = self._alive(run.run_id)
-            try:
-                with alive:
-                    if self.get(run.run_id).status == RUNNING:  # it may have ended after the search
-                        self.client.set_terminated(run.run_id, KILLED)
-            except Timeout:
-                continue
-            Path(alive.lock_file).unlink(missing_ok=True)
+        with self._owners:
+            for run in self.find(RunTags(owner=self.owner), newest=1000, status=RUNNING):
+                alive = self._alive(run.run_id)
+                try:
+                    with alive:
+                        if self.get(run.run_id).status == RUNNING:  # it may have ended after the search
+                            self.client.set_terminated(run.run_id, KILLED)
+                except Timeout:
+                    continue
+                Path(alive.lock_file).unlink(missing_ok=True)
 
     def log_files(self, run_id: str, folder: Path) -> None:
         """Log the folder's files as artifacts of the run. Raises InputError if they cannot be written."""
         self._files_of(run_id, f"the artifacts of run {run_id}").add(folder)
+
+    def log_report(self, run_id: str, folder: Path) -> Path:
+        """Log the folder's files as `log_files` does, and copy them to reports/RUN_ID in the home. Return the copy."""
+        self.log_files(run_id, folder)
+        return Path(shutil.copytree(folder, self.home / "reports" / run_id, dirs_exist_ok=True))
 
     def log_json(self, run_id: str, value: object, path: str) -> None:
         """Log a JSON file as an artifact of the run, at that path."""
@@ -192,11 +206,7 @@ class Store:
             self.client.set_terminated(opened, FINISHED)
 
     def log_dataset(self, run_id: str, dataset: DatasetId, source: str, counts: Mapping[str, int]) -> None:
-        """Log a data set as the run's input.
-
-        source  address, title or name of its files
-        counts  name -> number, for example of triples in a split
-        """
+        """Log a data set as the run's input. The arguments are those of `dataset_entry`."""
         self.client.log_inputs(run_id, [dataset_entry(dataset, source, counts)])
 
     def log_model(
@@ -254,13 +264,6 @@ class Store:
         """
         return self._finished.get(run_id) or self.get(run_id)
 
-    def get_all(self, run_ids: Sequence[str]) -> list[RunRecord]:
-        """Return the runs of these ids, at most PAGE, in their order. One search finds them. Raises as `get` does."""
-        names = ", ".join(quoted(run_id) for run_id in run_ids)
-        page = self._page(len(run_ids), None, f"attributes.run_id IN ({names})")
-        found = {run.run_id: run for run in map(self._record, page)}
-        return [found.get(run_id) or self.get(run_id) for run_id in run_ids]
-
     def find(self, tags: RunTags, newest: int = 1, status: str | None = FINISHED) -> list[RunRecord]:
         """Return at most `newest` runs that have these tags, newest first. status: that of the runs; None: any.
 
@@ -270,11 +273,11 @@ class Store:
 
     def find_all(self, tags: RunTags) -> list[RunRecord]:
         """Return every finished run that has these tags, newest first. Raises InputError as `find` does."""
-        found = self._page(PAGE, None, tags.where(FINISHED))
-        runs = list(found)
-        while found.token:
-            found = self._page(PAGE, found.token, tags.where(FINISHED))
-            runs += found
+        page = self._page(PAGE, None, tags.where(FINISHED))
+        runs = list(page)
+        while page.token:
+            page = self._page(PAGE, page.token, tags.where(FINISHED))
+            runs += page
         return [self._record(run) for run in runs]
 
     def _record(self, run: "Run") -> RunRecord:
@@ -350,9 +353,8 @@ class Store:
             found = self._model(model_id)
         except MlflowException as error:
             raise InputError(f"the model {model_id} does not exist in {self.place}: {first_line(error)}") from error
-        tags = found.tags
-        labels = (tags.get("label", ""), tags.get("base_model", ""), tags.get("fingerprint", ""))
-        return LoggedModel(str(found.model_id), str(found.name), found.source_run_id, dict(found.params), *labels)
+        labels = {name: found.tags.get(name, "") for name in ("label", "base_model", "fingerprint")}
+        return LoggedModel(str(found.model_id), str(found.name), found.source_run_id, dict(found.params), **labels)
 
     def series(self, run_id: str, metric: str) -> list[float]:
         """Return the values of a run's metric, in the order of its steps."""
@@ -378,9 +380,8 @@ class Store:
         """Return whether every file that the run logged still exists, with the same size."""
         from mlflow.exceptions import MlflowException
 
-        expected = run.tags.artifacts
         try:
-            return expected is not None and expected.items() <= self._sizes(run).items()
+            return run.tags.artifacts is not None and run.tags.artifacts.items() <= self._sizes(run).items()
         except MlflowException:
             return False
 

@@ -1,8 +1,9 @@
-"""Progress bars on the terminal, and a progress artifact on the Prefect flow run."""
+"""Progress: bars on the terminal, an artifact on the Prefect flow run, the series of a metric in MLflow."""
 
 import contextvars
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from uuid import UUID
@@ -26,49 +27,23 @@ def progress_bar(title: str, total: int) -> Iterator[Callable[..., None]]:
     `word` is a short text that is shown with the bar. If the output is not a terminal, no bar is drawn there.
     """
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    word_column = TextColumn("{task.fields[word]}")
+    artifact = _ProgressArtifact(title, total)
     with (
-        Progress(
-            *columns,
-            TextColumn("{task.fields[word]}"),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        ) as bars,
-        flow_run_progress(title, total) as move_artifact,
+        Progress(*columns, word_column, console=console, transient=True, disable=not console.is_terminal) as bars,
+        artifact.written(),
     ):
         bar = bars.add_task(title, total=total, word="")
 
         def move(done: int, word: str = "") -> None:
             bars.update(bar, completed=done, word=word)
-            move_artifact(done, word)
+            artifact.move(done, word)
 
         yield move
 
 
-@contextmanager
-def flow_run_progress(title: str, total: int) -> Iterator[Callable[[int, str], None]]:
-    """Show a progress artifact on the flow run. Yield a function `move(done, word)` that updates it.
-
-    Outside a flow run, the function has no effect. The artifact's key is the first word of the title. A separate thread
-    writes the artifact every few seconds, so that the work does not wait for the server and does not fail with it.
-    """
-    artifact = _ProgressArtifact(title, total)
-    if current_flow_run() is None:
-        yield artifact.move
-        return
-    ended = threading.Event()
-    context = contextvars.copy_context()  # tells the thread the flow run and the server
-    writer = threading.Thread(target=context.run, args=(artifact.write_until, ended), daemon=True)
-    writer.start()
-    try:
-        yield artifact.move
-    finally:
-        ended.set()
-        writer.join(timeout=5)
-
-
 class _ProgressArtifact:
-    """The progress that the flow run shows: a percentage and a line of text."""
+    """The progress that the flow run shows: a percentage and a line of text. Its key is the first word of the title."""
 
     SECONDS = 5.0
 
@@ -83,21 +58,37 @@ class _ProgressArtifact:
         text = f"{self._title}: {done:,} of {self._total:,}"
         self._now = (100 * done / self._total, f"{text}; {word}" if word else text)
 
-    def write_until(self, ended: threading.Event) -> None:
-        """Write the artifact now, every SECONDS seconds, and once more at the end."""
-        self._write()
-        while not ended.wait(self.SECONDS):
+    @contextmanager
+    def written(self) -> Iterator[None]:
+        """Write the artifact during the block, every SECONDS seconds and at the end. Outside a flow run, do nothing.
+
+        A separate thread writes it, so that the work does not wait for the server and does not fail with it.
+        """
+        if current_flow_run() is None:
+            yield
+            return
+        ended = threading.Event()
+
+        def write_until_the_end() -> None:
             self._write()
-        self._write()
+            while not ended.wait(self.SECONDS):
+                self._write()
+            self._write()
+
+        context = contextvars.copy_context()  # tells the thread the flow run and the server
+        writer = threading.Thread(target=context.run, args=(write_until_the_end,), daemon=True)
+        writer.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            writer.join(timeout=5)
 
     def _write(self) -> None:
         now = self._now
         if now == self._written:
             return
-        from prefect.artifacts import (  # a flow run has loaded Prefect
-            create_progress_artifact,
-            update_progress_artifact,
-        )
+        from prefect.artifacts import create_progress_artifact, update_progress_artifact  # a flow run has loaded it
 
         try:
             if self._artifact is None:
@@ -111,6 +102,30 @@ class _ProgressArtifact:
             if not self._warned:
                 log.warning("the progress cannot be shown on the Prefect flow run: %s", first_line(error))
             self._warned = True
+
+
+class SeriesLog:
+    """A buffer for a metric with one value per step, which is written at intervals of at least `seconds`.
+
+    write  function that writes values; its argument `first` is the step of the first one
+    """
+
+    def __init__(self, write: Callable[..., None], seconds: float) -> None:
+        self._write, self._seconds, self._flushed = write, seconds, time.monotonic()
+        self._first, self._values = 1, list[float]()
+
+    def add(self, step: int, value: float) -> None:
+        """Add the value of a step. The first step may have any number, each later one is the step before plus 1."""
+        if not self._values:
+            self._first = step
+        self._values.append(value)
+        if time.monotonic() - self._flushed >= self._seconds:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write the values that are not written yet."""
+        self._write(self._values, first=self._first)
+        self._values, self._flushed = [], time.monotonic()
 
 
 class DownloadBar:

@@ -5,15 +5,20 @@ the operating system may give it to another program later.
 """
 
 import json
+import os
+import shlex
+import shutil
+import socket
+import sys
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import psutil
+import requests
 
 from kgcore.errors import InputError, first_line
-from tasks.workspace.network import answers
-from tasks.workspace.settings import home
+from tasks.workspace.settings import home, mlflow_server
 
 MLFLOW, PREFECT, WORKER, RECORDER = "mlflow", "prefect", "worker", "recorder"
 TOKEN_VARIABLE = "KGCAL_SERVICE"  # noqa: S105 (the name of a variable)
@@ -84,3 +89,45 @@ def log_file(name: str) -> Path:
 
 def _record() -> Path:
     return services_folder() / "services.json"
+
+
+def answers(url: str) -> bool:
+    """Return whether a GET request to `url` is answered with status 200 within 2 seconds."""
+    try:
+        return requests.get(url, timeout=2).status_code == 200
+    except requests.RequestException:
+        return False
+
+
+def port_is_taken(port: int) -> bool:
+    """Return whether a program listens on this port of 127.0.0.1."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return True
+    return False
+
+
+def ui_address() -> str | None:
+    """Return the address of an MLflow server that shows this store; None if there is none.
+
+    It is the server that the environment names, or else the server of `kgcal up`.
+    """
+    if named := mlflow_server():
+        return named
+    served = recorded_services().get(MLFLOW)
+    return served.url if served is not None and served.alive() else None
+
+
+def ui_command() -> str:
+    """Return a command that the user can type to open the MLflow UI."""
+    if address := ui_address():
+        return f"open {address}"
+    tool = Path(sys.executable).with_name("kgcal")
+    found = shutil.which("kgcal")  # the `kgcal` that the shell would run, perhaps of another installation
+    is_other = tool.is_file() and (found is None or not tool.samefile(found))
+    shown = os.path.relpath(tool) if is_other else "kgcal"
+    home = f"KGCAL_HOME={shlex.quote(os.environ['KGCAL_HOME'])} " if os.environ.get("KGCAL_HOME") else ""
+    return f"{home}{shown} ui"

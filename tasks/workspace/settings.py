@@ -1,11 +1,16 @@
-"""The settings that the user makes with environment variables. Other files get them from these functions."""
+"""The settings that the user makes with environment variables, and the folder KGCAL_HOME with its data sets."""
 
 import os
 import re
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kgcore.errors import InputError
+from kgcore.registries import DATASETS
+
+if TYPE_CHECKING:  # pandas takes half a second to load
+    from kgcore.datasets.base import DatasetSpec
 
 
 def home() -> Path:
@@ -121,3 +126,17 @@ def ensure_home() -> Path:
             return folder
     except OSError as error:
         raise InputError(f"KGCAL_HOME {folder} cannot be written to: {error.strerror}") from error
+
+
+def catalogue() -> "list[tuple[DatasetSpec, tuple[str, ...]]]":
+    """Return every registered data set, with the names of its folders in the home; (): not downloaded or generated.
+
+    Reads folder names, downloads nothing.
+    """
+    entries = []
+    for name in DATASETS.names():
+        spec = DATASETS.get(name)
+        folders = sorted(folder.name for folder in (home() / "datasets").glob(f"{name}*") if folder.is_dir())
+        here = (folder for folder in folders if folder == name or (spec.generate and folder.startswith(f"{name}-")))
+        entries.append((spec, tuple(here)))
+    return entries

@@ -10,6 +10,7 @@ from kgcore.calibration.sample import CalibrationSample, ground_truth_sample
 from kgcore.config import TrainConfig
 from kgcore.graph import KnowledgeGraph
 from kgcore.models.trained import TrainedModel
+from kgcore.registries import CALIBRATORS
 from kgcore.storage.calibrated import GRAPH_PART, parts_of, write_calibrator, write_model
 from kgcore.storage.graph import write_graph
 from kgcore.training.loop import train
@@ -34,7 +35,8 @@ def with_calibrator(
     """Fit a calibrator to a sample of the model's scores. base_rate: the exact one, if the sample's is rounded."""
     rate = base_rate or sample.base_rate
     basis = Basis(sample, Terms(negatives=negatives, rate=BaseRate(rate, origin=ASSUMED), dataset=graph.fingerprint()))
-    return CalibratedModel(trained, basis.fit(calibrator, trained.fingerprint()), graph)
+    fitted = CALIBRATORS.get(calibrator)().fit_sample(sample)
+    return CalibratedModel(trained, basis.calibrated(calibrator, fitted, trained.fingerprint()), graph)
 
 
 def calibrated_and_sample(

@@ -7,8 +7,8 @@ import numpy as np
 import torch
 
 from kgcore.completeness import read_completeness
+from kgcore.corruptions.base import Mixture
 from kgcore.corruptions.held_out import corrupt_held_out
-from kgcore.corruptions.mixture import Mixture
 from kgcore.graph import KnowledgeGraph, Split
 from kgcore.models.base import Embeddings
 from kgcore.models.trained import TrainedModel

@@ -6,9 +6,8 @@ import numpy as np
 from scipy.special import expit
 
 from kgcore.arrays import Floats, Triples
-from kgcore.combiners.base import EvidenceSample
-from kgcore.combiners.combined import Combined
-from kgcore.combiners.folded import Folded
+from kgcore.combiners.base import Combined, EvidenceSample
+from kgcore.combiners.joined import Folded
 from kgcore.graph import KnowledgeGraph, Split
 from kgcore.population.draw import DrawnCandidates
 from kgcore.population.survey import Survey

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 
 from kgcore.arrays import Ints
-from kgcore.config.split import SplitRule
+from kgcore.config.base import SplitRule
 from kgcore.datasets.base import find_dataset
-from kgcore.datasets.draw_rules import SplitDraw, Values
+from kgcore.datasets.draw import SplitDraw, Values
 from kgcore.datasets.prepare import Prepared, prepare
 from kgcore.datasets.twins import Families, repeats_of
 

@@ -6,10 +6,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgcore.config import PipelineConfigs, TrainConfig, presets, recipes
+from kgcore.config import PipelineConfigs, TrainConfig, presets
 from kgcore.errors import InputError
 from kgcore.optimisers.adagrad import RowAdagrad
-from kgcore.training.setup import bytes_of_tables, check_memory
+from kgcore.training.loop import bytes_of_tables, check_memory
 
 
 def by_formula(table: np.ndarray, sums: np.ndarray, rows: np.ndarray, gradient: np.ndarray, rate: float) -> None:
@@ -69,7 +69,7 @@ def test_a_learning_rate_that_is_not_given_is_that_of_the_optimiser() -> None:
     def rate(preset: str | None, **train: object) -> float:
         return presets.resolve(preset, PipelineConfigs(train=TrainConfig(**train))).configs.train.learning_rate
 
-    assert rate("default", optimiser="adagrad") == recipes.LEARNING_RATES["adagrad"]
-    assert rate("none", optimiser="adagrad") == recipes.LEARNING_RATES["adagrad"]
+    assert rate("default", optimiser="adagrad") == presets.LEARNING_RATES["adagrad"]
+    assert rate("none", optimiser="adagrad") == presets.LEARNING_RATES["adagrad"]
     assert rate("none", optimiser="adagrad", learning_rate=0.3) == 0.3
     assert rate("none", optimiser="adam") == rate("none") == TrainConfig().learning_rate

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kgcore.calibration.unseen_answers import UnseenProbabilities
-from kgcore.datasets.unseen import UnseenRows
+from kgcore.calibration.calibrated import UnseenProbabilities
+from kgcore.datasets.read import UnseenRows
 from kgcore.evaluation.groups import AllRows
 from kgcore.graph import Split
 from kgcore.storage.tables import read_answers, read_unseen, write_answers, write_unseen

@@ -20,8 +20,8 @@ from kgcore.calibration.fit import calibration_bases
 from kgcore.calibration.folds import row_groups
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.config import CalibrateConfig, ClassifyConfig, EvaluateConfig
+from kgcore.corruptions.base import Mixture
 from kgcore.corruptions.held_out import corrupt_held_out
-from kgcore.corruptions.mixture import Mixture
 from kgcore.errors import MismatchError
 from kgcore.evaluation.evaluate import TOLERANCE, evaluate, miscalibrated
 from kgcore.evaluation.predictions import Predictions, classify
@@ -133,12 +133,12 @@ def test_each_kind_of_negatives_has_an_order_and_calibrators_without_a_figure_co
     assert labels(in_order(every, figures)) == [
         "uncalibrated",
         "base_rate",
-        "synthetic.beta",
-        "synthetic.platt",
-        "synthetic.per_relation",
         "ground_truth.platt",
         "ground_truth.per_relation",
         "ground_truth.beta",
+        "synthetic.beta",
+        "synthetic.platt",
+        "synthetic.per_relation",
     ]
     assert answering(in_order(every, figures)) == "ground_truth.platt"
     assert answering(in_order(fitted, figures)) == "synthetic.beta"

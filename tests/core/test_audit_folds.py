@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from kgcore.audit.plan import FEWEST_PLANTED, KEPT, AuditPlan, fact_folds, plan_audit
 from kgcore.config import AuditConfig
-from kgcore.config.choices import MODEL_ONLY
+from kgcore.config.base import MODEL_ONLY
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph, Split
 from kgcore.registries import STRATEGIES

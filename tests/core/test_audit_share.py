@@ -6,7 +6,7 @@ from scipy.special import expit
 from scipy.stats import beta, binomtest, norm
 
 from kgcore.audit.sample import STRATA, Strata, allocate, draw_sample, largest_share, sampled_share, stratify
-from kgcore.calibration.balance import shift
+from kgcore.calibration.sample import shift
 from kgcore.errors import FitError, InputError
 from kgcore.metrics.reliability import wilson
 

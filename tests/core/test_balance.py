@@ -6,10 +6,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from kgcore.calibration.balance import LARGEST_FACTOR, base_rate_weights, both_labels, effective_scales
-from kgcore.calibration.band import Band
 from kgcore.calibration.per_relation import PerRelation
-from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, synthetic_sample
+from kgcore.calibration.sample import (
+    LARGEST_FACTOR,
+    CalibrationSample,
+    base_rate_weights,
+    both_labels,
+    effective_scales,
+    ground_truth_sample,
+    synthetic_sample,
+)
+from kgcore.calibration.support import Band
 from kgcore.errors import FitError
 from kgcore.registries import CALIBRATORS
 from kgcore.score_table import CORRUPTION, LABELLED, ScoreTable

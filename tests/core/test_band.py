@@ -5,9 +5,8 @@ import pytest
 from scipy.special import expit
 from scipy.stats import binomtest
 
-from kgcore.calibration.balance import shift
-from kgcore.calibration.band import Band
-from kgcore.calibration.sample import CalibrationSample, synthetic_sample
+from kgcore.calibration.sample import CalibrationSample, shift, synthetic_sample
+from kgcore.calibration.support import Band
 
 
 def test_the_limits_are_those_of_clopper_and_pearson_in_the_best_window() -> None:

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from kgcore.calibration.baselines.constant import Constant
-from kgcore.calibration.baselines.uncalibrated import Uncalibrated
+from kgcore.calibration.baselines import Constant, Uncalibrated
 from kgcore.calibration.sample import synthetic_sample
 from kgcore.config import CalibrateConfig, EnsembleConfig
 from kgcore.errors import InputError

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgcore.calibration.audit import score_audit
-from kgcore.calibration.balance import base_rate_weights
-from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, synthetic_sample
+from kgcore.calibration.answering import score_audit
+from kgcore.calibration.sample import CalibrationSample, base_rate_weights, ground_truth_sample, synthetic_sample
 from kgcore.errors import FitError, InputError
 
 

@@ -6,12 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit
 
-from kgcore.calibration.balance import shift
 from kgcore.calibration.beta import features
 from kgcore.calibration.calibrated import stored_class
 from kgcore.calibration.isotonic import Isotonic
 from kgcore.calibration.logistic import fit_logistic
-from kgcore.calibration.sample import CalibrationSample, ground_truth_sample
+from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, shift
 from kgcore.calibration.venn_abers import VennAbers
 from kgcore.registries import CALIBRATORS
 from tests.core.calibrator_samples import COUNTING, EVERY, GRID, drawn, quiet, samples

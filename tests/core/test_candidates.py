@@ -8,8 +8,8 @@ import pyarrow.parquet
 import pytest
 
 from kgcore.datasets.formats import text as columns_text
+from kgcore.datasets.formats.base import read_candidates
 from kgcore.errors import InputError
-from kgcore.prediction.candidates import read_candidates
 
 ROWS = [("ann", "knows", "bob"), ("bob", "likes", 'the "Röstigraben"'), ("NA", "null", "")]
 

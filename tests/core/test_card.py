@@ -5,13 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kgcore.base_rate import ASSUMED, ESTIMATED, STATED, BaseRate
+from kgcore.base_rate import ASSUMED, ESTIMATED, STATED, BaseRate, HiddenShare
 from kgcore.calibration.calibrated import Calibrated, CorruptionSettings
-from kgcore.calibration.hidden_share import HiddenShare
-from kgcore.calibration.matched import Matched
 from kgcore.calibration.sample import synthetic_sample
 from kgcore.calibration.support import Support
 from kgcore.mixture.fit import MixtureOptions, fit_mixture
+from kgcore.mixture.matched import Matched
 from kgcore.registries import CALIBRATORS
 from kgcore.report.card import LONGEST, ModelCard
 from kgcore.report.results import MetricsRow, Results

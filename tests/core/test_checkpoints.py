@@ -9,7 +9,7 @@ from kgcore.config import TrainConfig
 from kgcore.graph import KnowledgeGraph
 from kgcore.registries import OPTIMISERS
 from kgcore.training import loop
-from kgcore.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from kgcore.training.loop import Checkpoint, read_checkpoint, write_checkpoint
 from tests.core.trainings import CPU, StoppedError, same, stop_at
 
 

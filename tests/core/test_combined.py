@@ -5,12 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from kgcore.combiners.base import EvidenceSample
+from kgcore.combiners.base import Combined, EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
-from kgcore.combiners.combined import Combined
-from kgcore.combiners.stack import Stack
+from kgcore.combiners.joined import Stack
 from kgcore.errors import MismatchError
-from kgcore.evidence.table import Evidence, TableEvidence
+from kgcore.score_table import Evidence, TableEvidence
 
 NAMES = ("score", "degree", "paths")
 

@@ -12,8 +12,8 @@ from scipy.special import expit
 from kgcore.arrays import Floats
 from kgcore.combiners.base import Combiner, EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
-from kgcore.combiners.cross_fit import cross_fit
-from kgcore.combiners.stack import Stack
+from kgcore.combiners.fit import cross_fit
+from kgcore.combiners.joined import Stack
 from kgcore.errors import FitError
 from kgcore.registries import COMBINERS, MADE_OF_FITTED
 from tests.docs.scripts import script
@@ -209,10 +209,10 @@ def test_cross_fitted_log_odds_know_nothing_of_their_row(rounds: int) -> None:
     values = rng.normal(size=(400, 4)).astype(np.float32)
     labels = (np.arange(400) % 2).astype(float)
     sample = EvidenceSample(NAMES, values, labels, np.ones(400), np.zeros(400, dtype=np.int64))
-    found = cross_fit("boosted_trees", BoostedTrees(trees=30), sample, rng, rounds=rounds)
-    inside = found.combiner.log_odds(values, sample.predicates)
+    combiner, _, log_odds = cross_fit("boosted_trees", BoostedTrees(trees=30), sample, rng, rounds=rounds)
+    inside = combiner.log_odds(values, sample.predicates)
     assert inside[labels == 1].mean() - inside[labels == 0].mean() > 0.4
-    assert abs(found.log_odds[labels == 1].mean() - found.log_odds[labels == 0].mean()) < 0.25
+    assert abs(log_odds[labels == 1].mean() - log_odds[labels == 0].mean()) < 0.25
 
 
 def test_with_several_rounds_the_mean_of_the_combiners_of_all_folds_answers() -> None:
@@ -220,14 +220,14 @@ def test_with_several_rounds_the_mean_of_the_combiners_of_all_folds_answers() ->
     values = rng.normal(size=(300, 4)).astype(np.float32)
     labels = (values[:, 1] + rng.normal(size=300) > 0).astype(float)
     sample = EvidenceSample(NAMES, values, labels, np.ones(300), np.zeros(300, dtype=np.int64))
-    found = cross_fit("boosted_trees", BoostedTrees(trees=10), sample, rng, folds=3, rounds=2)
-    assert isinstance(found.combiner, Stack)
-    assert found.kind == "stack"
-    members = [member.log_odds(values, sample.predicates) for member in found.combiner.members]
+    combiner, kind, log_odds = cross_fit("boosted_trees", BoostedTrees(trees=10), sample, rng, folds=3, rounds=2)
+    assert isinstance(combiner, Stack)
+    assert kind == "stack"
+    members = [member.log_odds(values, sample.predicates) for member in combiner.members]
     assert len(members) == 6
-    np.testing.assert_allclose(found.combiner.log_odds(values, sample.predicates), np.mean(members, axis=0), rtol=1e-12)
+    np.testing.assert_allclose(combiner.log_odds(values, sample.predicates), np.mean(members, axis=0), rtol=1e-12)
     one_of_each_round = [(first + second) / 2 for first in members[:3] for second in members[3:]]
-    assert np.abs(np.array(one_of_each_round) - found.log_odds).min(axis=0).max() < 1e-12
+    assert np.abs(np.array(one_of_each_round) - log_odds).min(axis=0).max() < 1e-12
 
 
 def test_intervals_cover_with_cross_fitted_log_odds_only() -> None:
@@ -235,9 +235,9 @@ def test_intervals_cover_with_cross_fitted_log_odds_only() -> None:
     simulation = script("cross_fitted")
     sample, _ = simulation.draw(800, np.random.default_rng(0))
     new, q = simulation.draw(4000, np.random.default_rng(1))
-    both = cross_fit("boosted_trees", BoostedTrees(trees=30), sample, np.random.default_rng(2))
-    inside, found = (both.combiner.log_odds(own.values, own.predicates) for own in (sample, new))
+    combiner, _, log_odds = cross_fit("boosted_trees", BoostedTrees(trees=30), sample, np.random.default_rng(2))
+    inside, found = (combiner.log_odds(own.values, own.predicates) for own in (sample, new))
     _, own_error, own_cover, _ = simulation.measure(sample, inside, new, found, q)
-    _, error, cover, _ = simulation.measure(sample, both.log_odds, new, found, q)
+    _, error, cover, _ = simulation.measure(sample, log_odds, new, found, q)
     assert cover > 0.95 > 0.9 > own_cover
     assert error < 0.05 < own_error

@@ -11,7 +11,7 @@ import torch
 from kgcore.config import TrainConfig
 from kgcore.errors import KgcalWarning
 from kgcore.graph import KnowledgeGraph
-from kgcore.training import loop, state
+from kgcore.training import loop
 from kgcore.training.step import compile_if_possible
 from tests.core.trainings import CPU, same
 
@@ -23,7 +23,7 @@ def test_a_training_compiles_from_a_number_of_steps(
     small_graph: KnowledgeGraph, monkeypatch: pytest.MonkeyPatch, model: str, epochs: int, compiles: bool
 ) -> None:
     """An epoch of 600 positives in batches of 100 has 6 steps. TransE is as fast without compilation."""
-    monkeypatch.setattr(state, "COMPILE_FROM_STEPS", 12)
+    monkeypatch.setattr(loop, "COMPILE_FROM_STEPS", 12)
     compiled: list[str] = []
     monkeypatch.setattr(
         "kgcore.training.step.compile_if_possible", lambda function, doing: compiled.append(doing) or function

@@ -17,8 +17,7 @@ from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph, Split
 from kgcore.monitoring.exam import first_exam, read_exam, write_exam
 from kgcore.storage.graph import read_graph, write_graph
-from kgcore.training.loop import train
-from kgcore.training.setup import with_inverses
+from kgcore.training.loop import train, with_inverses
 from tests.core.unused import unused_triples
 
 CPU = torch.device("cpu")

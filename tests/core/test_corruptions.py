@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from kgcore.calibration.audit import score_audit
+from kgcore.calibration.answering import score_audit
 from kgcore.calibration.sample import ground_truth_sample, synthetic_sample
-from kgcore.config.choices import SIDES
-from kgcore.corruptions.base import OBJECT, SUBJECT, Strategy, corrupt, subject_shares
+from kgcore.config.base import SIDES
+from kgcore.corruptions.base import OBJECT, SUBJECT, Mixture, Strategy, corrupt, subject_shares
 from kgcore.corruptions.held_out import audit, corrupt_held_out
-from kgcore.corruptions.mixture import Mixture
 from kgcore.corruptions.similar import entity_vectors
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph, Split

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from kgcore.config import ClassifyConfig
 from kgcore.ensembles.disagreement import disagreement, disputed
 from kgcore.ensembles.fit import judge
-from kgcore.errors import InputError
 from kgcore.metrics.proper import brier
 from tests.core.ensemble_samples import fit_pools, independent_members, member_tables
 
@@ -65,13 +64,3 @@ def test_ensembles_have_larger_errors_where_members_disagree() -> None:
         assert 0.01 < found.disagreement < np.log(2)
         assert found.brier_disputed > found.brier_agreed + 0.02
         assert found.disagreement == pytest.approx(judged.disagreement[label].mean())
-
-
-def test_shares_and_members_out_of_range_are_refused() -> None:
-    members = np.array([[0.2, 0.4], [0.6, 0.9]])
-    with pytest.raises(InputError, match=r"shares are \[0.5, 0.6\]: each must be at least 0, and they must sum to 1"):
-        disagreement(members, np.array([0.5, 0.6]))
-    with pytest.raises(InputError, match=r"probabilities must be in \[0, 1\]"):
-        disagreement(members + 0.5, np.array([0.5, 0.5]))
-    with pytest.raises(InputError, match=r"\(n, 3\) is needed, one column for each share"):
-        disagreement(members, np.array([0.2, 0.3, 0.5]))

@@ -16,9 +16,9 @@ from kgcore.population.population import Population
 from kgcore.prediction.answer_sets import sets_by_predicate
 from kgcore.prediction.discovery import Discovery, frequent_flyers
 from kgcore.prediction.domains import Domains
-from kgcore.prediction.parts import one_by_one
 from kgcore.prediction.queries import PredicateQueries, best_answers, score_blocks
 from kgcore.prediction.question import Question
+from kgcore.workers import one_by_one
 from tests.core.calibrated_models import calibrated, trained_on
 
 

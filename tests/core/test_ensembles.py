@@ -8,10 +8,10 @@ import pytest
 from scipy.special import expit
 
 from kgcore.base_rate import BaseRate
-from kgcore.calibration.baselines.uncalibrated import Uncalibrated
+from kgcore.calibration.baselines import Uncalibrated
 from kgcore.calibration.calibrated import FORMAT, Calibrated
+from kgcore.calibration.isotonic import SmoothedIsotonic
 from kgcore.calibration.sample import ground_truth_sample
-from kgcore.calibration.smoothed_isotonic import SmoothedIsotonic
 from kgcore.config import ClassifyConfig
 from kgcore.ensembles.ensemble import pooling_of
 from kgcore.ensembles.fit import judge

@@ -12,9 +12,8 @@ from kgcore.evaluation import evaluate as module
 from kgcore.evaluation.evaluate import evaluate, kept_sources
 from kgcore.evaluation.groups import reliability_by_relation
 from kgcore.evaluation.predictions import Predictions
-from kgcore.metrics.bootstrap import estimate, resampled
-from kgcore.metrics.corp import brier_parts, log_loss_parts
-from kgcore.metrics.proper import brier, log_loss
+from kgcore.metrics.base import estimate, resampled
+from kgcore.metrics.proper import brier, brier_parts, log_loss, log_loss_parts
 from kgcore.metrics.reliability import ece
 from kgcore.storage.json_file import read_measured, write_measured
 from tests.core.judged import FAST, measure, predictions
@@ -163,10 +162,9 @@ def test_each_relation_is_measured_separately() -> None:
     )
     first, second = reliability_by_relation(predictions)
     assert (first.predicate, first.triples, first.observed) == (0, 2, 0.25)
-    fit = first.calibrators["synthetic.platt"]
-    assert (fit.predicted, fit.brier) == pytest.approx((0.2, 0.07))
+    assert first.calibrators["synthetic.platt"] == pytest.approx({"predicted": 0.2, "brier": 0.07})
     assert first.low < 0.25 < first.high
-    assert (second.predicate, second.calibrators["synthetic.platt"].predicted) == (3, 1)
+    assert (second.predicate, second.calibrators["synthetic.platt"]["predicted"]) == (3, 1)
     assert second.observed == pytest.approx(2 / 3)
     assert second.high < 1  # the calibrator is too confident, and the interval shows it
 

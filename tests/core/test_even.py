@@ -5,7 +5,6 @@ import pytest
 
 from kgcore.calibration.sample import (
     CalibrationSample,
-    drawn_sample,
     even_sample,
     ground_truth_sample,
     synthetic_sample,
@@ -54,7 +53,7 @@ def test_a_sample_of_one_rule_stays_as_it_is(rng: np.random.Generator) -> None:
 
 def test_rows_are_drawn_by_weight_as_many_as_there_were(rng: np.random.Generator) -> None:
     sample = mixture(rng, 2_000)
-    drawn = drawn_sample(sample, rng)
+    drawn = even_sample(sample, rng, repeat=True)
     assert len(drawn.labels) == len(sample.labels)
     assert drawn.base_rate == pytest.approx(sample.base_rate)
     negative = drawn.labels == 0
@@ -66,4 +65,4 @@ def test_rows_are_drawn_by_weight_as_many_as_there_were(rng: np.random.Generator
     quantiles = np.interp(levels, shares, scores[order])
     assert np.quantile(drawn.scores[negative], levels) == pytest.approx(quantiles, abs=0.01)
     plain = ground_truth_sample(sample.scores, sample.labels, sample.predicates)
-    assert drawn_sample(plain, rng) is plain
+    assert even_sample(plain, rng, repeat=True) is plain

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from kgcore.evidence.base import Feature
+from kgcore.evidence.base import Feature, Tile
 from kgcore.evidence.table import Features, Grid
-from kgcore.evidence.tile import Tile
 from kgcore.registries import EVIDENCE
 from tests.core.tiles import ENTITIES, named_graph, source_of, tile_of
 

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from kgcore.config.split import SplitRule
+from kgcore.config.base import SplitRule
 from kgcore.datasets.labels import for_exam
 from kgcore.datasets.read import COLUMNS
 from kgcore.errors import InputError

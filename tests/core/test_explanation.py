@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kgcore.calibrated import CalibratedModel
-from kgcore.calibration.balance import shift
+from kgcore.calibration.sample import shift
 from kgcore.config import ExplainConfig
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph, Split

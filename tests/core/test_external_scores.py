@@ -9,6 +9,7 @@ import pytest
 
 from kgcore.calibration import folds
 from kgcore.calibration.fit import labelled_sample
+from kgcore.calibration.folds import draw_folds
 from kgcore.calibration.sample import ground_truth_sample
 from kgcore.calibration.support import Support
 from kgcore.config import EvaluateConfig
@@ -18,7 +19,6 @@ from kgcore.external.calibrator import ScoreCalibrator
 from kgcore.external.fit import fit_scores, folds_of, of_other_folds, of_test_rows, usable
 from kgcore.external.rows import joined, read_scores, stored_rows
 from kgcore.external.tables import TableBlock, log_odds
-from kgcore.folds import draw_folds
 from kgcore.registries import CALIBRATORS
 from kgcore.report.results import Results
 from kgcore.report.scores import RowCounts, ScoresSummary

@@ -9,7 +9,7 @@ from scipy.optimize import brentq
 from scipy.special import expit
 from scipy.stats import binom
 
-from kgcore.calibration.balance import base_rate_weights
+from kgcore.calibration.sample import base_rate_weights
 from kgcore.config import CalibrateConfig, TrainConfig
 from kgcore.corruptions.base import corrupt, subject_shares
 from kgcore.corruptions.held_out import corrupt_held_out

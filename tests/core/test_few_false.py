@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from kgcore.calibration.sample import CalibrationSample
 from kgcore.conformal import benjamini_hochberg
 from kgcore.graph import KnowledgeGraph, Split
-from kgcore.prediction.answers import Answers, table_of
-from kgcore.prediction.few_false import FEWEST_NEGATIVES, Negatives, Selection, mark
+from kgcore.prediction.answers import FEWEST_NEGATIVES, Answers, Negatives, Selection, mark, table_of
 from tests.core.calibrated_models import calibrated
 
 

@@ -5,13 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgcore.calibration.folds import cross_fitted
+from kgcore.calibration.folds import cross_fitted, draw_folds
 from kgcore.calibration.isotonic import Isotonic
 from kgcore.calibration.platt import Platt
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample
 from kgcore.ensembles.fit import bounds
 from kgcore.errors import InputError
-from kgcore.folds import draw_folds
 from kgcore.metrics.proper import log_loss
 from kgcore.registries import POOLS
 from tests.core.ensemble_samples import independent_members

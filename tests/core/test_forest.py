@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 
 from kgcore.combiners import scorer
-from kgcore.combiners.base import Combiner, EvidenceSample
+from kgcore.combiners.base import Combined, Combiner, EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
-from kgcore.combiners.combined import Combined
+from kgcore.combiners.joined import Stack
 from kgcore.combiners.scorer import CombinedModel
-from kgcore.combiners.stack import Stack
-from kgcore.config.choices import PER
+from kgcore.config.base import PER
 from kgcore.evidence.base import Source
 from kgcore.evidence.table import Features, Grid
 from kgcore.prediction.pairs import PairSearch

@@ -10,11 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgcore.datasets.base import find_dataset
-from kgcore.datasets.draw import draw_splits
-from kgcore.datasets.draw_rules import SplitDraw
-from kgcore.datasets.formats.base import TriplesFile
+from kgcore.datasets.draw import SplitDraw, draw_splits
+from kgcore.datasets.formats.base import TriplesFile, endings
 from kgcore.datasets.formats.columns import NAMES, find_columns
-from kgcore.datasets.formats.files import endings
 from kgcore.datasets.prepare import Prepared, prepare
 from kgcore.registries import FORMATS
 from kgcore.registries import LAYOUTS as REGISTERED

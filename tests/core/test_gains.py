@@ -8,14 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgcore.config import CorruptConfig
-from kgcore.config.choices import POPULATIONS
+from kgcore.config.base import POPULATIONS
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph, Split
-from kgcore.metrics.ranks import rank_gain, rank_metrics
 from kgcore.population.draw import random_candidates
 from kgcore.population.population import Population
 from kgcore.prediction.domains import Domains
-from kgcore.ranking import filtered_ranks
+from kgcore.ranking import filtered_ranks, rank_gain, rank_metrics
 from kgcore.training.loop import train
 from kgcore.tuning.objective import MissingFacts, SearchObjective, brier_gain
 from tests.core.searches import BASE, CPU, without_negatives, without_test

@@ -7,7 +7,7 @@ from scipy.stats import norm, ttest_1samp
 
 from kgcore.arrays import Ints, Labels, Weights
 from kgcore.config import GateConfig
-from kgcore.metrics.bootstrap import bootstrap
+from kgcore.metrics.base import bootstrap
 from kgcore.monitoring import paired
 from kgcore.monitoring.gate import gate, level_of
 from kgcore.monitoring.paired import PairedRows, brier_gain, calibration_excess

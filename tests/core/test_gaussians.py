@@ -11,13 +11,12 @@ from torch import Tensor
 from torch.distributions import Independent, Normal, kl_divergence
 
 from kgcore.graph import TripleIndex
-from kgcore.models import comparators
-from kgcore.models.base import Embeddings
-from kgcore.models.comparators import Comparator
+from kgcore.models import base
+from kgcore.models.base import Comparator, Embeddings
 from kgcore.models.kg2e import Divergence, Likelihood, moments
 from kgcore.models.trained import TrainedModel
 from kgcore.ranking import filtered_ranks
-from kgcore.wings.fast_cpu import tiles
+from kgcore.wings.fast_cpu import scores as tiles
 from kgcore.wings.fast_cpu.gaussians import divergence_tile
 from tests.core.rank_loop import rank_by_loop
 
@@ -73,7 +72,7 @@ def test_scores_in_tiles(monkeypatch: pytest.MonkeyPatch, threads: int, count: i
 
 @BOTH
 def test_scores_without_tiles(monkeypatch: pytest.MonkeyPatch, comparator: Comparator) -> None:
-    monkeypatch.setattr(comparators, "LARGEST_ON_CPU", 50)
+    monkeypatch.setattr(base, "LARGEST_ON_CPU", 50)
     q, e = queries(1, 4, 6), rows(3, 9, 12)
     with torch.inference_mode():
         found = comparator.outer(q, e)

@@ -6,7 +6,7 @@ import pytest
 
 from kgcore import config
 from kgcore.config import CorruptConfig, PipelineConfigs, PrepareConfig, TrainConfig
-from kgcore.config.choices import BY_PRESET
+from kgcore.config.base import BY_PRESET
 from kgcore.errors import InputError
 
 KINDS = [kind for kind in vars(config).values() if isinstance(kind, type) and issubclass(kind, config.Config)]

@@ -5,16 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kgcore.calibration.balance import base_rate_weights, both_labels
+from kgcore.base_rate import HiddenShare
 from kgcore.calibration.fit import synthetic_of
 from kgcore.calibration.hidden import HiddenFacts, chances_of, hidden_facts, hidden_hits
-from kgcore.calibration.hidden_evidence import with_hidden_log_odds
-from kgcore.calibration.hidden_share import HiddenShare
 from kgcore.calibration.per_relation import PerRelation
+from kgcore.calibration.sample import base_rate_weights, both_labels
 from kgcore.calibration.support import Support
+from kgcore.combiners.hidden import with_hidden_log_odds
 from kgcore.config import CalibrateConfig, CorruptConfig
 from kgcore.corruptions.base import corrupt, hits_of, subject_shares
-from kgcore.corruptions.every import every_corruption
+from kgcore.corruptions.held_out import every_corruption
 from kgcore.evidence.base import Source
 from kgcore.graph import KnowledgeGraph, Split
 from kgcore.metrics.proper import brier
@@ -282,7 +282,6 @@ def test_hits_and_facts_are_read_as_they_were_written(dense: Dense, tmp_path) ->
 def test_the_share_in_words_and_numbers() -> None:
     share = HiddenShare(0.34, 0.3, 0.383)
     assert str(share) == "34 % [30, 38]"
-    assert HiddenShare.from_json(share.to_json()) == share
     assert HiddenShare.of_figures({"overlap": 0.1, **share.figures()}) == share
     assert HiddenShare.of_figures({"overlap": 0.1}) is None
 

@@ -15,8 +15,16 @@ ROOT = Path(__file__).parents[2]
 CODE = ("kgcore", "tasks", "flows")
 LONGEST_FILE, LONGEST_TEST_FILE, LONGEST_FUNCTION = 400, 400, 60
 SHORTEST_MODULE = 80  # lines of a module that only one other module imports, unless it is a component
-ROOMS = ("audit", "corruptions", "datasets", "imports", "mixture", "monitoring", "report", "reproduction")
-ROOMS_WITHOUT_PIECES = (*(f"kgcore/{room}/" for room in ROOMS), "flows/cli/", "flows/jobs/", "tasks/stages/")
+ROOMS = (
+    *("audit", "calibration", "combiners", "config", "corruptions", "datasets", "ensembles", "evaluation"),
+    *("evidence", "external", "imports", "losses", "metrics", "mixture", "models", "monitoring", "optimisers"),
+    *("population", "prediction", "report", "reproduction", "storage", "training", "tuning", "wings"),
+)
+ROOMS_WITHOUT_PIECES = (
+    *(f"kgcore/{room}/" for room in ROOMS),
+    *(f"flows/{room}/" for room in ("cli", "jobs", "local")),
+    *(f"tasks/{room}/" for room in ("jobs", "serving", "stages", "tracking", "workspace")),
+)
 # what registers itself, a stage, a job, commands, and a script
 COMPONENT = r"^(@[A-Z_]+\.register\(|[A-Z_]+\.add\(|[A-Z_]+ = Stage\(|@job\(|@question\(|def add\(app|if __name__ == )"
 TABLE_OF_STAGES = "tasks/stages/table.py"  # the place of a new stage, which its recipe names
@@ -26,12 +34,11 @@ JSON_METHODS = {"parameters", "from_parameters", "to_json", "from_json"}
 JSON_FILES = {
     "kgcore/config/base.py",
     "kgcore/config/calibrate.py",
-    "kgcore/config/choices.py",
     "kgcore/config/race.py",
     "kgcore/storage/graph.py",
     "kgcore/storage/json_file.py",
     "kgcore/storage/tables.py",
-    "kgcore/training/checkpoint.py",
+    "kgcore/training/loop.py",
     "tasks/serving/api.py",
     "tasks/tracking/artifacts.py",
 }

@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 
-from kgcore.metrics.base import Sample
-from kgcore.metrics.bootstrap import estimate, resampled
-from kgcore.metrics.catalogue import every_metric
+from kgcore.metrics.base import Sample, estimate, every_metric, resampled
 from tests.core.judged import measure
 from tests.core.samples import DISTORTIONS, calibrated
 

@@ -9,18 +9,15 @@ import torch
 from kgcore.config import TrainConfig
 from kgcore.corruptions.base import subject_shares
 from kgcore.graph import KnowledgeGraph
-from kgcore.metrics.ranks import rank_metrics
 from kgcore.models.base import Embeddings
-from kgcore.models.inverse import BothWays
-from kgcore.models.trained import TrainedModel
-from kgcore.ranking import filtered_ranks
+from kgcore.models.trained import BothWays, TrainedModel
+from kgcore.ranking import filtered_ranks, rank_metrics
 from kgcore.registries import MODELS
 from kgcore.registry import build
 from kgcore.storage.calibrated import read_model, write_model
 from kgcore.training import loop
-from kgcore.training.corruptions import StepCorruptions
-from kgcore.training.setup import built, with_inverses
-from kgcore.training.state import TrainingState
+from kgcore.training.batches import StepCorruptions
+from kgcore.training.loop import TrainingState, built, with_inverses
 from tests.core.trainings import CPU, StoppedError, stop_at
 
 CONFIG = TrainConfig(

@@ -7,7 +7,7 @@ import pytest
 
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
-from kgcore.prediction.judged import JudgedCandidates, read_judged
+from kgcore.mixture.judged import JudgedCandidates, read_judged
 
 COLUMNS = ["subject", "predicate", "object"]
 

@@ -9,8 +9,8 @@ from sklearn.metrics import roc_auc_score
 from kgcore.arrays import Floats, Triples
 from kgcore.calibration.calibrated import CorruptionSettings
 from kgcore.errors import InputError
-from kgcore.evidence.table import Evidence
 from kgcore.population.likeness import CalibrationTriples, SampleDifference, difference, separation, true_share
+from kgcore.score_table import Evidence
 from tests.core.calibrated_models import calibrated
 from tests.core.populations import graph_with_labels
 

@@ -11,9 +11,8 @@ from kgcore.config import EvidenceConfig
 from kgcore.graph import Split
 from kgcore.population.calibration import Calibration
 from kgcore.population.draw import DrawSize, draw
-from kgcore.population.population import FEWEST_ROWS, Population, unstored
+from kgcore.population.population import FEWEST_ROWS, Population, of_base_rate, stated_facts, unstored
 from kgcore.population.survey import survey
-from kgcore.population.unknown_facts import of_base_rate, stated_facts
 from kgcore.prediction.domains import Domains
 from tests.core.calibrated_models import trained_on
 from tests.core.populations import graph_with_labels, graph_with_types

@@ -12,7 +12,7 @@ from torch import Tensor
 from kgcore.loops.compiled import Array, fits_cpu_loops
 from kgcore.loops.compiled import part as loop
 from kgcore.losses.base import NO_CORRUPTION
-from kgcore.models.comparators import Comparator, DotProduct, NegativeDistance
+from kgcore.models.base import Comparator, DotProduct, NegativeDistance
 from kgcore.models.kg2e import Divergence, moments
 from kgcore.models.rotate import ModulusDistance
 from kgcore.optimisers.adagrad import RowAdagrad

@@ -10,10 +10,11 @@ from scipy.special import expit
 
 from kgcore.base_rate import BaseRate
 from kgcore.calibration.calibrated import Calibrated
-from kgcore.calibration.matched import Matched, candidate_sample, fit_matched, match
 from kgcore.config import CalibrateConfig
 from kgcore.errors import InputError, MismatchError
+from kgcore.mixture.calibrate import candidate_sample, fit_matched
 from kgcore.mixture.fit import MixtureOptions
+from kgcore.mixture.matched import Matched, match
 from kgcore.mixture.samples import LabelledCandidates, MixtureData, ScoreSample
 from kgcore.report.plots import candidates_figure
 from kgcore.storage.json_file import read_matched, write_matched

@@ -5,12 +5,10 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from kgcore.metrics.base import Metric, Sample, Tally
-from kgcore.metrics.catalogue import every_metric, highest_best, metric_names, ranked
+from kgcore.metrics.base import Metric, Sample, Tally, every_metric, highest_best, metric_names, ranked
 from kgcore.registries import METRICS
-from kgcore.report.columns import first_table, further_tables, headline, leading, overview, title
 from kgcore.report.page import page
-from kgcore.report.results import Results
+from kgcore.report.results import Results, first_table, further_tables, headline, leading, overview, title
 from kgcore.report.summary import Summary
 from tests.core.judged import AUDITS, measure
 from tests.core.samples import calibrated, pair_weights

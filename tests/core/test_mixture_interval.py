@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from scipy.stats import beta, binomtest, chi2
 
-from kgcore.mixture.bins import BinCounts, bin_edges, count
 from kgcore.mixture.em import solve
 from kgcore.mixture.interval import (
     base_rate_interval,
@@ -14,6 +13,7 @@ from kgcore.mixture.interval import (
     needed,
     p_values,
 )
+from kgcore.mixture.samples import BinCounts, bin_edges, count
 from tests.core.mixtures import normal_mixture
 
 FLAT = {"means": (-1.0, 0.95), "shares": (0.0, 1.0)}
@@ -105,5 +105,5 @@ def test_strategies_that_are_not_needed_are_left_out_and_lower_the_level() -> No
     left = needed(counts, best)
     assert (left.weights[0] > 0).sum() == 2
     assert left.likelihood[0] <= best.likelihood[0] + 1e-6
-    level = interval_level(counts, best, 0.95, 100, np.random.default_rng(0))
+    level = interval_level(counts, best, 100, np.random.default_rng(0))
     assert 0.01 < level <= 0.05

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom, binomtest
 
+from kgcore.calibration.support import exact_limits
 from kgcore.errors import FitError, InputError
-from kgcore.intervals import exact_limits
-from kgcore.mixture.labels import Rate, is_narrow, labelled_rate, labelled_rates, labels_needed
+from kgcore.mixture.interval import Rate, is_narrow, labelled_rate, labelled_rates, labels_needed
 
 
 @pytest.mark.parametrize(("true", "labels"), [(0, 20), (1, 20), (7, 50), (20, 20)])

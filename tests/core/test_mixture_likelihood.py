@@ -5,10 +5,18 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import softmax
 
-from kgcore.mixture.bins import BinCounts, bin_edges, count, design_effect, number_of_bins, smoothed
 from kgcore.mixture.em import Solution, log_likelihood, solve
 from kgcore.mixture.interval import base_rate_interval
-from kgcore.mixture.samples import MixtureData, ScoreSample
+from kgcore.mixture.samples import (
+    BinCounts,
+    MixtureData,
+    ScoreSample,
+    bin_edges,
+    count,
+    design_effect,
+    number_of_bins,
+    smoothed,
+)
 from tests.core.mixtures import normal_mixture
 
 

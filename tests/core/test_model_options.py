@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 from kgcore.errors import InputError
-from kgcore.models.options import CHOSEN_FROM_K, Chosen
+from kgcore.models.base import CHOSEN_FROM_K, Chosen
 from kgcore.registries import MODELS
 from kgcore.registry import build
 from tests.core.model_cases import Options

@@ -8,7 +8,7 @@ from scipy.stats import binom, chi2
 from kgcore.calibration.sample import CalibrationSample, ground_truth_sample
 from kgcore.errors import InputError
 from kgcore.monitoring.moves import Moves, moves
-from kgcore.monitoring.two_samples import NewTriples, NormalScores, spline_columns
+from kgcore.monitoring.two_samples import NewTriples, cells_of, normal_scores, spline_columns
 from tests.core.monitoring_samples import drawn, ground_truth, synthetic
 
 ONE_IN_A_MILLION = 1e-6
@@ -166,10 +166,10 @@ def test_a_score_that_says_nothing_has_no_slope(rng: np.random.Generator) -> Non
 
 
 def test_normal_scores_are_quantiles_of_ranks() -> None:
-    normal = NormalScores.fit(np.array([1.0, 2.0, 3.0, 4.0]), np.array([0.0, 1.0, 0.0, 1.0]))
-    cells = normal.cells(np.array([-9.0, 1.0, 2.5, 4.0, 9.0]), 3)
+    normal = normal_scores(np.array([1.0, 2.0, 3.0, 4.0]), np.array([0.0, 1.0, 0.0, 1.0]))
+    cells = cells_of(np.array([-9.0, 1.0, 2.5, 4.0, 9.0]), normal, 3)
     assert cells.tolist() == [1, 1, 1, 1, 1]  # ranks 1/8, 1/2, 7/8: normal scores -1.15, 0, 1.15
-    assert (np.diff(normal.cells(np.array([1.0, 2.0, 2.5, 3.0, 4.0]), 512)) > 0).all()
+    assert (np.diff(cells_of(np.array([1.0, 2.0, 2.5, 3.0, 4.0]), normal, 512)) > 0).all()
 
 
 def test_spline_columns_are_orthonormal_and_the_first_is_a_line(rng: np.random.Generator) -> None:

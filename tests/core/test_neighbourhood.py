@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from kgcore.models.base import GraphModel
-from kgcore.training.tables import around
+from kgcore.training.step import around
 from tests.core.model_cases import bound, rows
 
 

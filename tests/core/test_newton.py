@@ -5,9 +5,8 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from kgcore import newton
+from kgcore.calibration.logistic import TOLERANCE, minimise
 from kgcore.errors import FitError
-from kgcore.newton import minimise
 
 
 def logistic(seed: int, n: int):
@@ -44,8 +43,8 @@ def test_the_minimum_is_reached_despite_the_rounding_of_a_long_sum(seed: int) ->
     loss, derivatives = logistic(seed, 60_000)
     found = minimise("a test", loss, derivatives, np.array([1.0, 0.0]), np.array([True, False]))
     gradient, _ = derivatives(found)
-    assert np.abs(gradient[1]) <= newton.TOLERANCE
-    assert np.abs(gradient[0]) <= newton.TOLERANCE or (found[0] == 0 and gradient[0] > 0)
+    assert np.abs(gradient[1]) <= TOLERANCE
+    assert np.abs(gradient[0]) <= TOLERANCE or (found[0] == 0 and gradient[0] > 0)
 
 
 def test_a_gradient_that_rounding_keeps_from_zero_is_a_minimum() -> None:
@@ -69,6 +68,6 @@ def test_a_gradient_that_rounding_keeps_from_zero_is_a_minimum() -> None:
 
 
 def test_a_minimum_that_is_not_reached_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(newton, "MAX_STEPS", 1)
+    monkeypatch.setattr("kgcore.calibration.logistic.MAX_STEPS", 1)
     with pytest.raises(FitError, match="a test did not converge in 1 steps"):
         minimise("a test", *logistic(0, 300), np.array([1.0, 0.0]), np.array([True, False]))

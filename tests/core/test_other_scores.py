@@ -12,21 +12,19 @@ from kgcore.arrays import Triples
 from kgcore.calibrated import CalibratedModel
 from kgcore.calibration.sample import ground_truth_sample
 from kgcore.calibration.support import Support
-from kgcore.combiners.base import EvidenceSample
+from kgcore.combiners.base import Combined, EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
-from kgcore.combiners.combined import Combined
 from kgcore.ensembles.ensemble import scorer_of
 from kgcore.errors import InputError, MismatchError
 from kgcore.evidence.base import Source
-from kgcore.evidence.cohorts import Cohorts
-from kgcore.evidence.other_scores import OtherScores
+from kgcore.evidence.scores import Cohorts, OtherScores
 from kgcore.evidence.table import Features
 from kgcore.graph import KnowledgeGraph
+from kgcore.loaded import missing_parts, read_calibrated
 from kgcore.models.trained import TrainedModel
 from kgcore.prediction.explainer import Explainer
 from kgcore.prediction.explanation import Explanation
 from kgcore.registries import CALIBRATORS
-from kgcore.storage.calibrated import missing_parts, read_calibrated
 from tests.core.calibrated_models import trained_on, write_calibrated
 from tests.core.calibrator_samples import bound_to
 

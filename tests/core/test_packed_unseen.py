@@ -13,9 +13,9 @@ import kgcore
 from kgcore.base_rate import BaseRate
 from kgcore.calibrated import CalibratedModel
 from kgcore.calibration.calibrated import Calibrated
-from kgcore.calibration.unseen_answers import UnseenAnswers
-from kgcore.calibration.unseen_answers import UnseenProbabilities as Found
+from kgcore.calibration.calibrated import UnseenProbabilities as Found
 from kgcore.combiners.boosted_trees import BoostedTrees
+from kgcore.combiners.unseen import UnseenAnswers
 from kgcore.errors import InputError
 from kgcore.evidence.base import Source
 from kgcore.evidence.table import Features

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from kgcore.config import TrainConfig
-from kgcore.config.choices import PER
+from kgcore.config.base import PER
 from kgcore.graph import KnowledgeGraph
 from kgcore.models import trained as trained_model
 from kgcore.models.cohort import draw_cohort

@@ -7,10 +7,9 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import expit, logit
 
-from kgcore.calibration.balance import base_rate_weights
+from kgcore.calibration.isotonic import SmoothedIsotonic
 from kgcore.calibration.per_relation import PerRelation, RelationCounts, fit_relations
-from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, synthetic_sample
-from kgcore.calibration.smoothed_isotonic import SmoothedIsotonic
+from kgcore.calibration.sample import CalibrationSample, base_rate_weights, ground_truth_sample, synthetic_sample
 from kgcore.errors import InputError
 from kgcore.metrics.proper import brier, log_loss
 from tests.core.calibrator_samples import bound_to

@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import expit, logit
 
-from kgcore import newton
+from kgcore.calibration import logistic
 from kgcore.calibration.sample import ground_truth_sample
 from kgcore.ensembles.fit import bounds
-from kgcore.ensembles.linear import Linear
-from kgcore.ensembles.log_odds import LogOdds
+from kgcore.ensembles.pools import Linear, LogOdds
 from kgcore.errors import FitError, InputError
 from kgcore.registries import POOLS
 
@@ -129,16 +128,6 @@ def test_a_perfect_member_gets_all_the_weight(name: str, rng: np.random.Generato
 
 
 @every_pool
-def test_members_out_of_range_are_refused(name: str) -> None:
-    pool, members = POOLS.get(name), np.array([[0.2, 0.4], [0.6, 0.9]])
-    for wrong in (members + 0.5, members * 0):
-        with pytest.raises(InputError, match="a pool needs probabilities above 0 and below 1"):
-            pool.fit(wrong, np.array([0.0, 1.0]), np.ones(2))
-    with pytest.raises(InputError, match=r"\(n, m\) is needed, one column for each member"):
-        pool.fit(members[:, 0], np.array([0.0, 1.0]), np.ones(2))
-
-
-@every_pool
 @pytest.mark.parametrize("weights", [[-1.0, 2.0], []])
 def test_pool_weights_out_of_range_are_refused(name: str, weights: list[float]) -> None:
     with pytest.raises(InputError, match="at least one is needed, and each must be at least 0"):
@@ -152,6 +141,6 @@ def test_weights_of_the_linear_pool_must_sum_to_1() -> None:
 
 @every_pool
 def test_a_pool_that_does_not_converge_raises(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(newton, "MAX_STEPS", 1)
+    monkeypatch.setattr(logistic, "MAX_STEPS", 1)
     with pytest.raises(FitError, match=r"the (linear|log-odds) pool did not converge in 1 steps"):
         POOLS.get(name).fit(*drawn(0))

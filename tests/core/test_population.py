@@ -8,8 +8,7 @@ import pytest
 from kgcore.completeness import read_completeness
 from kgcore.errors import InputError
 from kgcore.population.draw import DrawSize, draw
-from kgcore.population.population import PairBlock, Population
-from kgcore.population.unknown_facts import stated_facts
+from kgcore.population.population import PairBlock, Population, stated_facts
 from kgcore.prediction.domains import Domains
 from tests.core.calibrated_models import trained_on
 from tests.core.populations import graph_with_types

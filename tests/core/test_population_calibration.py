@@ -10,17 +10,16 @@ from scipy.special import expit
 
 from kgcore.combiners.base import Combiner
 from kgcore.combiners.boosted_trees import BoostedTrees
-from kgcore.combiners.folded import Folded
+from kgcore.combiners.joined import Folded
 from kgcore.config import EvidenceConfig
 from kgcore.errors import InputError
 from kgcore.evidence.fold import FOLDS, fold_of
 from kgcore.population.calibrate import Lost, fit_population, in_order
 from kgcore.population.calibration import Calibration
-from kgcore.population.curve import Binning, fit_curve, hinges, knots_of
+from kgcore.population.curve import Cells, fit_curve, hinges, knots_of
 from kgcore.population.draw import DrawSize, ranked_by
-from kgcore.population.population import PairBlock, Population
+from kgcore.population.population import PairBlock, Population, UnknownFacts, stated_facts
 from kgcore.population.survey import Survey, read_survey, survey, write_survey
-from kgcore.population.unknown_facts import UnknownFacts, stated_facts
 from kgcore.prediction.domains import Domains
 from kgcore.prediction.question import Question
 from tests.core.calibrated_models import trained_on
@@ -152,8 +151,8 @@ def test_twice_the_candidates_of_which_twice_as_many_are_true_have_the_same_prob
     curves = []
     for times in (1.0, 2.0):
         weights = np.full(len(made.log_odds), times)
-        binning = Binning.of((made.log_odds, made.of_facts), predicates, weights)
-        curves.append(fit_curve(binning.cells(weights, np.ones(400)), np.array([150.0, 150.0]) * times, knots))
+        cells = Cells.of((made.log_odds, made.of_facts), predicates, weights)
+        curves.append(fit_curve(cells.counted(weights, np.ones(400)), np.array([150.0, 150.0]) * times, knots))
     np.testing.assert_allclose(curves[0].slopes, curves[1].slopes, atol=5e-3)  # cells have other mean log-odds
     np.testing.assert_allclose(curves[0].constants, curves[1].constants, atol=5e-3)
 
@@ -273,8 +272,8 @@ def test_too_few_validation_facts_are_reported() -> None:
 def test_the_slope_is_that_of_a_logistic_truth() -> None:
     made, truth, _ = simulated_survey(7, true=2_000, facts=20_000, candidates=20_000)
     weights, zeros = np.ones(20_000), (np.zeros(20_000, dtype=np.int64), np.zeros(20_000, dtype=np.int64))
-    binning = Binning.of((made.log_odds, made.of_facts), zeros, weights)
-    curve = fit_curve(binning.cells(weights, np.ones(20_000)), np.array([2_000.0]), np.array([0.0]))
+    cells = Cells.of((made.log_odds, made.of_facts), zeros, weights)
+    curve = fit_curve(cells.counted(weights, np.ones(20_000)), np.array([2_000.0]), np.array([0.0]))
     assert curve.slopes[1] == pytest.approx(1.5, abs=0.1)
     fitted = expit(curve.log_odds(made.log_odds, zeros[0]))
     assert np.abs(fitted - truth).max() < 0.03

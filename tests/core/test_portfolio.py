@@ -9,7 +9,7 @@ import pytest
 from docs.scripts.portfolio_choice import Table, choose, raced, read, regrets
 from docs.scripts.portfolio_pool import GRAPHS, POOL
 from kgcore.config import TrainConfig
-from kgcore.config.choices import POPULATIONS
+from kgcore.config.base import POPULATIONS
 from kgcore.config.race import FEWEST_EPOCHS, PORTFOLIO, contenders
 from kgcore.graph import KnowledgeGraph
 from kgcore.training.loop import train

@@ -12,9 +12,8 @@ from kgcore.config import (
     PrepareConfig,
     TrainConfig,
 )
-from kgcore.config.choices import BY_PRESET
-from kgcore.config.presets import AUTO, MODELS, NONE, PRESETS, Resolved, preset, resolve
-from kgcore.config.recipes import LOSSES
+from kgcore.config.base import BY_PRESET
+from kgcore.config.presets import AUTO, LOSSES, MODELS, NONE, PRESETS, Resolved, preset, resolve
 from kgcore.errors import InputError
 
 DATASETS = ("wn11", "fb13", "yago39k", "fb15k-237", "wn18rr", "family")

@@ -12,10 +12,10 @@ from kgcore.config import (
     presets,
 )
 from kgcore.config import race as module
-from kgcore.config.choices import BY_PRESET, OBJECTIVES
+from kgcore.config.base import BY_PRESET, OBJECTIVES
 from kgcore.config.race import RaceConfig, contenders, entries
 from kgcore.errors import InputError
-from kgcore.training.setup import built
+from kgcore.training.loop import built
 
 PORTFOLIO = {
     "a": TrainConfig(epochs=50),

@@ -5,14 +5,13 @@ import pytest
 import torch
 
 from kgcore.graph import KnowledgeGraph, TripleIndex
-from kgcore.metrics.ranks import rank_metrics
 from kgcore.models import trained as trained_model
 from kgcore.models.base import Embeddings
 from kgcore.models.trained import TrainedModel
-from kgcore.ranking import filtered_ranks
+from kgcore.ranking import filtered_ranks, rank_metrics
 from kgcore.registries import MODELS
 from kgcore.registry import build
-from kgcore.wings.fast_cpu import tiles
+from kgcore.wings.fast_cpu import scores as tiles
 from tests.core.rank_loop import rank_by_loop
 
 

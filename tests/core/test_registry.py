@@ -152,8 +152,9 @@ def test_a_plug_in_beside_the_package_is_listed_and_loaded(shelf: Registry, tmp_
 def test_the_listed_names_modules_and_options_are_those_that_the_package_registers(name: str) -> None:
     registry = ALL[name]
     listed = set(registry._modules)
-    for file in pkgutil.iter_modules(importlib.import_module(registry._package).__path__):
-        importlib.import_module(f"{registry._package}.{file.name}")
+    files = {file.name for file in pkgutil.iter_modules(importlib.import_module(registry._package).__path__)}
+    for module in {*registry._modules.values(), *(f"{registry._package}.{file}" for file in files)}:
+        importlib.import_module(module)
     assert set(registry._components) == listed, f"list the names of {name} in kgcore/registries.py"
     for component in listed:
         value = registry.get(component)

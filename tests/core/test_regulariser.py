@@ -8,9 +8,8 @@ from kgcore.config import TrainConfig
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.training import loop
+from kgcore.training.loop import TrainingState, built
 from kgcore.training.objective import StepObjective, dropout, lp
-from kgcore.training.setup import built
-from kgcore.training.state import TrainingState
 from tests.core.trainings import CPU
 
 

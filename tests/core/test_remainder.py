@@ -8,10 +8,10 @@ import pytest
 from scipy.stats import norm
 
 from kgcore.calibration.isotonic import Isotonic
-from kgcore.calibration.mixed import fit_to_candidates, mixture_sample, relation_sample
 from kgcore.calibration.platt import Platt
+from kgcore.mixture.calibrate import fit_to_candidates, mixture_sample, relation_sample
 from kgcore.mixture.fit import MixtureFit, MixtureOptions, fit_mixture
-from kgcore.mixture.remainder import REMAINDER, Times, remainder, true_shares
+from kgcore.mixture.remainder import REMAINDER, remainder, true_shares
 from kgcore.mixture.samples import LabelledCandidates, MixtureData, ScoreSample
 from tests.core.mixtures import normal_mixture
 
@@ -65,7 +65,7 @@ def test_labelled_candidates_count_by_their_label() -> None:
     assert len(left.sample) == 140
     assert left.weights[100:].tolist() == (1 - data.labelled.labels).tolist()
     one = LabelledCandidates(ScoreSample(np.array([9.0])), np.array([0.0]))
-    left = remainder(replace(data, labelled=one), 0.5, Times(np.ones(500), np.ones(100), np.array([3.0])))
+    left = remainder(replace(data, labelled=one), 0.5, (np.ones(500), np.ones(100), np.array([3.0])))
     assert left.weights[-1] == 3
 
 

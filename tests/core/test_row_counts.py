@@ -7,20 +7,17 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from kgcore.calibration.audit import NEGATIVES, POSITIVES, score_audit, thin_figures
-from kgcore.calibration.balance import base_rate_weights, label_sizes
-from kgcore.calibration.band import Band
+from kgcore.calibration.answering import NEGATIVES, POSITIVES, score_audit, thin_figures
 from kgcore.calibration.fit import calibration_bases
-from kgcore.calibration.folds import cross_fitted
-from kgcore.calibration.sample import CalibrationSample, even_sample, synthetic_sample
-from kgcore.calibration.support import Support
+from kgcore.calibration.folds import cross_fitted, draw_folds
+from kgcore.calibration.sample import CalibrationSample, base_rate_weights, even_sample, label_sizes, synthetic_sample
+from kgcore.calibration.support import Band, Support
 from kgcore.config import CalibrateConfig
 from kgcore.conformal import conformal_p_values
 from kgcore.corruptions.base import Corruptions
 from kgcore.ensembles.fit import bounds, check_same_rows
 from kgcore.errors import MismatchError
-from kgcore.folds import draw_folds
-from kgcore.monitoring.two_samples import NewTriples, NormalScores, TwoSamples
+from kgcore.monitoring.two_samples import NewTriples, TwoSamples, cells_of, normal_scores
 from kgcore.prediction.calibration_evidence import evidence_of
 from kgcore.registries import CALIBRATORS, POOLS
 from kgcore.score_table import CORRUPTION, LABELLED, ScoreTable
@@ -140,7 +137,7 @@ def test_high_negatives_count_copies() -> None:
 
 def test_drift_tests_see_the_same_normal_scores_and_offsets() -> None:
     one, two, _ = both()
-    cells = [NormalScores.fit(s.scores, s.labels, s.counts).cells(GRID, 512) for s in (one, two)]
+    cells = [cells_of(GRID, normal_scores(s.scores, s.labels, s.counts), 512) for s in (one, two)]
     np.testing.assert_array_equal(*cells)
     rng = np.random.default_rng(0)
     new = NewTriples(rng.normal(size=50), rng.integers(0, 2, 50).astype(float))

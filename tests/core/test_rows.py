@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from kgcore.config import TrainConfig
 from kgcore.graph import KnowledgeGraph, Split
 from kgcore.registries import LOSSES, MODELS, OPTIMISERS, STRATEGIES
-from kgcore.training import state
-from kgcore.training.loop import Training, train
-from kgcore.training.setup import built
-from kgcore.wings.fast_cpu.training import FORMS, fast_step, numbered
+from kgcore.training import loop as training
+from kgcore.training.loop import Training, backend_of, built, train
+from kgcore.wings.fast_cpu.training import FORMS, numbered
 from kgcore.workers import Workers
 from tests.core.trainings import CPU, same
 
@@ -24,7 +23,8 @@ def trained(
     graph: KnowledgeGraph, config: TrainConfig, monkeypatch: pytest.MonkeyPatch, threads: int | None
 ) -> Training:
     """Train by loops with so many threads, or by automatic differentiation (None)."""
-    monkeypatch.setattr(state, "fast_step", lambda *given: threads and fast_step(*given[:-1], threads))
+    monkeypatch.setattr(training, "backend_of", backend_of if threads else lambda device: None)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads or 1)
     monkeypatch.setattr("kgcore.wings.fast_cpu.training.LEAST", 4)  # several parts
     return train(graph, config, CPU)
 
@@ -74,7 +74,7 @@ def test_every_setting_trains_by_loops(
 def test_the_loops_are_for_these_models_and_settings(small_graph: KnowledgeGraph) -> None:
     def loops(graph: KnowledgeGraph = small_graph, compiled: bool | None = None, **changed: object) -> bool:
         config = TrainConfig(k=4).replace(**changed)
-        return state.TrainingState(graph, *built(config), config, CPU, compiled).step._fast is not None
+        return training.TrainingState(graph, *built(config), config, CPU, compiled).step._whole is not None
 
     assert [name for name in MODELS.names() if loops(model=name)] == sorted(FORMS)
     assert [name for name in LOSSES.names() if not loops(loss=name)] == ["confidence"]
@@ -143,8 +143,8 @@ def test_rows_of_a_predicate_are_multiplied_at_once(small_graph: KnowledgeGraph)
     """RESCAL and TuckER compute the matrix of a predicate once, for all its positives."""
     for model in ("rescal", "tucker"):
         config = TrainConfig(model=model, k=6, epochs=2, batch_size=100, chunk_size=7, training_eta=5, lp_weight=0.1)
-        grouped = state.TrainingState(small_graph, *built(config), config, CPU)
-        alone = state.TrainingState(small_graph, *built(config), config, CPU)
+        grouped = training.TrainingState(small_graph, *built(config), config, CPU)
+        alone = training.TrainingState(small_graph, *built(config), config, CPU)
         assert grouped.step._grouped
         alone.step._grouped = False
         losses = [[each.run_epoch(epoch) for epoch in (1, 2)] for each in (grouped, alone)]

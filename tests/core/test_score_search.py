@@ -10,14 +10,12 @@ from hypothesis import strategies as st
 from kgcore.arrays import Floats
 from kgcore.calibration.fit import calibration_bases
 from kgcore.calibration.per_relation import RelationCounts
-from kgcore.calibration.sample import drawn_sample
+from kgcore.calibration.sample import even_sample
 from kgcore.calibration.support import Support
 from kgcore.config import CalibrateConfig, CorruptConfig
 from kgcore.config import stages as bounds
-from kgcore.corruptions.base import Corruptions, corrupt, subject_shares
-from kgcore.corruptions.every import every_corruption
-from kgcore.corruptions.further import Further, Top
-from kgcore.corruptions.mixture import Mixture
+from kgcore.corruptions.base import Corruptions, Mixture, corrupt, subject_shares
+from kgcore.corruptions.held_out import Further, Top, every_corruption
 from kgcore.graph import KnowledgeGraph
 from kgcore.registries import CALIBRATORS
 from kgcore.score_search import searched_table
@@ -177,7 +175,7 @@ def test_a_row_that_stands_for_many_is_one_observation(small_graph: KnowledgeGra
     widths = [np.subtract(*own.limits(top, None)[::-1]).mean() for own in supports]
     assert widths[0] * 0.9 < widths[1] < widths[2]
 
-    even = drawn_sample(sample, np.random.default_rng(0))
+    even = even_sample(sample, np.random.default_rng(0), repeat=True)
     scores, there = np.unique(sample.scores[many], return_counts=True)  # draws can repeat a corruption
     for score, rows in zip(scores.tolist(), there.tolist(), strict=True):
         assert (even.scores == score).sum() <= rows + (sample.scores[~many] == score).sum()

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from scipy.special import expit, logit
 
 from kgcore.base_rate import BaseRate
-from kgcore.calibration.balance import shift
 from kgcore.calibration.calibrated import Calibrated, stored_class
 from kgcore.calibration.isotonic import Isotonic
-from kgcore.calibration.sample import synthetic_sample
+from kgcore.calibration.sample import shift, synthetic_sample
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
 from kgcore.registries import CALIBRATORS

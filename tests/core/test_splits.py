@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgcore.config.split import SplitRule
-from kgcore.datasets.draw import draw_splits
-from kgcore.datasets.draw_rules import SplitDraw, Values
+from kgcore.config.base import SplitRule
+from kgcore.datasets.draw import SplitDraw, Values, draw_splits
 from kgcore.datasets.twins import Families, Repeat
-from kgcore.report.graph_shape import shape_of
+from kgcore.report.graph_findings import shape_of
 from tests.core.split_graphs import (
     IN,
     KNOWS,

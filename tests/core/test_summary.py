@@ -12,13 +12,12 @@ from flows.cli.printer import show, show_table
 from kgcore.config import EvaluateConfig
 from kgcore.config.base import value_text
 from kgcore.evaluation.evaluate import Measured, evaluate
-from kgcore.metrics.catalogue import every_metric, highest_best, ranked
+from kgcore.metrics.base import every_metric, highest_best, ranked
 from kgcore.metrics.reliability import reliability
-from kgcore.report.columns import title
 from kgcore.report.data import count_title, shown_settings
 from kgcore.report.html import coded
 from kgcore.report.page import page
-from kgcore.report.results import MetricsRow, Results
+from kgcore.report.results import MetricsRow, Results, title
 from kgcore.report.summary import PipelineSummary, Summary
 from tests.core.judged import AUDITS, predictions
 from tests.core.samples import DISTORTIONS, calibrated

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from kgcore.ensembles.disagreement import Disputed
-from kgcore.evaluation.decisions import RelationDecisions, ThresholdResult
 from kgcore.evaluation.evaluate import evaluate
 from kgcore.evaluation.groups import reliability_by_relation
+from kgcore.metrics.classification import RelationDecisions, ThresholdResult
 from kgcore.report.ensemble_summary import EnsembleSummary, MemberSummary, PooledSummary
 from kgcore.report.result import runs_text
 from kgcore.report.results import MetricsRow, Results

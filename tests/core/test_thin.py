@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kgcore.calibration.audit import NEGATIVES, POSITIVES, THIN, thin_figures, thin_notes
+from kgcore.calibration.answering import NEGATIVES, POSITIVES, THIN, thin_figures, thin_notes
 from kgcore.calibration.calibrated import Calibrated
 from kgcore.calibration.sample import CalibrationSample, synthetic_sample
 from kgcore.calibration.support import Support

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgcore.graph import TripleIndex
-from kgcore.models import comparators
+from kgcore.models import base as comparators
 from kgcore.models.base import Embeddings
 from kgcore.models.rotate import ModulusDistance
 from kgcore.models.toruse import TorusDistance
 from kgcore.models.trained import TrainedModel
 from kgcore.ranking import filtered_ranks
-from kgcore.wings.fast_cpu import ranks, tiles
-from kgcore.wings.fast_cpu.ranks import TiledQueries
+from kgcore.wings.fast_cpu import scores as tiles
+from kgcore.wings.fast_cpu.scores import TiledQueries
 from tests.core.rank_loop import rank_by_loop
 
 
@@ -29,6 +29,8 @@ PLAIN: dict[str, tuple[comparators.Distance, Callable[[np.ndarray], np.ndarray]]
     "l1": (comparators.NegativeDistance(1), lambda d: np.abs(d).sum(-1)),
     "l2": (comparators.NegativeDistance(2), lambda d: np.sqrt((d**2).sum(-1))),
     "modulus": (ModulusDistance(), lambda d: np.abs(d[..., :3] + 1j * d[..., 3:]).sum(-1)),
+}
+WITHOUT_TILES: dict[str, tuple[comparators.Distance, Callable[[np.ndarray], np.ndarray]]] = {
     "torus1": (TorusDistance(1), lambda d: circle(d).sum(-1)),
     "torus2": (TorusDistance(2), lambda d: (circle(d) ** 2).sum(-1)),
 }
@@ -79,9 +81,9 @@ def test_a_column_has_the_same_bits_wherever_it_stands(name: str, seed: int, wid
     assert (found == found[:, :1]).all()
 
 
-@pytest.mark.parametrize("name", PLAIN)
+@pytest.mark.parametrize("name", PLAIN | WITHOUT_TILES)
 def test_without_tiles_all_distances_are_computed_in_parts(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    comparator, plain = PLAIN[name]
+    comparator, plain = (PLAIN | WITHOUT_TILES)[name]
     monkeypatch.setattr(comparators, "LARGEST_ON_CPU", 50)
     q, e = rows(4, 6), rows(9, 6)
     with torch.inference_mode():
@@ -99,9 +101,7 @@ def random_case(name: str, options: dict[str, float | bool], width: int) -> tupl
     return TrainedModel(name, 4, Embeddings(entities, predicates), options), triples, facts
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "width"), [("rotate", {}, 8), ("toruse", {}, 4), ("toruse", {"norm": 2}, 4)]
-)
+@pytest.mark.parametrize(("name", "options", "width"), [("rotate", {}, 8), ("transe", {"norm": 2}, 4)])
 @pytest.mark.parametrize("inverse", [False, True])
 def test_errors_of_tiles_do_not_change_ranks(
     monkeypatch: pytest.MonkeyPatch, name: str, options: dict[str, float], width: int, inverse: bool
@@ -156,4 +156,4 @@ def test_scores_that_are_no_numbers_are_neither_higher_nor_equal() -> None:
 @given(st.integers(1, 255), st.floats(0, 1), st.integers(0, 2**31))
 def test_counts_of_a_mask(words: int, share: float, seed: int) -> None:
     mask = torch.rand(3, 8 * words, generator=torch.Generator().manual_seed(seed)) <= share
-    assert ranks._count(mask).tolist() == mask.sum(1).tolist()
+    assert tiles._count(mask).tolist() == mask.sum(1).tolist()

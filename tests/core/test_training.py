@@ -16,11 +16,9 @@ from kgcore.models.base import GraphModel
 from kgcore.models.trained import TrainedModel
 from kgcore.registries import LOSSES, MODELS
 from kgcore.training import loop
-from kgcore.training.batches import TrainingBatch
-from kgcore.training.corruptions import SharedCorruptions
+from kgcore.training.batches import SharedCorruptions, TrainingBatch
+from kgcore.training.loop import TrainingState, built
 from kgcore.training.objective import Gathered, StepObjective
-from kgcore.training.setup import built
-from kgcore.training.state import TrainingState
 from kgcore.training.step import Step
 from tests.core.trainings import CPU, StoppedError, same
 

@@ -15,10 +15,8 @@ from kgcore.losses.base import NO_CORRUPTION
 from kgcore.registries import LOSSES
 from kgcore.registry import build
 from kgcore.training import loop
-from kgcore.training.batches import Batches, fill_last_chunk
-from kgcore.training.corruptions import StepCorruptions
-from kgcore.training.setup import built
-from kgcore.training.state import TrainingState
+from kgcore.training.batches import Batches, StepCorruptions, fill_last_chunk
+from kgcore.training.loop import TrainingState, built
 from tests.core.trainings import CPU
 
 

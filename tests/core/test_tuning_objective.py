@@ -9,11 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgcore.config import CorruptConfig
-from kgcore.config.choices import OBJECTIVES
+from kgcore.config.base import OBJECTIVES
 from kgcore.errors import FitError, InputError
 from kgcore.graph import KnowledgeGraph, Split
-from kgcore.metrics.ranks import rank_metrics
-from kgcore.ranking import filtered_ranks
+from kgcore.ranking import filtered_ranks, rank_metrics
 from kgcore.storage.graph import read_graph, write_graph
 from kgcore.training.loop import train
 from kgcore.tuning.objective import SearchObjective, ValidationHalves, halves, held_out

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from optuna.trial import FixedTrial
 
 from kgcore.config import TrainConfig
-from kgcore.config.choices import SEARCHABLE
+from kgcore.config.base import SEARCHABLE
 from kgcore.registries import MODELS
 from kgcore.registry import build
 from kgcore.tuning.space import RANGES, STEPS, Space

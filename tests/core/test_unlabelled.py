@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
+from kgcore.calibration.logistic import stack_weights
 from kgcore.combiners.boosted_trees import BoostedTrees
-from kgcore.combiners.unlabelled import Rows, Unlabelled, fit_unlabelled, stack_weights, unlabelled_brier
+from kgcore.combiners.unlabelled import Rows, fit_unlabelled
+from kgcore.mixture.goodness import unlabelled_brier
 
 NAMES = ("score", "degree")
 
@@ -21,15 +23,13 @@ def draw(kind: str, n: int, rng: np.random.Generator) -> np.ndarray:
     return rng.normal(centre, 1.0, size=(n, 2))
 
 
-def data(mistakes: str, base_rate: float, rng: np.random.Generator, n: int = 2000) -> tuple[Unlabelled, np.ndarray]:
-    """Candidates with one kind of mistake, and corruptions of two kinds. Also return the candidates' labels."""
+def data(mistakes: str, base_rate: float, rng: np.random.Generator, n: int = 2000) -> tuple[list[Rows], np.ndarray]:
+    """Positives, corruptions of two kinds, candidates with one kind of mistake; and the candidates' labels."""
     labels = (rng.random(n) < base_rate).astype(np.float64)
     values = np.where(labels[:, None] == 1, draw("true", n, rng), draw(mistakes, n, rng))
     positives = rows(draw("true", 1000, rng))
-    negatives = {
-        kind: Rows(rows(draw(kind, 1000, rng)).values, *_of(positives)) for kind in ("low score", "low degree")
-    }
-    return Unlabelled(NAMES, positives, negatives, rows(values, 10_000), base_rate), labels
+    negatives = [Rows(rows(draw(kind, 1000, rng)).values, *_of(positives)) for kind in ("low score", "low degree")]
+    return [positives, *negatives, rows(values, 10_000)], labels
 
 
 def _of(positives: Rows) -> tuple[np.ndarray, np.ndarray]:
@@ -71,10 +71,10 @@ def test_held_out_probabilities_are_near_those_of_labels(mistakes: str, base_rat
     """No label is used. The mistakes are those of one strategy, or those of none."""
     rng = np.random.default_rng(1)
     known, labels = data(mistakes, base_rate, rng)
-    stack, held_out = fit_unlabelled("boosted_trees", trees, known, 3, rng, rounds)
-    q = expit(held_out.candidates)
+    stack, held_out = fit_unlabelled("boosted_trees", trees, NAMES, known, base_rate, 3, rng, rounds)
+    candidates, q = known[-1], expit(held_out[-1])
     brier = float(np.mean((q - labels) ** 2))
-    values = known.candidates.values.astype(np.float64)
+    values = candidates.values.astype(np.float64)
 
     def density(kind: str) -> np.ndarray:
         centre = {"true": (1.5, 1.5), "low degree": (1.5, -0.5), "far": (0.5, 5.0)}[kind]
@@ -84,19 +84,19 @@ def test_held_out_probabilities_are_near_those_of_labels(mistakes: str, base_rat
     best = best / (best + (1 - base_rate) * density(mistakes))
     assert brier < float(np.mean((best - labels) ** 2)) + 0.012
     assert q.mean() == pytest.approx(base_rate, abs=0.03)
-    assert unlabelled_brier(expit(held_out.positives), q, base_rate) == pytest.approx(brier, abs=0.02)
+    assert unlabelled_brier(expit(held_out[0]), q, base_rate) == pytest.approx(brier, abs=0.02)
     of_each = 1 if rounds == 1 else 3 * rounds
-    assert len(stack.members) <= (len(known.negatives) + 1) * of_each
+    assert len(stack.members) <= (len(known) - 1) * of_each
     assert len(stack.members) % of_each == 0
-    own = stack.log_odds(known.candidates.values, known.candidates.predicates)
-    assert np.corrcoef(own, held_out.candidates)[0, 1] > 0.9
+    own = stack.log_odds(candidates.values, candidates.predicates)
+    assert np.corrcoef(own, held_out[-1])[0, 1] > 0.9
     if mistakes == "far":
-        wrong = trees().fit(_supervised(known, "low degree"), rng)
-        misled = expit(wrong.log_odds(known.candidates.values, known.candidates.predicates))
+        wrong = trees().fit(_supervised(known), rng)
+        misled = expit(wrong.log_odds(candidates.values, candidates.predicates))
         assert float(np.mean((misled - labels) ** 2)) > 2 * brier
 
 
-def _supervised(known: Unlabelled, strategy: str):  # type: ignore[no-untyped-def]
+def _supervised(known: list[Rows]):  # type: ignore[no-untyped-def]
     from kgcore.combiners.unlabelled import _sample
 
-    return _sample(known, known.positives, known.negatives[strategy])
+    return _sample(NAMES, known[0], known[2])

@@ -8,16 +8,16 @@ from scipy.special import expit
 
 from kgcore.calibration.answering import FIGURE, UNLIKE, answering_notes
 from kgcore.combiners.boosted_trees import BoostedTrees
-from kgcore.combiners.unlabelled import unlike
+from kgcore.mixture.goodness import unlike
 from tests.docs.scripts import script
 
 
 def test_the_share_and_the_cost_by_hand() -> None:
     """All positives have .9. Only a tenth of the candidates have, but alpha is .5: D = .5 - .1."""
     positives, candidates = np.full(10_000, 0.9), np.repeat([0.9, 0.2], [1_000, 9_000])
-    found = unlike(positives, candidates, 0.5)
-    assert found.share == pytest.approx(0.4 / 0.5)
-    assert found.cost == pytest.approx(2 * 0.4 * (0.9 - 0.2))
+    share, cost = unlike(positives, candidates, 0.5)
+    assert share == pytest.approx(0.4 / 0.5)
+    assert cost == pytest.approx(2 * 0.4 * (0.9 - 0.2))
 
 
 @pytest.mark.parametrize("base_rate", [0.5, 0.1])
@@ -28,12 +28,12 @@ def test_nothing_is_found_among_candidates_like_the_positives(base_rate: float, 
     for _ in range(50):
         true = rng.random(1500) < base_rate
         z = np.where(true, rng.normal(apart, 1, 1500), rng.normal(0, 1, 1500))
-        found.append(unlike(expit(rng.normal(apart, 1, 1000)), expit(z), base_rate).share)
+        found.append(unlike(expit(rng.normal(apart, 1, 1000)), expit(z), base_rate)[0])
     assert np.mean(np.array(found) > 0) <= 0.06
 
 
 def test_probabilities_of_one_value_are_no_evidence() -> None:
-    assert unlike(np.full(100, 0.5), np.full(100, 0.5), 0.5).share == 0
+    assert unlike(np.full(100, 0.5), np.full(100, 0.5), 0.5)[0] == 0
 
 
 def test_the_report_says_how_many_true_candidates_are_unlike_the_positives() -> None:

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kgcore.calibration.unseen_answers import FEWEST, UnseenAnswers
 from kgcore.combiners.boosted_trees import BoostedTrees
+from kgcore.combiners.unseen import FEWEST, UnseenAnswers
 from kgcore.errors import InputError, MismatchError
 from kgcore.evidence.base import Source
 from kgcore.evidence.table import Features

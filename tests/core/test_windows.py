@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kgcore.calibration.mixed import Windows, fit_to_candidates
 from kgcore.calibration.platt import Platt
 from kgcore.calibration.sample import CalibrationSample, synthetic_sample
+from kgcore.mixture.calibrate import Windows, fit_to_candidates
 from kgcore.mixture.fit import MixtureOptions, fit_mixture
 from tests.core.mixtures import normal_mixture
 

@@ -3,8 +3,7 @@
 import numpy as np
 import torch
 
-from kgcore.evidence.base import Source
-from kgcore.evidence.tile import Tile
+from kgcore.evidence.base import Source, Tile
 from kgcore.graph import KnowledgeGraph, Split
 from kgcore.models.base import Embeddings
 from kgcore.models.cohort import draw_cohort

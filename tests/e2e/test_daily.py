@@ -134,7 +134,7 @@ def test_a_scheduled_run_starts_by_itself(local: Local, scheduled: tuple[str, st
     assert runs[-1]["parameters"]["train"]["epochs"] == 3
     client = MlflowClient(tracking_uri=f"http://127.0.0.1:{local.mlflow}")
     [experiment] = [e for e in client.search_experiments() if e.name == "kgcal"]
-    flow_run = f"tags.`kgcal.prefect_flow_run` = '{runs[-1]['id']}'"
+    flow_run = f"tags.`kgcal.flow_run` = '{runs[-1]['id']}'"
     [run] = client.search_runs([experiment.experiment_id], flow_run)
     assert run.info.status == "FINISHED"
     assert run.data.metrics["gt.smoothed_isotonic.brier"] > 0

@@ -9,7 +9,7 @@ from pathlib import Path
 import boto3
 import pytest
 
-from tasks.workspace.network import answers
+from tasks.workspace.services import answers
 from tests.pipeline.command import Kgcal, all_runs
 from tests.ports import free_port
 

@@ -21,7 +21,7 @@ from kgcore.config import (
 )
 from kgcore.errors import InputError
 from kgcore.report.summary import PipelineSummary
-from tasks.jobs.command import log_choice, log_train_command
+from tasks.jobs.pipeline import log_choice, log_train_command
 from tasks.stages import train as train_stage
 from tasks.stages.choose import CHOOSE, best_settings, chosen_settings, race_of
 from tasks.stages.prepare import PREPARE

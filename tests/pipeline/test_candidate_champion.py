@@ -7,10 +7,9 @@ import pytest
 
 from flows.jobs.promote import promote
 from flows.pipeline import pipeline
-from kgcore.calibration.matched import candidate_sample
 from kgcore.config import CalibrateConfig, GateConfig, MatchConfig, PrepareConfig, TrainConfig
-from tasks.jobs.calibrated_model import Ask, find_calibrated_model
-from tasks.jobs.calibration_sample import calibration_sample
+from kgcore.mixture.calibrate import candidate_sample
+from tasks.jobs.calibrated_model import Ask, calibration_sample, find_calibrated_model
 from tasks.jobs.promote import Decision
 from tasks.tracking.artifacts import MATCHED, MIXTURE
 from tasks.tracking.registry import CHAMPION, register, set_alias

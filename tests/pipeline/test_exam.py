@@ -10,9 +10,10 @@ from flows.jobs.recalibrate import recalibrate
 from kgcore.config import GateConfig, WatchConfig
 from kgcore.datasets.labels import for_exam, read_labels
 from kgcore.monitoring.exam import TEST, Exam
+from tasks.jobs.exam import EXAM
 from tasks.jobs.manifest import resolve
 from tasks.jobs.promote import Decision
-from tasks.tracking.artifacts import EXAM, GRAPH
+from tasks.tracking.artifacts import GRAPH
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
 from tests.pipeline.champions import Champion, make_champion

@@ -184,7 +184,7 @@ def test_results_are_compared_by_a_new_metric(extended: Extended, tmp_path: Path
 def test_a_new_component_is_deployed_again_because_it_is_a_new_choice_of_the_forms(tmp_path: Path) -> None:
     code = copy_of_the_code(tmp_path)
     shutil.copy(CHECKOUT / "prefect.yaml", code)
-    command = [sys.executable, "-c", "from flows.local.deploy import sources_digest; print(sources_digest())"]
+    command = [sys.executable, "-c", "from flows.local.up import sources_digest; print(sources_digest())"]
 
     def digest() -> str:
         return subprocess.run(command, cwd=code, capture_output=True, text=True, check=True).stdout

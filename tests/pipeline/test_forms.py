@@ -20,8 +20,7 @@ from flows.jobs.reproduce import reproduce
 from flows.pipeline import pipeline
 from flows.stages import STAGE_FLOWS
 from kgcore.config import Config
-from kgcore.config.base import LIMITS, choices_of
-from kgcore.config.choices import ETA_SPELLING, OBJECTIVES, SEARCHABLE, SIDES, SIDES_SPELLING, Spelling
+from kgcore.config.base import ETA_SPELLING, LIMITS, OBJECTIVES, SEARCHABLE, SIDES, SIDES_SPELLING, Spelling, choices_of
 from kgcore.config.jobs import IMPORTABLE, ImportedModel, SurveyConfig
 from kgcore.errors import InputError
 from kgcore.registries import ALL_CALIBRATORS, BASELINES, CALIBRATORS, LOSSES, MODELS, POOLS, STRATEGIES

@@ -12,7 +12,7 @@ from flows.cli.main import whole_app
 from flows.cli.mlproject import JOBS, project_text, translated
 from flows.stages import STAGE_FLOWS
 from kgcore import config
-from kgcore.config.choices import BY_PRESET
+from kgcore.config.base import BY_PRESET
 from kgcore.errors import InputError
 from tests.pipeline.command import CHECKOUT
 

@@ -265,7 +265,7 @@ def test_two_dask_workers_find_the_same_rows_to_the_bit(trained: Trained, tmp_pa
     ("arguments", "message"),
     [
         (("--top", "3"), "subjects, objects, top, per, above and known_facts are for pairs: give --predicate, too"),
-        (("--predicate", "cousin"), "there is no predicate 'cousin': it could be cousin_of"),
+        (("--predicate", "cousin"), "has no predicate 'cousin' (near names: cousin_of; frequent predicates: "),
         (("a", "b", "c", "--predicate", "cousin_of"), "give candidates or --predicate"),
         (("--predicate", "cousin_of", "--subjects", "none"), "none cannot be read: No such file or directory"),
         (

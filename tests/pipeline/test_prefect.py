@@ -33,7 +33,7 @@ from flows.flow import HeartbeatFlow
 from flows.job import publish
 from flows.jobs import reproduce
 from flows.jobs.tune import tune
-from flows.local.prefect_setup import SILENT_SECONDS
+from flows.local.prefect_server import SILENT_SECONDS
 from flows.pipeline import pipeline
 from kgcore.config import (
     CalibrateConfig,
@@ -147,11 +147,11 @@ def test_a_search_shows_its_best_settings_and_its_trials() -> None:
     found = tune(prepare=PrepareConfig(size=300), train=TrainConfig(k=8, epochs=4), config=config)
     artifacts = published("tune")
     assert set(artifacts) == {"summary", "results", "tune"}
-    assert found.command in artifacts["summary"].data
+    assert found.facts["command"] in artifacts["summary"].data
     assert "2 trials: 2 complete. Best Brier: " in artifacts["summary"].data
     rows = json.loads(artifacts["results"].data)
-    assert rows[0]["trial"] == found.trial
-    assert rows[0]["value"] == pytest.approx(found.value)
+    assert rows[0]["trial"] == found.facts["trial"]
+    assert rows[0]["value"] == pytest.approx(found.facts["value"])
     assert rows[0]["value"] <= rows[1]["value"]
     assert artifacts["tune"].type == "progress"
 
@@ -230,16 +230,16 @@ def test_a_grid_gives_the_same_on_threads_and_dask_and_survives_a_failed_cell(mo
         DATASETS.remove("wn11")
         DATASETS.add("wn11", real)
     artifacts = published("reproduce")
-    assert f"* {second.findings[0]}" in artifacts["summary"].data
+    assert second.sentences[0] in artifacts["summary"].data
     assert "* wn11 hole self_adversarial failed: the training loss is nan" in artifacts["summary"].data
     figures = json.loads(artifacts["results"].data)
     assert len(figures) == 3 * 5 * 2  # models x (uncalibrated, two calibrators x two kinds of negatives) x metrics
     assert all(row["difference"] == pytest.approx(row["ours"] - row["paper"], abs=2e-4) for row in figures)
     for made in (first, second):
-        assert made.succeeded == 3
-        assert list(made.failures) == ["wn11 hole self_adversarial"]
-        assert "the training loss is nan" in made.failures["wn11 hole self_adversarial"]
-    frames = [pd.read_csv(made.csv) for made in (first, second)]
+        assert made.failure == "1 of 4 runs failed"
+        [reason] = [line for line in made.sentences if " failed: " in line]
+        assert reason.startswith("* wn11 hole self_adversarial failed: the training loss is nan")
+    frames = [pd.read_csv(made.files["table"]) for made in (first, second)]
     pd.testing.assert_frame_equal(*frames)  # Dask re-used what threads had computed
 
 

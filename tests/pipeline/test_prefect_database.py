@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.local.prefect_database import create_prefect_database
+from flows.local.prefect_server import create_prefect_database
 from kgcore.errors import InputError
 
 

@@ -21,8 +21,8 @@ import pytest
 from mlflow.exceptions import MlflowException
 
 import kgcore
-from tasks.tracking.new_database import create_database
-from tasks.workspace.network import answers as page_answers
+from tasks.tracking.connection import create_database
+from tasks.workspace.services import answers as page_answers
 from tests.conftest import tiny_options
 from tests.docs.pages import blocks_for
 from tests.pipeline.command import Kgcal, client_of, model_folder, models_of

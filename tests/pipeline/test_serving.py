@@ -19,8 +19,7 @@ from kgcore.config import CalibrateConfig, DiscoverConfig, ExplainConfig, PairsC
 from tasks.jobs.calibrated_model import Ask
 from tasks.serving import api
 from tasks.serving import model as serving_model
-from tasks.serving.api import create_app
-from tasks.serving.application import MOST_BYTES
+from tasks.serving.api import MOST_BYTES, create_app
 from tasks.serving.model import Served
 from tests.conftest import FEW_CORRUPTIONS, FEW_REPLICATES, use_home
 
@@ -111,9 +110,9 @@ def test_answers_of_a_query_are_about_the_missing_facts_if_their_number_is_state
     answer = predict(candidates=list(triple.values()), dataset="family", pairs=PairsConfig(completeness="0.9"))
     asked = ("score", "probability", "low", "high")
     assert [made[name] for name in asked] == [missing[0][name] for name in asked]
-    assert [answer.examples[0][name] for name in asked] == [missing[0][name] for name in asked]
+    assert [answer.rows[0][name] for name in asked] == [missing[0][name] for name in asked]
     own = explain(triple=list(triple.values()), dataset="family", config=ExplainConfig(completeness="0.9"))
-    assert own.explanation.probability == made["probability"]
+    assert own.facts["probability"] == made["probability"]
     assert made["about"] in made["sentences"]
     for wrong in ({"completeness": "/etc/passwd"}, {"completeness": "1.5"}):
         refused = client.get("/answers", params=query | wrong)

@@ -13,13 +13,11 @@ from fastapi.testclient import TestClient
 
 from kgcore.config import EvaluateConfig, ScoresConfig
 from kgcore.errors import InputError
-from tasks.jobs.calibrate_scores import calibrate_scores
+from tasks.jobs.calibrate_scores import ScoresRequest, ScoresResult, calibrate_scores
 from tasks.jobs.calibrated_model import Ask, FoundScores, find_calibrated_model, is_of_scores
-from tasks.jobs.fitted_scores import ScoresRequest, ScoresResult
 from tasks.serving import model as serving_model
-from tasks.serving.api import create_app
+from tasks.serving.api import create_app, served_by
 from tasks.serving.model import ServedScores
-from tasks.serving.server import served_by
 from tests.conftest import use_home
 from tests.core.scored_rows import config_of, table_of_scores, written
 
@@ -38,7 +36,7 @@ class Fitted:
     def apply(self, name: str, base_rate: float | None = None) -> pd.DataFrame:
         """Return the answers of `--apply` for the rows of a file."""
         target = self.folder / "expected.parquet"
-        request = ScoresRequest(apply=str(self.folder / name), output=str(target), model=self.made.model)
+        request = ScoresRequest(apply=str(self.folder / name), output=str(target), model=self.made.found.uri)
         calibrate_scores(request, config_of(scorer="miner", relation="r", base_rate=base_rate), QUICK)
         return pd.read_parquet(target)
 
@@ -154,7 +152,7 @@ def test_probabilities_of_a_scorer_become_calibrated_and_others_are_refused(fitt
 
 def test_the_options_name_a_scorer_or_a_data_set(fitted: Fitted) -> None:
     assert isinstance(served_by(Ask(scorer="miner")), ServedScores)
-    assert isinstance(served_by(Ask(fitted.made.model)), ServedScores)
+    assert isinstance(served_by(Ask(fitted.made.found.uri)), ServedScores)
     named = served_by(Ask(fitted.made.run, calibrator="per_relation")).current
     assert isinstance(named, FoundScores)
     assert named.calibrator.bound.name == "per_relation"
@@ -164,7 +162,7 @@ def test_the_options_name_a_scorer_or_a_data_set(fitted: Fitted) -> None:
     with pytest.raises(InputError, match="no calibrator of the scorer 'engine' was fitted"):
         served_by(Ask(scorer="engine"))
     with pytest.raises(InputError, match="calibrates scores: use `kgcal calibrate-scores --model`"):
-        find_calibrated_model(Ask(fitted.made.model))
+        find_calibrated_model(Ask(fitted.made.found.uri))
 
 
 def test_the_page_and_openapi_are_of_scores(client: TestClient) -> None:

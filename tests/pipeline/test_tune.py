@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 
 from flows.cli.main import whole_app
 from kgcore.config import CalibrateConfig, CorruptConfig, PrepareConfig, TrainConfig
-from kgcore.config.choices import SEARCHABLE
+from kgcore.config.base import SEARCHABLE
 from kgcore.tuning.space import Space
-from tasks.jobs.command import run_command
+from tasks.jobs.pipeline import run_command
 from tests.folders import TEST, write_folder
 from tests.pipeline.command import Kgcal, client_of, runs_of, tags_of
 from tests.pipeline.reading import read

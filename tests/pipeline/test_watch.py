@@ -46,7 +46,8 @@ def test_a_check_finds_drift_and_the_same_labels_make_no_second_check(champion: 
     assert seen.findings[0].startswith("the map moved: ")
     assert champion.check() == seen
     note = tags_of(champion.client.get_run(seen.run)).note or ""
-    assert note.startswith("Check 1 of models:/kgcal-family/1: the map moved")
+    assert note.startswith("check 1 of models:/kgcal-family/1: ")
+    assert f"* {seen.findings[0]}" in note
 
 
 def test_every_further_check_of_a_champion_is_paid_for(champion: Champion) -> None:

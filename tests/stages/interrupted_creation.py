@@ -17,7 +17,7 @@ from typing import Any
 
 import mlflow.store.tracking.sqlalchemy_store  # noqa: F401 (loaded before the forks, as MLflow loads it late)
 
-from tasks.tracking import new_database
+from tasks.tracking import connection
 from tasks.tracking.store import Store
 
 
@@ -81,7 +81,7 @@ def kill_after(seconds: float, home: Path, pattern: str) -> dict[str, Any]:
 
 def main() -> None:
     folder = Path(sys.argv[1])
-    new_database._write_database = new_database._migrate  # not a copy, which would be complete at once
+    connection._write_database = connection._migrate  # not a copy, which would be complete at once
     duration = seconds_undisturbed(folder / "undisturbed")
     moments = [(duration * number / 10, "") for number in range(10)]
     moments += [(0.002 * number, "*mlflow.db*") for number in range(6)]

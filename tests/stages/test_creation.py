@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 
 from kgcore.errors import InputError
-from tasks.tracking import new_database
-from tasks.tracking.new_database import create_database
+from tasks.tracking import connection
+from tasks.tracking.connection import create_database
 from tasks.tracking.store import Store
 
 pytestmark = pytest.mark.kills
 
-write_database = new_database._write_database
+write_database = connection._write_database
 
 
 def test_the_next_run_opens_the_store_whenever_its_creation_is_killed(tmp_path: Path) -> None:
@@ -40,7 +40,7 @@ def test_the_next_run_opens_the_store_whenever_its_creation_is_killed(tmp_path: 
 def migrated() -> Iterator[None]:
     """Create databases by MLflow's migrations, not as copies."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(new_database, "_write_database", new_database._migrate)
+        patch.setattr(connection, "_write_database", connection._migrate)
         yield
 
 
@@ -69,10 +69,10 @@ def test_later_databases_are_copies_of_the_first_of_the_installation(
     tmp_path: Path, created: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = tmp_path / "__pycache__" / "mlflow.db"
-    monkeypatch.setattr(new_database, "_first_database", lambda: first)
+    monkeypatch.setattr(connection, "_first_database", lambda: first)
     write_database(tmp_path / "one.db")
     with monkeypatch.context() as patch:
-        patch.setattr(new_database, "_migrate", None)
+        patch.setattr(connection, "_migrate", None)
         write_database(tmp_path / "two.db")
     assert first.read_bytes() == (tmp_path / "one.db").read_bytes() == (tmp_path / "two.db").read_bytes()
     assert schema(first) == schema(created)
@@ -82,7 +82,7 @@ def test_an_installation_that_cannot_be_written_migrates_each_database(
     tmp_path: Path, created: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "no folder").touch()
-    monkeypatch.setattr(new_database, "_first_database", lambda: tmp_path / "no folder" / "mlflow.db")
+    monkeypatch.setattr(connection, "_first_database", lambda: tmp_path / "no folder" / "mlflow.db")
     for name in ("one.db", "two.db"):
         write_database(tmp_path / name)
         assert schema(tmp_path / name) == schema(created)

@@ -29,7 +29,7 @@ def at_import(module: str, **variables: str) -> list[str]:
     return done.stdout.split()
 
 
-@pytest.mark.parametrize("module", ["tasks.tracking.record", "tasks.tracking.places", "flows.pipeline"])
+@pytest.mark.parametrize("module", ["tasks.tracking.record", "tasks.tracking.connection", "flows.pipeline"])
 def test_telemetry_is_off_before_mlflow_is_imported(module: str) -> None:
     assert at_import(module) == ["true"]
 

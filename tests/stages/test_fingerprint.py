@@ -37,7 +37,7 @@ def test_no_stage_after_the_scores_depends_on_training() -> None:
         ("kgcore.models.hole", set()),  # a model that the settings do not name
         ("kgcore.calibration.bbq", set()),  # a calibrator that the settings do not name
         ("kgcore.calibration.beta", {"calibrate"}),
-        ("kgcore.calibration.fit", {"choose", "match", "calibrate", "classify", "evaluate", "report"}),
+        ("kgcore.calibration.fit", {"choose", "match", "calibrate", "evaluate", "report"}),
         ("kgcore.report.page", {"report"}),
     ],
 )

@@ -27,8 +27,8 @@ from kgcore.config import (
     TuneConfig,
 )
 from kgcore.external.calibrator import ScoreCalibrator
+from tasks.jobs import calibrate_scores as scores_job
 from tasks.jobs import exam as exam_job
-from tasks.jobs import fitted_scores as scores_job
 from tasks.jobs import pipeline as pipeline_job
 from tasks.jobs import tune as tune_job
 from tasks.stages.calibrate import CALIBRATE
@@ -41,14 +41,17 @@ from tasks.stages.table import STAGES
 from tasks.stages.train import TRAIN
 from tasks.tracking import artifacts
 from tasks.tracking.artifacts import Artifact, ModelFiles, save
-from tasks.tracking.labels import CALIBRATE_SCORES
-from tasks.tracking.record import RunTags
+from tasks.tracking.record import CALIBRATE_SCORES, RunTags
 from tasks.tracking.store import Store, open_store
 from tests.core.scored_rows import table_of_scores, written
 from tests.few_trees import few_trees
 from tests.stages.equality import assert_same
 
-HANDLES = {name: handle for name, handle in vars(artifacts).items() if isinstance(handle, Artifact | ModelFiles)}
+HANDLES = {
+    name: handle
+    for name, handle in (vars(artifacts) | {"EXAM": exam_job.EXAM}).items()
+    if isinstance(handle, Artifact | ModelFiles)
+}
 # the graph of these tests has no unseen entities: tests/core/test_all_rows.py and test_unseen_answers.py have these
 UNSEEN = {name: HANDLES[name] for name in ("UNSEEN", "UNSEEN_ANSWERS", "UNSEEN_TEST")}
 EVERY = {name: handle for name, handle in HANDLES.items() if isinstance(handle, Artifact) and handle.write}

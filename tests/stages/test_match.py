@@ -9,11 +9,10 @@ from kgcore.config import CalibrateConfig, CorruptConfig, MatchConfig, PrepareCo
 from kgcore.datasets.labels import for_exam
 from kgcore.errors import InputError
 from kgcore.graph import KnowledgeGraph
+from kgcore.mixture.judged import read_judged
 from kgcore.monitoring.exam import first_exam
-from kgcore.prediction.judged import read_judged
 from tasks.jobs.calibrated_model import Ask, locate
-from tasks.jobs.exam import add_field_labels, exam_of
-from tasks.jobs.sitting import StoredAnswers
+from tasks.jobs.exam import StoredAnswers, add_field_labels, exam_of
 from tasks.stages.calibrate import CALIBRATE, settle
 from tasks.stages.corrupt import CORRUPT
 from tasks.stages.match import MATCH, check_candidates, check_file
@@ -103,7 +102,7 @@ def test_a_model_does_not_sit_the_exam_on_labels_that_it_was_fitted_to(
     held = graph.index(graph.train.triples, graph.valid.triples).contains(graph.number(paper.names)[0])
     assert (seen & ~held).sum() > 10
     for model_id in store.get(made.run_id).model_ids:
-        _, own = StoredAnswers(store, paper).of(load_calibrated(store, model_id), graph.fingerprint())
+        _, own = StoredAnswers(paper).of(load_calibrated(store, model_id))
         np.testing.assert_array_equal(own, ~(seen | held))
 
 
@@ -130,7 +129,7 @@ def test_labels_that_go_to_the_exam_and_to_the_fit_do_not_meet(
     assert len(fitted) + len(paper) == len(rows)
     assert not graph.index(fitted).contains(graph.number(paper.names)[0]).any()
     for model_id in store.get(made.run_id).model_ids:  # so every question remains
-        assert StoredAnswers(store, paper).of(load_calibrated(store, model_id), graph.fingerprint())[1].all()
+        assert StoredAnswers(paper).of(load_calibrated(store, model_id))[1].all()
 
 
 def test_a_stated_base_rate_adds_the_hard_strategies(trained: tuple[StageRef, StageRef]) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from kgcore.errors import InputError
-from tasks.tracking.places import check_database
+from tasks.tracking.connection import check_database
 from tasks.workspace.settings import masked
 
 

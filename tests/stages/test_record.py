@@ -26,7 +26,7 @@ SPELT: dict[str, tuple[Any, dict[str, str]]] = {
     ),
     "artifacts": ({"graph/train.parquet": 12}, {"kgcal.artifacts": '{"graph/train.parquet": 12}'}),
     "owner": ("f00d", {"kgcal.owner": "f00d"}),
-    "flow_run": ("flow-1", {"kgcal.prefect_flow_run": "flow-1"}),
+    "flow_run": ("flow-1", {"kgcal.flow_run": "flow-1"}),
     "parent": ("3c", {"mlflow.parentRunId": "3c"}),
     "note": ("# A run", {"mlflow.note.content": "# A run"}),
     "dataset": ("wn11", {"kgcal.dataset": "wn11"}),
@@ -47,7 +47,7 @@ SPELT: dict[str, tuple[Any, dict[str, str]]] = {
     "judged": (["d6"], {"kgcal.judged": '["d6"]'}),
     "study": ("a.db", {"kgcal.study": "a.db"}),
     "best": ("7a", {"kgcal.best": "7a"}),
-    "counts": ({"complete": 3}, {"kgcal.trials": '{"complete": 3}'}),
+    "counts": ({"complete": 3}, {"kgcal.counts": '{"complete": 3}'}),
     "state": ("pruned", {"kgcal.state": "pruned"}),
 }
 EVERY = RunTags(**{name: value for name, (value, _) in SPELT.items()})

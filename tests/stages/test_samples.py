@@ -11,8 +11,9 @@ from flows.pipeline import pipeline
 from kgcore.config import CalibrateConfig, CorruptConfig, EvaluateConfig, GateConfig, PrepareConfig, TrainConfig
 from kgcore.report.summary import PipelineSummary
 from tasks.jobs.compare import comparison
+from tasks.jobs.exam import EXAM
 from tasks.jobs.promote import promote_best
-from tasks.tracking.artifacts import CALIBRATOR, EXAM
+from tasks.tracking.artifacts import CALIBRATOR
 from tasks.tracking.record import RunTags
 from tasks.tracking.registry import CHALLENGER, aliased
 from tasks.tracking.store import open_store

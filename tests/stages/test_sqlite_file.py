@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.workspace.sqlite_file import new_sqlite_file
+from tasks.tracking.connection import new_sqlite_file
 
 WRITE_AHEAD = """
 import os, sqlite3, sys

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.tracking import ui
+from tasks.workspace import services
 
 
 @pytest.fixture
@@ -16,14 +16,14 @@ def installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     (folder / "kgcal").touch(mode=0o755)
     monkeypatch.setattr(sys, "executable", str(folder / "python"))
-    monkeypatch.setattr(ui, "ui_address", lambda: None)
+    monkeypatch.setattr(services, "ui_address", lambda: None)
     monkeypatch.delenv("KGCAL_HOME", raising=False)
     return folder
 
 
 def test_a_kgcal_on_the_path_needs_no_folder(installation: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(installation))
-    assert ui.ui_command() == "kgcal ui"
+    assert services.ui_command() == "kgcal ui"
 
 
 def test_another_kgcal_on_the_path_or_none_needs_the_folder(
@@ -33,6 +33,6 @@ def test_another_kgcal_on_the_path_or_none_needs_the_folder(
     other.mkdir()
     monkeypatch.setenv("PATH", str(other))
     wanted = f"{os.path.relpath(installation / 'kgcal')} ui"
-    assert ui.ui_command() == wanted
+    assert services.ui_command() == wanted
     (other / "kgcal").touch(mode=0o755)
-    assert ui.ui_command() == wanted
+    assert services.ui_command() == wanted

@@ -9,7 +9,7 @@ from flows.cli.printer import show
 from flows.cli.terminal import check_target, console, guarded
 from kgcore.errors import InputError
 from tasks.jobs.compare import NEGATIVES, SORTABLE_METRICS, comparison, shown_comparison, write_csv
-from tasks.workspace.catalogue import catalogue
+from tasks.workspace.settings import catalogue
 
 
 @guarded()

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kgcore.config.split import GROUP, TIME
+from kgcore.config.base import GROUP, TIME
 from kgcore.datasets.formats.base import COLUMNS, CONFIDENCE, LABEL, TriplesFile
 from kgcore.errors import InputError
 

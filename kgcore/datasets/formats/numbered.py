@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from kgcore.datasets.formats.base import COLUMNS, Block, Layout, TriplesFile, Vocabulary
-from kgcore.errors import InputError, raise_faults
+from kgcore.errors import InputError
 from kgcore.registries import LAYOUTS
 
 # The files that a folder must have, by role, and those that it may have.
@@ -37,18 +37,7 @@ def read_vocabulary(path: Path) -> Vocabulary:
     or a name is empty or occurs twice.
     """
     rows, faults = _read_counted(path, ("name", "id"), "\t")
-    names: dict[str, str] = {}
-    seen: set[str] = set()
-    for line, (name, number) in rows:
-        for word, value, known in (("name", name, seen), ("id", number, names)):
-            if not value:
-                faults.append(f"{path}, line {line}: the {word} is empty")
-            elif value in known:
-                faults.append(f"{path}, line {line}: the {word} {value} occurs twice")
-        names[number] = name
-        seen.add(name)
-    raise_faults(faults)
-    return Vocabulary(path, names)
+    return Vocabulary.of(path, ((line, number, name) for line, (name, number) in rows), "name", faults)
 
 
 def read_numbered(source: TriplesFile, entities: Vocabulary, predicates: Vocabulary) -> Iterator[Block]:

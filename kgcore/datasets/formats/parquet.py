@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
 
-from kgcore.config.split import GROUP, TIME
+from kgcore.config.base import GROUP, TIME
 from kgcore.datasets.formats.base import BLOCK_ROWS, COLUMNS, CONFIDENCE, LABEL, Block, Format, TriplesFile
 from kgcore.datasets.formats.columns import Columns, find_columns
 from kgcore.errors import InputError

@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyoxigraph
 from pyoxigraph import BlankNode, NamedNode, RdfFormat
 
-from kgcore.datasets.formats.base import BLOCK_ROWS, COLUMNS, Block, Format, TriplesFile
-from kgcore.datasets.formats.files import open_packed
+from kgcore.datasets.formats.base import BLOCK_ROWS, COLUMNS, Block, Format, TriplesFile, open_packed
 from kgcore.errors import InputError
 from kgcore.registries import FORMATS
 
@@ -68,11 +67,8 @@ def _blank(label: str, blanks: dict[str, str]) -> str:
     return blanks.setdefault(label, f"_:unlabelled_{len(blanks) + 1}")
 
 
-def _format(syntax: RdfFormat, *endings: str) -> Format:
-    return Format(syntax.name, endings, partial(read_rdf, syntax=syntax), unit="triple")
-
-
-FORMATS.add("n_triples", _format(RdfFormat.N_TRIPLES, ".nt", ".ntriples"))
-FORMATS.add("n_quads", _format(RdfFormat.N_QUADS, ".nq", ".nquads"))
-FORMATS.add("turtle", _format(RdfFormat.TURTLE, ".ttl", ".turtle"))
-FORMATS.add("trig", _format(RdfFormat.TRIG, ".trig"))
+TRIPLES, QUADS, TURTLE, TRIG = RdfFormat.N_TRIPLES, RdfFormat.N_QUADS, RdfFormat.TURTLE, RdfFormat.TRIG
+FORMATS.add("n_triples", Format("N-Triples", (".nt", ".ntriples"), partial(read_rdf, syntax=TRIPLES), unit="triple"))
+FORMATS.add("n_quads", Format("N-Quads", (".nq", ".nquads"), partial(read_rdf, syntax=QUADS), unit="triple"))
+FORMATS.add("turtle", Format("Turtle", (".ttl", ".turtle"), partial(read_rdf, syntax=TURTLE), unit="triple"))
+FORMATS.add("trig", Format("TriG", (".trig",), partial(read_rdf, syntax=TRIG), unit="triple"))

@@ -9,9 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.csv
 
-from kgcore.datasets.formats.base import COLUMNS, Block, Format, TriplesFile
+from kgcore.datasets.formats.base import COLUMNS, Block, Format, TriplesFile, open_packed
 from kgcore.datasets.formats.columns import Columns, find_columns
-from kgcore.datasets.formats.files import open_packed
 from kgcore.errors import InputError
 from kgcore.registries import FORMATS
 

@@ -13,10 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgcore.arrays import Ints
-from kgcore.datasets.formats.base import COLUMNS, Block, Layout, TriplesFile, Vocabulary
-from kgcore.datasets.formats.files import PACKED
+from kgcore.datasets.formats.base import COLUMNS, PACKED, Block, Layout, TriplesFile, Vocabulary
 from kgcore.datasets.formats.text import QUOTED_TABS, read_text
-from kgcore.errors import InputError, raise_faults
+from kgcore.errors import InputError
 from kgcore.registries import LAYOUTS
 
 TRIPLES, ENTITIES, PREDICATES = "numeric_triples.tsv.gz", "entity_to_id.tsv.gz", "relation_to_id.tsv.gz"
@@ -45,25 +44,17 @@ def find(folder: Path) -> dict[str, str] | None:
 
 def read_vocabulary(path: Path) -> Vocabulary:
     """Read a table with the columns id and label. Raises InputError if an id or a label is missing or occurs twice."""
-    label_of_id: dict[str, str] = {}
-    seen: set[str] = set()
+    rows: list[tuple[int, str, str]] = []
     faults: list[str] = []
     try:
         # the columns of this table take the parts of a triple: subject = id, predicate = label
         for block in read_text(TriplesFile(path, columns=("id", "label")), QUOTED_TABS):
             faults += block.faults
             ids, labels = (block.names[name].to_pylist() for name in COLUMNS[:2])
-            for line, number, label in zip(block.numbers, ids, labels, strict=True):
-                for word, value, known in (("id", number, label_of_id), ("label", label, seen)):
-                    if not value or value in known:
-                        what = f"{value} occurs twice" if value else "is empty"
-                        faults.append(f"{path}, line {line}: the {word} {what}")
-                label_of_id[number] = label
-                seen.add(label)
+            rows += zip(block.numbers.tolist(), ids, labels, strict=True)
     except OSError as error:
         raise InputError(f"{path} cannot be read as {PACKED['.gz']}: {error}") from error
-    raise_faults(faults)
-    return Vocabulary(path, label_of_id)
+    return Vocabulary.of(path, rows, "label", faults)
 
 
 def read_triples(source: TriplesFile, entities: Vocabulary, predicates: Vocabulary) -> Iterator[Block]:

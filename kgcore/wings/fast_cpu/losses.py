@@ -20,7 +20,8 @@ LOG2_E, LEAST = np.float32(1.4426950408889634), np.float32(-126)  # 2^-126 is th
 P1, P2, P3 = np.float32(0.6931471805599453), np.float32(0.2402265069591007), np.float32(0.05550410866482158)
 P4, P5, P6 = np.float32(0.009618129107628477), np.float32(0.0013333558146428443), np.float32(0.00015403530393381608)
 ZERO, HALF, ONE, TWO = np.float32(0), np.float32(0.5), np.float32(1), np.float32(2)
-L3, L5, L7, L9, L11 = (np.float32(1 / i) for i in (3, 5, 7, 9, 11))
+L3, L5, L7 = np.float32(1 / 3), np.float32(1 / 5), np.float32(1 / 7)
+L9, L11 = np.float32(1 / 9), np.float32(1 / 11)
 
 
 @part

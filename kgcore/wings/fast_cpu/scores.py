@@ -1,18 +1,33 @@
-"""Loops that score triples: one pass over the rows of a triple instead of several.
+"""Scores on the CPU: of triples by loops, and of all pairs of queries and entities by tiles, with the ranks of triples.
 
 A model's formula stays one expression in its file: that is the plain form of its loop, and a test compares the two.
-All rows are complex numbers (n, k), stored as (n, 2k) real numbers, real parts first.
-"""
+Complex rows (n, k) are stored as (n, 2k) real numbers, real parts first.
 
+A tile of entities fits in the CPU's cache: no tensor of queries x entities x d is made. A distance has a loop over a
+transposed tile: the i-th numbers of all its entities are contiguous. Each loop fills found (q, c) from queries (q, d)
+and columns (d, c), float32. The inner loop runs over the columns, so that the compiler uses vectors without adding up
+in another order: a column has the same bits wherever it stands in a tile. Threads share the queries. Filtered ranks
+count candidates tile by tile, while their scores are in the cache, and keep no score.
+
+The width of a tile is no power of two: otherwise, the i-th numbers of an entity, for all i, are in the same few places
+of the CPU's first cache, and the loop takes three times as long."""
+
+import os
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import pad, softplus
 
-from kgcore.loops.compiled import Array, fits_cpu_loops, loop
+from kgcore.arrays import Floats, Ints
+from kgcore.loops.compiled import Array, exact_loop, fits_cpu_loops, loop
 from kgcore.wings.fast_cpu.comparisons import MODULUS_PLUS
+from kgcore.wings.fast_cpu.gaussians import LEAST_VARIANCE, divergence_tile
+from kgcore.workers import Workers
 
 ScoreLoop = Callable[..., None]
 
@@ -77,3 +92,291 @@ def fast_scores(name: str, model: Any, entities: Tensor, predicates: Tensor) -> 
     if name == "rotate" and model.comparator.name == "modulus":
         return FastScores(turned_distances, -1.0, entities, turns(predicates))
     return None
+
+
+TILE_QUERIES, TILE_ENTITIES = 256, 1040  # a multiple of 8, and at most 2040: see `count_mask`
+SMALL_QUERIES = 16  # fewest queries of a thread
+ROUNDING = 2.0**-24  # of a float32, relative
+
+TileKernel = Callable[[Array, Array, Array], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tiling:
+    """How to score tiles of queries and entities.
+
+    scores    function from queries (q, d) and an arranged tile of c entities to scores (q, c)
+    arranged  function that arranges a tile of entities (c, d) for `scores`
+    settled   function from n queries and n entities to the n scores that count. Ranks use it for the pairs whose order
+              the scores of a tile leave open. None = the scores of tiles count
+    times     largest difference of the score of a tile and the settled one, for each unit of the score
+    plus      number to add to this difference
+    least     fewest pairs for which tiles take less time than the formula, if no rank is counted
+    """
+
+    scores: Callable[[Tensor, Tensor], Tensor]
+    arranged: Callable[[Tensor], Tensor]
+    settled: Callable[[Tensor, Tensor], Tensor] | None = None
+    times: float = 0.0
+    plus: float = 0.0
+    least: float = 2**22
+
+
+def tiling_of(comparison: str, settled: Callable[[Tensor, Tensor], Tensor], *tables: Tensor) -> Tiling | None:
+    """Return the tiles of a comparison, by its `Comparator.name`; None: it has none, or the tables have no tiles.
+
+    settled  the comparison of n queries with n entities
+    tables   those of the model, whose first one has the embeddings of entities
+    """
+    if any(table.device.type != "cpu" or table.dtype != torch.float32 for table in tables):
+        return None
+    width = tables[0].shape[1]
+    if comparison == "dot":
+        return Tiling(scores=lambda queries, entities: queries @ entities.mT, arranged=filled, least=float("inf"))
+    if comparison == "divergence":
+        # A sum of k numbers of a tile and one of pairs err by at most this share of the sum of |V_i / w_i - 1| and of
+        # d_i^2 / w_i. For a score f, that sum is at most 4 |f| + k, because |x - 1| <= 2 (x - log x - 1) + 1
+        k = width // 2
+        share = 2 * (k + 32) * ROUNDING
+        scores = partial(_by_kernel, divergence_tile)
+        return Tiling(scores=scores, arranged=_moments, settled=settled, times=4 * share, plus=k * share, least=2**16)
+    if comparison not in KERNELS:
+        return None
+    scores = partial(_by_kernel, KERNELS[comparison])
+    if comparison == "l1":
+        return Tiling(scores=scores, arranged=columns_of)
+    return Tiling(scores=scores, arranged=columns_of, settled=settled, times=(2 * width + 64) * ROUNDING)
+
+
+def filled(entities: Tensor) -> Tensor:
+    """Return at most TILE_ENTITIES embeddings (c, d), then zeros: (TILE_ENTITIES, d)."""
+    return pad(entities, (0, 0, 0, TILE_ENTITIES - len(entities)))
+
+
+def columns_of(entities: Tensor) -> Tensor:
+    """Return at most TILE_ENTITIES embeddings (c, d) as the columns of a tile (d, TILE_ENTITIES), then zeros."""
+    return filled(entities).T.contiguous()
+
+
+def _moments(entities: Tensor) -> Tensor:
+    mean, spread = entities.chunk(2, -1)
+    return columns_of(torch.cat([mean, float(LEAST_VARIANCE) + softplus(spread)], -1))
+
+
+def _by_kernel(kernel: TileKernel, queries: Tensor, columns: Tensor) -> Tensor:
+    """Return the negative of what a kernel fills for queries (q, n) and columns (d, c): (q, c)."""
+    found = queries.new_empty(len(queries), columns.shape[1])
+    rows, tile, result = queries.contiguous().numpy(), columns.numpy(), found.numpy()
+    threads = torch.get_num_threads()
+    size = max(SMALL_QUERIES, -(-len(rows) // threads))
+    _workers(os.getpid(), threads).run(
+        lambda first, last: kernel(rows[first:last], tile, result[first:last]), len(rows), size
+    )
+    return found.neg_()
+
+
+@cache
+def _workers(process: int, threads: int) -> Workers:
+    """Return the threads of a process, which no process that it forks can use."""
+    return Workers(threads)
+
+
+def by_tiles(tiling: Tiling, queries: Tensor, entities: Tensor) -> Tensor:
+    """Return the scores of all pairs of queries and entities: (q, n) and (c, d) -> (q, c)."""
+    scores = queries.new_empty(len(queries), len(entities))
+    for left in range(0, len(entities), TILE_ENTITIES):
+        tile = entities[left : left + TILE_ENTITIES]
+        columns = tiling.arranged(tile)
+        for top in range(0, len(queries), TILE_QUERIES):
+            block = tiling.scores(queries[top : top + TILE_QUERIES], columns)
+            scores[top : top + TILE_QUERIES, left : left + TILE_ENTITIES] = block[:, : len(tile)]
+    return scores
+
+
+def mean_of(scores: list[Tensor]) -> Tensor:
+    """Return the scores, or the mean of the scores in both directions."""
+    return scores[0] if len(scores) == 1 else (scores[0] + scores[1]) / 2
+
+
+@exact_loop
+def l1_tile(queries: Array, columns: Array, found: Array) -> None:
+    """Fill `found` with sum_i |q_i - e_i|, added up from the first term to the last one, four terms at a time."""
+    width = queries.shape[1]
+    for row in range(queries.shape[0]):
+        found[row] = 0
+        for i in range(0, width - 3, 4):
+            a, b, c, d = queries[row, i], queries[row, i + 1], queries[row, i + 2], queries[row, i + 3]
+            for j in range(columns.shape[1]):
+                near = found[row, j] + abs(a - columns[i, j]) + abs(b - columns[i + 1, j])
+                found[row, j] = near + abs(c - columns[i + 2, j]) + abs(d - columns[i + 3, j])
+        for i in range(width // 4 * 4, width):
+            a = queries[row, i]
+            for j in range(columns.shape[1]):
+                found[row, j] += abs(a - columns[i, j])
+
+
+@exact_loop
+def l2_tile(queries: Array, columns: Array, found: Array) -> None:
+    """Fill `found` with sqrt(sum_i (q_i - e_i)^2 + 1e-12), four terms at a time."""
+    width, tiny = queries.shape[1], np.float32(1e-12)
+    for row in range(queries.shape[0]):
+        found[row] = tiny
+        for i in range(0, width - 3, 4):
+            a, b, c, d = queries[row, i], queries[row, i + 1], queries[row, i + 2], queries[row, i + 3]
+            for j in range(columns.shape[1]):
+                w, x = a - columns[i, j], b - columns[i + 1, j]
+                y, z = c - columns[i + 2, j], d - columns[i + 3, j]
+                found[row, j] += (w * w + x * x) + (y * y + z * z)
+        for i in range(width // 4 * 4, width):
+            a = queries[row, i]
+            for j in range(columns.shape[1]):
+                x = a - columns[i, j]
+                found[row, j] += x * x
+        for j in range(columns.shape[1]):
+            found[row, j] = np.sqrt(found[row, j])
+
+
+@exact_loop
+def modulus_tile(queries: Array, columns: Array, found: Array) -> None:
+    """Fill `found` with sum_i |q_i - e_i| of complex numbers. The first half of the d numbers are the real parts."""
+    half, tiny = queries.shape[1] // 2, np.float32(1e-12)
+    for row in range(queries.shape[0]):
+        found[row] = 0
+        for i in range(half):
+            a, b = queries[row, i], queries[row, i + half]
+            for j in range(columns.shape[1]):
+                x, y = a - columns[i, j], b - columns[i + half, j]
+                found[row, j] += np.sqrt(x * x + y * y + tiny)
+
+
+KERNELS = {"l1": l1_tile, "l2": l2_tile, "modulus": modulus_tile}
+
+
+MULTIPLE = 64  # rows of a product of matrices: see kgcore/models/base.py
+MOST_COUNTS = 3  # a third count is needed only if equal products of matrices differ in their bits
+
+
+class TiledQueries:
+    """Queries of n triples. A model with inverse predicates has two for each triple; its score is the mean of theirs.
+
+    points  one or two tensors of queries (n, d). Zeros fill them up to a multiple of MULTIPLE rows, so that no score
+            depends on n
+    """
+
+    def __init__(self, points: list[Tensor], tiling: Tiling) -> None:
+        self.count, self.tiling = len(points[0]), tiling
+        self._points = [pad(rows, (0, 0, 0, -self.count % MULTIPLE)) for rows in points]
+
+    def scores(self, arranged: Tensor) -> Tensor:
+        """Score every query with every entity of an arranged tile: (n, TILE_ENTITIES)."""
+        return mean_of([self.tiling.scores(points, arranged) for points in self._points])[: self.count]
+
+    def settled(self, rows: Tensor, entities: Tensor) -> Tensor:
+        """Return the settled scores of the queries `rows` (m,) with one entity (m, d) each: (m,)."""
+        assert self.tiling.settled is not None
+        return mean_of([self.tiling.settled(points.index_select(0, rows), entities) for points in self._points])
+
+    def of_targets(self, entities: Tensor) -> Tensor:
+        """Return the score of each query with its own entity (n, d): (n,)."""
+        if self.tiling.settled is not None:
+            return self.settled(torch.arange(self.count), entities)
+        return self.scores(self.tiling.arranged(entities)).diagonal()
+
+
+@dataclass
+class Side:
+    """The candidates for one side of n triples: how many have a higher score than the triple, and how many the same.
+
+    targets  (n,) the subject, or the object, of each triple
+    facts    (row, entity) of each known fact, which is no candidate
+    table    (E, d) the embeddings of all entities
+    """
+
+    queries: TiledQueries
+    targets: Ints
+    facts: tuple[Ints, Ints]
+    table: Tensor
+    own: Tensor = field(init=False)
+    higher: Tensor = field(init=False)
+    equal: Tensor = field(init=False)
+
+    def __post_init__(self) -> None:
+        own = np.arange(len(self.targets)), self.targets
+        rows, entities = (np.concatenate(parts) for parts in zip(self.facts, own, strict=True))
+        order = np.argsort(entities, kind="stable")
+        self._left_out = entities[order]
+        self._places = torch.from_numpy(rows[order] * TILE_ENTITIES + entities[order] % TILE_ENTITIES)
+        self._restart(self.queries.of_targets(self.table.index_select(0, torch.from_numpy(self.targets))))
+
+    def _restart(self, own: Tensor) -> None:
+        tiling = self.queries.tiling
+        slack = torch.where(own.isinf(), 0, own.abs() * tiling.times + tiling.plus)
+        self.own, self._lowest, self._highest = own, (own - slack)[:, None], (own + slack)[:, None]
+        self._seen = torch.full_like(own, torch.nan)
+        self.higher, self.equal = (torch.zeros(len(own), dtype=torch.int64) for _ in range(2))
+
+    def count(self, arranged: Tensor, start: int, size: int) -> None:
+        """Count the candidates among the entities from `start` on, a tile of `size` entities."""
+        scores = self.queries.scores(arranged).contiguous()
+        self._see(scores, start, size)
+        first, last = np.searchsorted(self._left_out, (start, start + size))
+        scores.view(-1).index_fill_(0, self._places[first:last], torch.nan)  # NaN is neither higher nor equal
+        scores[:, size:] = torch.nan
+        higher, reaching = scores > self._highest, scores >= self._lowest
+        self.higher += _count(higher)
+        if self.queries.tiling.settled is None:
+            self.equal += _count(reaching.logical_xor_(higher))
+        elif len(close := np.flatnonzero(reaching.logical_xor_(higher).numpy())):
+            self._settle(close, start)
+
+    def _see(self, scores: Tensor, start: int, size: int) -> None:
+        """Note the scores of the triples themselves in this tile."""
+        [rows] = np.nonzero((self.targets >= start) & (self.targets < start + size))
+        own = torch.from_numpy(rows)
+        self._seen[own] = scores[own, torch.from_numpy(self.targets[rows] - start)]
+
+    def _settle(self, places: Ints, start: int) -> None:
+        """Compare the pairs at these places of the tile, whose scores are too close, by their settled scores."""
+        most = max(1, 2**20 // self.table.shape[1])
+        for part in np.split(places, range(most, len(places), most)):
+            rows, columns = (torch.from_numpy(found) for found in np.divmod(part, TILE_ENTITIES))
+            scores = self.queries.settled(rows, self.table.index_select(0, columns + start))
+            own = self.own.index_select(0, rows)
+            self.higher += torch.bincount(rows[scores > own], minlength=len(self.own))
+            self.equal += torch.bincount(rows[scores == own], minlength=len(self.own))
+
+    def done(self) -> bool:
+        """Return whether the counts are final. Otherwise every tile must be counted again.
+
+        Without settled scores, the score of a triple must have the same bits in its tile and in `own`.
+        """
+        same = self.queries.tiling.settled is not None or torch.equal(self._seen.nan_to_num(), self.own.nan_to_num())
+        if not same:
+            self._restart(self._seen)
+        return same
+
+    def ranks(self) -> Floats:
+        """Return the ranks (n,): 1 + #{higher} + #{equal} / 2."""
+        return (1 + self.higher + self.equal / 2).numpy()
+
+
+def count_tiles(sides: list[Side], entities: Tensor) -> None:
+    """Count the candidates of all sides among the entities (E, d). All sides have the same tiling."""
+    arranged, waiting = sides[0].queries.tiling.arranged, sides
+    for attempt in range(MOST_COUNTS):
+        for start in range(0, len(entities), TILE_ENTITIES):
+            tile = entities[start : start + TILE_ENTITIES]
+            columns = arranged(tile)
+            for side in waiting:
+                side.count(columns, start, len(tile))
+        if attempt + 1 == MOST_COUNTS or not (waiting := [side for side in waiting if not side.done()]):
+            return
+
+
+def _count(mask: Tensor) -> Tensor:
+    """Return the number of true entries of each row (n, w) -> (n,), for w a multiple of 8 that is at most 2040.
+
+    Every byte of a word of 8 bytes counts every eighth column. No byte overflows, because it counts at most 255.
+    """
+    words = mask.view(torch.int64).sum(1, keepdim=True)
+    return words.view(torch.uint8).sum(1)

@@ -101,12 +101,8 @@ def pass_through(
         k = width // 2
         for j in range(k):
             re, im = c * predicates[p, j], c * predicates[p, k + j]
-            g_re, g_im, h_re, h_im = (
-                gradients[0, i, j],
-                gradients[0, i, k + j],
-                gradients[1, i, j],
-                gradients[1, i, k + j],
-            )
+            g_re, g_im = gradients[0, i, j], gradients[0, i, k + j]
+            h_re, h_im = gradients[1, i, j], gradients[1, i, k + j]
             of_subject[j] = g_re * re + g_im * im
             of_subject[k + j] = g_im * re - g_re * im
             of_object[j] += h_re * re - h_im * im

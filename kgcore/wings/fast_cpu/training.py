@@ -1,6 +1,6 @@
 """A training step on the CPU by compiled loops: the losses, the gradients of the rows, and their updates.
 
-`fast_step` chooses it for a whole training. Models, losses and optimisers are known by their registered names; every
+`CpuBackend` chooses it for a whole training. Models, losses and optimisers are known by their registered names; every
 other setting trains by automatic differentiation of their formulas.
 """
 
@@ -18,6 +18,9 @@ from kgcore.arrays import Bools, Ints, Triples
 from kgcore.config import TrainConfig
 from kgcore.loops.compiled import Array, fits_cpu_loops
 from kgcore.optimisers.base import RowOptimiser
+from kgcore.registries import BACKENDS
+from kgcore.training.batches import TrainingBatch
+from kgcore.training.step import Backend, Evaluate, Tables, WholeStep
 from kgcore.wings.fast_cpu.comparisons import DOT, L1, L2, MODULUS
 from kgcore.wings.fast_cpu.gaussians import run_gaussians
 from kgcore.wings.fast_cpu.losses import LOSSES
@@ -99,17 +102,16 @@ class FastStep:
         self._slots = [np.full(len(table.table), -1, dtype=np.int32) for table in (entities, predicates)]
         self._of_entities = torch.empty(0, 0)  # most steps fill as many numbers: new memory for them takes time
 
-    def run(self, drawn: StepBatch, step: int, learning_rate: float, also: Callable[[], None]) -> Tensor:
+    def run(self, batch: TrainingBatch, step: int, learning_rate: float, also: Callable[[], None]) -> Tensor:
         """Update the tables with a batch. Return its loss before the update. `step` counts from 1.
 
         also  a job to do while the tables are updated
         """
-        positives, objects, subjects = (np.ascontiguousarray(ids) for ids in drawn[:3])  # as the loops are compiled
-        drawn, b = drawn._replace(positives=positives, objects=objects, subjects=subjects), len(positives)
-        losses, of_predicates = (
-            np.zeros(len(objects)),
-            np.empty((b, self._predicates.table.shape[1]), np.float32),
-        )
+        parts_of_batch = batch.positives, batch.corruptions.objects, batch.corruptions.subjects
+        positives, objects, subjects = map(np.ascontiguousarray, parts_of_batch)  # as the loops are compiled
+        drawn = StepBatch(positives, objects, subjects, batch.corruptions.left_out, batch.count)
+        b = len(positives)
+        losses, of_predicates = np.zeros(len(objects)), np.empty((b, self._predicates.table.shape[1]), np.float32)
         jobs, compared = self._jobs(drawn, losses, of_predicates)
         ids = np.concatenate([positives[:, 0], positives[:, 2], objects.ravel(), subjects.ravel()])
         uses = list[Numbered]()
@@ -218,19 +220,23 @@ def numbered(ids: Ints, slots: npt.NDArray[np.int32]) -> Numbered:
     return rows, starts, order
 
 
-def fast_step(
-    config: TrainConfig, model: Any, loss: Any, entities: RowOptimiser, predicates: RowOptimiser, threads: int
-) -> FastStep | None:
-    """Return the loops of a training, or None if its model, its loss, its optimiser, a setting or its device has none.
+@BACKENDS.register("cpu")
+class CpuBackend(Backend):
+    """Compiled loops for the models of FORMS: see `Backend`."""
 
-    model, loss  the scoring function and the loss of the settings
-    """
-    known = config.model in FORMS and config.loss in CONSTANTS and config.optimiser in UPDATES
-    if not known or model.comparator.name not in COMPARISONS or not fits_cpu_loops(entities.table, predicates.table):
-        return None
-    if config.dropout or (config.lp_weight and config.lp_power not in (2, 3)):
-        return None
-    first, second = (*(float(getattr(loss, name)) for name in CONSTANTS[config.loss]), 0.0, 0.0)[:2]
-    constants = (float(getattr(model, "factor", 1)), first, second, float(config.lp_weight), float(config.lp_power))
-    form, kind = FORMS[config.model], COMPARISONS[model.comparator.name]
-    return FastStep(config, form, kind, LOSSES.index(config.loss), constants, entities, predicates, threads)
+    models = frozenset(FORMS)
+
+    @staticmethod
+    def step(config: TrainConfig, model: Any, loss: Any, evaluate: Evaluate, tables: Tables) -> WholeStep | None:
+        """Return the loops of a training. None: its model, loss, optimiser, device or a setting has no loop."""
+        known = config.model in FORMS and config.loss in CONSTANTS and config.optimiser in UPDATES
+        entities, predicates = tables.entities, tables.predicates
+        if not (known and model.comparator.name in COMPARISONS and fits_cpu_loops(entities.table, predicates.table)):
+            return None
+        if config.dropout or (config.lp_weight and config.lp_power not in (2, 3)):
+            return None
+        first, second = (*(float(getattr(loss, name)) for name in CONSTANTS[config.loss]), 0.0, 0.0)[:2]
+        factor = float(getattr(model, "factor", 1))
+        constants = (factor, first, second, float(config.lp_weight), float(config.lp_power))
+        form, kind, number = FORMS[config.model], COMPARISONS[model.comparator.name], LOSSES.index(config.loss)
+        return FastStep(config, form, kind, number, constants, entities, predicates, torch.get_num_threads()).run

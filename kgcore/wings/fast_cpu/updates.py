@@ -95,15 +95,9 @@ def places_by_row(ids: Numbers, slots: npt.NDArray[np.int32], rows: Numbers, sta
 
 @loop
 def adam_rows(
-    table: Array,
-    first: Array,
-    second: Array,
-    rows: Numbers,
-    gradient: Array,
-    constants: AdamConstants,
-    start: int,
+    table: Array, first: Array, second: Array, rows: Numbers, gradient: Array, constants: AdamConstants, start: int,
     stop: int,
-) -> None:
+) -> None:  # fmt: skip
     """Update rows[start:stop] of a table (n, d) and of its Adam moments in place: see `RowAdam`.
 
     rows      (r,) distinct indices

@@ -1,0 +1,192 @@
+"""Calibrators that see evidence beside the score: a combiner, and a calibrator of its log-odds."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from kgcore.arrays import Bools, Floats, Ints, Labels, Triples
+from kgcore.calibration.calibrated import Calibrated
+from kgcore.calibration.fit import CANDIDATES, SYNTHETIC, Basis, calibrated, terms_of
+from kgcore.calibration.sample import CalibrationSample
+from kgcore.combiners.base import Combined, Combiner, EvidenceSample
+from kgcore.combiners.joined import Stack
+from kgcore.combiners.unlabelled import Rows, fit_unlabelled
+from kgcore.config import CalibrateConfig
+from kgcore.errors import FitError
+from kgcore.mixture.calibrate import MatchedCandidates, fit_matched
+from kgcore.mixture.fit import MixtureOptions
+from kgcore.mixture.matched import match
+from kgcore.mixture.samples import MixtureData
+from kgcore.registries import CALIBRATORS, COMBINERS
+from kgcore.score_table import LABELLED, ScoreTable, TableEvidence
+
+FOLDS = 5  # of cross-fitting
+FOLDS_OF_CANDIDATES = 3  # of candidates, whose many combiners take long
+CORRUPTIONS, MOST = 5, 150_000  # rows that a combiner is fitted to, if negatives are corruptions: see `_few`
+RECALIBRATOR = "beta"  # the calibrator of a combiner's log-odds
+
+
+def fit_combiners(
+    table: ScoreTable,
+    evidence: TableEvidence,
+    basis: Basis,
+    config: CalibrateConfig,
+    groups: Ints | None = None,
+) -> Sequence[tuple[Calibrated, CalibrationSample]]:
+    """Fit each combiner of the configuration to validation rows, and a calibrator to its log-odds.
+
+    basis   the labelled rows, or the positives and the corruptions: see `calibration_bases`. To corruptions, a combiner
+            is fitted to CORRUPTIONS of a positive, on average, and to MOST rows
+    groups  (n,) the group of each row of the sample: see `row_groups`; None: each row is a group
+
+    The calibrator and its confidence limits are fitted to log-odds of combiners that have not seen the row: of
+    `combine_folds` parts of the rows, a combiner that is fitted to the others judges each. With `combine_rounds` above
+    1, the mean of such combiners answers: see `cross_fit`. Return the calibrators, and the sample with these log-odds
+    as scores.
+
+    Raises MismatchError if a row has no evidence, FitError if a fit does not converge.
+    """
+    seen = replace(evidence_sample(table, evidence, basis, config), groups=groups)
+    fitted = []
+    for name in config.combiners:
+        rng = np.random.default_rng(config.combine_seed)
+        used = _few(seen.labels, rng) if basis.terms.negatives == SYNTHETIC else None
+        combiner, kind, log_odds = cross_fit(
+            name, COMBINERS.get(name)(), seen, rng, config.combine_folds, config.combine_rounds, used
+        )
+        combined = Combined(name, evidence.groups, seen.names, table.model, combiner, kind, evidence.others)
+        held_out = basis.scored(log_odds)
+        recalibrator = CALIBRATORS.get(RECALIBRATOR)().fit_sample(held_out.sample)
+        fitted.append((held_out.calibrated(RECALIBRATOR, recalibrator, combined), held_out.sample))
+    return fitted
+
+
+def _few(labels: Labels, rng: np.random.Generator) -> Bools:
+    """Choose at random at most MOST rows (n,), and for each positive CORRUPTIONS negatives or fewer."""
+    positives, negatives = float(labels.sum()), float((1 - labels).sum())
+    own = min(positives, MOST / (1 + CORRUPTIONS))
+    chances = np.where(labels == 1, own / max(positives, 1), CORRUPTIONS * own / max(negatives, 1))
+    return rng.random(len(labels)) < chances
+
+
+def evidence_sample(
+    table: ScoreTable, evidence: TableEvidence, basis: Basis, config: CalibrateConfig
+) -> EvidenceSample:
+    """Return the rows of a basis with their evidence. Raises MismatchError if a row has no evidence."""
+    rows, sample = table.rows("valid", LABELLED), basis.sample
+    if basis.terms.negatives == SYNTHETIC:
+        corruptions = table.corruptions()
+        if config.weighted:  # positives of a relation without corruptions are not in the sample
+            rows &= np.isin(table.triples[:, 1], table.triples[corruptions, 1])
+        rows |= corruptions
+    known = evidence.at(rows)
+    return EvidenceSample(known.names, known.values, sample.labels, sample.weights, table.triples[rows, 1])
+
+
+def fit_to_unlabelled(
+    table: ScoreTable,
+    evidence: TableEvidence,
+    triples: Triples,
+    candidates: MatchedCandidates,
+    config: CalibrateConfig,
+) -> Sequence[tuple[Calibrated, MixtureData]]:
+    """Fit each combiner of the configuration to candidates without labels, and a calibrator to its log-odds.
+
+    evidence    of `triples`
+    triples     (N, 3) positives, the corruptions of each strategy, candidates, and labelled candidates, in this order
+    candidates  their scores, and their mixture at the base rate of the configuration
+
+    The mixture is fitted again to log-odds of combiners that have not seen the triple or its positive. So are the
+    calibrator and its confidence limits. Return the calibrators, and the samples of these mixtures. Labels of
+    candidates count in the mixture, not in the combiner.
+
+    Raises FitError if a fit does not converge.
+    """
+    data = candidates.data
+    lengths = [len(data.positives), *map(len, data.negatives.values()), len(data.candidates), len(data.labelled)]
+    ends = np.cumsum(lengths)
+    _, same = np.unique(triples, axis=0, return_inverse=True)
+    same = same.reshape(-1)
+    fitted = []
+    for name in config.combiners:
+        rng = np.random.default_rng(config.combine_seed)
+        parts = [
+            Rows(evidence.evidence.values[start:end], triples[start:end, 1], groups)
+            for start, end, groups in zip(ends - lengths, ends, _groups(data, same, lengths), strict=True)
+        ]
+        *kinds, labelled = parts
+        features, rounds, rate = evidence.evidence.names, config.combine_rounds, config.rate.value
+        stack, held_out = fit_unlabelled(
+            name, COMBINERS.get(name), features, kinds, rate, FOLDS_OF_CANDIDATES, rng, rounds
+        )
+        log_odds = data.with_scores([*held_out, stack.log_odds(labelled.values, labelled.predicates)])
+        combined = Combined(name, evidence.groups, features, table.model, stack, "stack", evidence.others)
+        options = MixtureOptions(rate, replicates=candidates.replicates)
+        matched = match(log_odds, candidates.matched.source, options, rng, candidates.matched.notes)
+        [(calibrator, support)] = fit_matched(log_odds, matched, [RECALIBRATOR], candidates.replicates, rng).values()
+        terms = terms_of(table, CANDIDATES, config, matched)
+        fitted.append((calibrated(terms, RECALIBRATOR, calibrator, combined, support), log_odds))
+    return fitted
+
+
+def _groups(data: MixtureData, same: Ints, lengths: Sequence[int]) -> Iterator[Ints]:
+    """Yield the group of each row of each sample. Corruptions and equal candidates are in their positive's group."""
+    start, own = 0, same[: lengths[0]]
+    for sample, length in zip((*data.components, data.candidates, data.labelled.sample), lengths, strict=True):
+        yield same[start : start + length] if sample.groups is None else own[sample.groups]
+        start += length
+
+
+def cross_fit(
+    name: str,
+    combiner: Combiner,
+    sample: EvidenceSample,
+    rng: np.random.Generator,
+    folds: int = FOLDS,
+    rounds: int = 1,
+    used: Bools | None = None,
+) -> tuple[Combiner, str, Floats]:
+    """Fit a combiner to all rows, and then with the settings which that fit chose to all rows but those of each fold.
+
+    Return the combiner, its registered name as in `Combined`, and log-odds (n,) that are fair to the rows: each from
+    combiners that were fitted without the row's fold. A one-score calibrator that is fitted to them sees the errors
+    that the combiner makes on new triples; on its own rows it makes fewer.
+
+    name    registered name of the combiner
+    folds   number of folds K, at least 2. Rows of one group are in one fold
+    rounds  number of divisions into folds R, at least 1. With one, the combiner of all rows is returned. With more, it
+            is the mean of the R K combiners of the folds, which varies less from sample to sample (bagging: Breiman
+            1996), and the log-odds of a row are the mean of the R combiners that have not seen it
+    used    (n,) the rows that combiners are fitted to; None: all. The other rows get log-odds, too
+
+    The combiners of the folds have (K - 1) / K of the rows. So with one round the log-odds are a little less accurate
+    than those of the returned combiner, and a calibrator fitted to them is a little too cautious; with more rounds,
+    they are the mean of fewer combiners, with the same effect. Raises FitError if the rows without a fold have one
+    label only.
+    """
+    used = np.ones(len(sample), dtype=bool) if used is None else used
+    fitted, log_odds = combiner.fit(sample if used.all() else sample.part(used), rng), np.zeros(len(sample))
+    members = []
+    for _ in range(rounds):
+        for held, member in _of_folds(fitted, sample, rng, folds, used):
+            log_odds[held] += member.log_odds(sample.values[held], sample.predicates[held]) / rounds
+            members.append(member)
+    if rounds == 1:
+        return fitted, name, log_odds
+    return Stack.mean(name, members), "stack", log_odds
+
+
+def _of_folds(
+    fitted: Combiner, sample: EvidenceSample, rng: np.random.Generator, folds: int, used: Bools
+) -> Iterator[tuple[Ints, Combiner]]:
+    """Yield the rows of each fold, and the combiner that is fitted to all others that are used."""
+    fold = sample.folds(folds, rng)
+    for own in np.unique(fold):
+        kept = sample.part((fold != own) & used)
+        if len(np.unique(kept.labels)) < 2:
+            raise FitError(
+                f"the {len(sample):,} rows cannot be divided into {folds} folds: the rows without one fold have one "
+                "label only; use more labelled rows, or fewer folds"
+            )
+        yield np.flatnonzero(fold == own), fitted.tuned().fit(kept, rng)
