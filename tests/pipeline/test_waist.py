@@ -7,7 +7,7 @@ import pytest
 from tests.pipeline.command import CHECKOUT, Kgcal
 
 FRAMES = 12  # at most, from `main` to scikit-learn's isotonic regression
-FILES = 155  # at most, of which a plain run executes a function
+FILES = 110  # at most, of which a plain run executes a function
 RUN = ["run", "--size", "1200", "--model", "transe", "--epochs", "2", "--calibrators", "isotonic"]
 SCRIPT = """
 import json, sys, threading
