@@ -109,28 +109,7 @@ def _docstring(stage: Stage[Any]) -> str:
     The Prefect UI shows it in the form, and the command shows it as help.
     """
     lines = [stage.summary, "", "Args:"]
-    latest = f"{LATEST} (the newest finished pipeline)"
-    for name, source in stage.inputs.items():
-        used = "; used only by strategies that draw with a model" if name in stage.needs else ""
-        if source.name == "choose":
-            lines.append(f"    {name}: run id of the choose run whose race the report shows; if empty, it shows none")
-        elif source is EVIDENCE_STAGE:
-            lines.append(
-                f"    {name}: run id of the {source.name} run; if empty, the newest one of these scores. Without one, "
-                "calibrators that see evidence are not fitted"
-            )
-        elif stage is EVIDENCE_STAGE and name in stage.optional:
-            lines.append(
-                f"    {name}: run id of the {source.name} run whose candidates get evidence, too; if empty, none"
-            )
-        elif name in stage.optional:
-            lines.append(
-                f"    {name}: file of the triples that you want probabilities for; or valid or test, a held-out split "
-                f"with its labels hidden; or the run id of a {source.name} run. One more group of calibrators is then "
-                "fitted to these triples"
-            )
-        else:
-            lines.append(f"    {name}: run id of the {source.name} run or of a pipeline, URI, or {latest}{used}")
+    lines += [f"    {name}: {_described(stage, name, source)}" for name, source in stage.inputs.items()]
     for name, source in stage.several.items():
         lines.append(
             f"    {name}: run ids of further {source.name} runs, with commas, whose scores are evidence, too; if "
@@ -139,6 +118,25 @@ def _docstring(stage: Stage[Any]) -> str:
     lines += [f"    config: settings of {stage.name}"] if _settings(stage) else []
     lines.append(f"    force: {FORCE}")
     return "\n".join(lines + ([f"    device: {DEVICE}"] if stage.on_device else []))
+
+
+def _described(stage: Stage[Any], name: str, source: Stage[Any]) -> str:
+    """Return the description of an input of a stage."""
+    run = f"run id of the {source.name} run"
+    if name not in stage.optional:
+        used = "; used only by strategies that draw with a model" if name in stage.needs else ""
+        return f"{run} or of a pipeline, URI, or {LATEST} (the newest finished pipeline){used}"
+    if source is CHOOSE:
+        return f"{run} whose race the report shows; if empty, it shows none"
+    if source is EVIDENCE_STAGE:
+        without = "Without one, calibrators that see evidence are not fitted"
+        return f"{run}; if empty, the newest one of these scores. {without}"
+    if stage is EVIDENCE_STAGE:
+        return f"{run} whose candidates get evidence, too; if empty, none"
+    return (
+        "file of the triples that you want probabilities for; or valid or test, a held-out split with its labels "
+        f"hidden; or the run id of a {source.name} run. One more group of calibrators is then fitted to these triples"
+    )
 
 
 def published_stage(ref: StageRef) -> str:

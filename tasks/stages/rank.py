@@ -13,7 +13,7 @@ from tasks.workspace.resources import find_device, gpu_slot
 
 
 def _body(run: StageRun, config: RankConfig) -> None:
-    from kgcore.ranking import filtered_ranks, rank_metrics  # loads torch
+    from kgcore.ranking import filtered_ranks  # loads torch
 
     graph, trained = run.load(GRAPH), run.load_model(EMBEDDINGS)
     positives = graph.test.positives
@@ -31,7 +31,7 @@ RANK = Stage(
     title="rank by {model}",
     config=RankConfig,
     body=_body,
-    code=lambda config: ("kgcore.ranking", "kgcore.ranking"),
+    code=lambda config: ("kgcore.ranking", "kgcore.metrics.classification"),
     inputs={"model": TRAIN},
     on_device=True,
 )

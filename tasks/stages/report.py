@@ -1,7 +1,5 @@
 """report: write the results as one HTML file, and the figures as PNG files for the MLflow UI."""
 
-from typing import TYPE_CHECKING
-
 from kgcore.config import ReportConfig
 from kgcore.registries import METRICS
 from tasks.stages.choose import CHOOSE
@@ -18,9 +16,6 @@ from tasks.tracking.artifacts import (
     SUMMARY,
 )
 from tasks.tracking.artifacts import REPORT as PAGE
-
-if TYPE_CHECKING:
-    from kgcore.combiners.ablation import Ablation
 
 
 def _body(run: StageRun, config: ReportConfig) -> None:
@@ -41,20 +36,12 @@ def _body(run: StageRun, config: ReportConfig) -> None:
         settings=settings,
         runs=runs,
         candidates=run.load(MATCHED) if "match" in run.inputs else None,
-        ablation=_ablation(run),
+        ablation=run.load(ABLATION) if run.has(ABLATION) else None,
         race=run.load(RACE) if "choose" in run.inputs else None,
     )
     run.save(PAGE, html)
     for name, figure in figures.items():
         run.log_figure(name, figure)
-
-
-def _ablation(run: StageRun) -> "Ablation | None":
-    """Return what each group of evidence adds; None if no calibrator sees evidence of labelled triples."""
-    calibrated = run.upstream("calibrate")
-    if ABLATION.path not in (calibrated.tags.artifacts or {}):
-        return None
-    return run.store.load(calibrated.run_id, ABLATION)
 
 
 REPORT = Stage(
