@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 from sklearn.isotonic import IsotonicRegression
 
-from kgcore.calibration.base import Calibrator
-from kgcore.calibration.isotonic import Isotonic
-from kgcore.calibration.sample import CalibrationSample
-from kgcore.metrics.base import Sample
-from kgcore.metrics.proper import decompose, recalibrated, variance_loss
-from kgcore.metrics.reliability import bin_starts, binned_ece, equal_width_bins, smooth_ece
+from kgcore.calibrate.base import Calibrator
+from kgcore.calibrate.isotonic import Isotonic
+from kgcore.calibrate.sample import CalibrationSample
+from kgcore.measure.metrics.base import Sample
+from kgcore.measure.metrics.proper import decompose, recalibrated, variance_loss
+from kgcore.measure.metrics.reliability import bin_starts, binned_ece, equal_width_bins, smooth_ece
 from kgcore.registries import CALIBRATORS
 
 ROUNDS, RATE = 3, 0.01

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from kgcore.datasets.base import find_dataset
-from kgcore.datasets.fetch import fetch
-from kgcore.datasets.prepare import prepare
-from kgcore.graph import KnowledgeGraph
-from kgcore.models.base import Embeddings, QueryModel
-from kgcore.models.trained import TrainedModel
+from kgcore.data.datasets.base import find_dataset
+from kgcore.data.datasets.fetch import fetch
+from kgcore.data.datasets.prepare import prepare
+from kgcore.data.graph import KnowledgeGraph
+from kgcore.embed.models.base import Embeddings, QueryModel
+from kgcore.embed.models.trained import TrainedModel
 from kgcore.registries import MODELS
 from kgcore.registry import build
 

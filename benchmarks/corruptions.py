@@ -16,12 +16,12 @@ from typing import Any
 import torch
 
 from kgcore.config import TrainConfig
-from kgcore.datasets.base import find_dataset
-from kgcore.datasets.family import write_genealogy
-from kgcore.datasets.prepare import prepare
-from kgcore.graph import KnowledgeGraph
+from kgcore.data.datasets.base import find_dataset
+from kgcore.data.datasets.family import write_genealogy
+from kgcore.data.datasets.prepare import prepare
+from kgcore.data.graph import KnowledgeGraph
+from kgcore.embed.training.loop import train
 from kgcore.registries import STRATEGIES
-from kgcore.training.loop import train
 
 ROWS: dict[str, dict[str, Any]] = {
     "uniform": {},

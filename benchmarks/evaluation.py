@@ -10,10 +10,10 @@ import numpy as np
 from scipy.special import expit
 
 from kgcore.config import EvaluateConfig
-from kgcore.evaluation.evaluate import evaluate
-from kgcore.evaluation.predictions import Predictions
-from kgcore.metrics.proper import brier, log_loss
-from kgcore.metrics.reliability import ece
+from kgcore.measure.evaluation.evaluate import evaluate
+from kgcore.measure.evaluation.predictions import Predictions
+from kgcore.measure.metrics.proper import brier, log_loss
+from kgcore.measure.metrics.reliability import ece
 
 CALIBRATORS, ROUNDS = 6, 3
 

@@ -15,15 +15,15 @@ import numpy as np
 import torch
 
 from kgcore.arrays import Triples
-from kgcore.corruptions.base import Mixture, corrupt
-from kgcore.datasets.base import find_dataset
-from kgcore.datasets.fetch import fetch
-from kgcore.datasets.prepare import prepare
+from kgcore.data.datasets.base import find_dataset
+from kgcore.data.datasets.fetch import fetch
+from kgcore.data.datasets.prepare import prepare
+from kgcore.data.graph import KnowledgeGraph
+from kgcore.embed.corruptions.base import Mixture, corrupt
+from kgcore.embed.models.base import Embeddings
+from kgcore.embed.models.trained import TrainedModel
 from kgcore.evidence.base import Source
 from kgcore.evidence.table import Features
-from kgcore.graph import KnowledgeGraph
-from kgcore.models.base import Embeddings
-from kgcore.models.trained import TrainedModel
 from kgcore.registries import EVIDENCE
 from tasks.workspace.settings import ensure_home, mirror
 

@@ -14,7 +14,7 @@ from pathlib import Path
 CHILD = """
 import sys
 from pathlib import Path
-from kgcore.datasets.family import write_genealogy
+from kgcore.data.datasets.family import write_genealogy
 write_genealogy(Path(sys.argv[1]), int(sys.argv[2]), 0)
 """
 

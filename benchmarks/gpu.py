@@ -20,10 +20,10 @@ import torch
 from cases import graph_of, parsed, random_model, report
 
 from kgcore.config import TrainConfig
-from kgcore.graph import KnowledgeGraph
-from kgcore.ranking import filtered_ranks
+from kgcore.data.graph import KnowledgeGraph
+from kgcore.embed.ranking import filtered_ranks
+from kgcore.embed.training.loop import train
 from kgcore.registries import MODELS
-from kgcore.training.loop import train
 
 CHUNKS = {"shared": 64, "per_triple": 1}
 BATCHES = ((1_152, 20), (1_152, 198), (16_384, 20), (16_384, 198))  # positives of a step, corruptions of a positive

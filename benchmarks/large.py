@@ -18,9 +18,9 @@ import numpy as np
 import torch
 
 from kgcore.config import TrainConfig
-from kgcore.graph import KnowledgeGraph, Split
+from kgcore.data.graph import KnowledgeGraph, Split
+from kgcore.embed.training.loop import TrainingState, built
 from kgcore.registries import OPTIMISERS
-from kgcore.training.loop import TrainingState, built
 
 
 class Numbers(Sequence[str]):

@@ -14,16 +14,16 @@ from unittest.mock import patch
 import numpy as np
 from cases import graph_of, random_model
 
+from kgcore.answer.pairs import PairSearch, best_pairs, search_pairs
 from kgcore.combiners.base import Combined, CombinedModel, EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.config.calibrate import EvidenceConfig
-from kgcore.corruptions.base import Mixture, corrupt
+from kgcore.data.graph import KnowledgeGraph
+from kgcore.embed.corruptions.base import Mixture, corrupt
+from kgcore.embed.models.scorer import PointwiseScorer
+from kgcore.embed.models.trained import TrainedModel
 from kgcore.evidence.base import Source
 from kgcore.evidence.table import Features
-from kgcore.graph import KnowledgeGraph
-from kgcore.models.scorer import PointwiseScorer
-from kgcore.models.trained import TrainedModel
-from kgcore.prediction.pairs import PairSearch, best_pairs, search_pairs
 
 GROUPS, FACTS, TREES, SHARE = EvidenceConfig().evidence, 10_000, 110, 600
 

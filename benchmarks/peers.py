@@ -143,7 +143,7 @@ def table(rows: list[Entry], results: dict[Entry, Result], peers: list[str]) -> 
 
 def draw(rows: list[Entry], results: dict[Entry, Result], peers: list[str], target: Path) -> None:
     """Write the speeds of the table as a bar chart."""
-    from kgcore.report.plots import COLOURS, new_figure
+    from kgcore.measure.report.plots import COLOURS, new_figure
 
     figure = new_figure(8.6, 0.9 + 0.55 * len(rows))
     axes = figure.subplots()

@@ -8,7 +8,7 @@ rounds. `compile_s` is the extra time of the first call in this process. `peak_r
 
 from cases import graph_of, parsed, random_model, report, seconds_of
 
-from kgcore.ranking import filtered_ranks
+from kgcore.embed.ranking import filtered_ranks
 
 FIRST = 256  # triples of the warm-up
 

@@ -17,10 +17,10 @@ from statistics import median
 import torch
 
 from kgcore.config import TrainConfig
-from kgcore.datasets.base import find_dataset
-from kgcore.datasets.fetch import fetch
-from kgcore.datasets.prepare import prepare
-from kgcore.training.loop import train
+from kgcore.data.datasets.base import find_dataset
+from kgcore.data.datasets.fetch import fetch
+from kgcore.data.datasets.prepare import prepare
+from kgcore.embed.training.loop import train
 from tasks.workspace.settings import ensure_home, mirror
 
 CHUNKS = {"shared": 64, "per_triple": 1}

@@ -16,13 +16,13 @@ import numpy as np
 import torch
 
 from kgcore.config import TrainConfig
-from kgcore.datasets.base import find_dataset
-from kgcore.datasets.family import write_genealogy
-from kgcore.datasets.prepare import prepare
-from kgcore.graph import KnowledgeGraph
+from kgcore.data.datasets.base import find_dataset
+from kgcore.data.datasets.family import write_genealogy
+from kgcore.data.datasets.prepare import prepare
+from kgcore.data.graph import KnowledgeGraph
+from kgcore.embed.training.loop import train
 from kgcore.registries import LOSSES, MODELS
 from kgcore.registry import build
-from kgcore.training.loop import train
 
 CPU = torch.device("cpu")
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kgcore.errors import first_line
-from kgcore.report.result import Result
+from kgcore.measure.report.result import Result
 from tasks.workspace.flow_run import current_flow_run
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from kgcore.config.presets import CHOICES, PRESETS, WITHOUT_RACE
-from kgcore.reproduction.grid import LABELLED, TABLES, UNLABELLED
+from kgcore.wings.reproduction.grid import LABELLED, TABLES, UNLABELLED
 from tasks.tracking.record import LATEST
 
 THREADS = "threads"

@@ -24,8 +24,8 @@ from kgcore.config import (
 from kgcore.config.base import MODEL_ONLY
 from kgcore.config.race import RaceConfig
 from kgcore.errors import InputError
-from kgcore.report.ensemble_summary import EnsembleSummary
-from kgcore.report.summary import PipelineSummary
+from kgcore.measure.report.ensemble_summary import EnsembleSummary
+from kgcore.measure.report.summary import PipelineSummary
 from tasks.jobs.ensemble import ensemble_models, ensemble_summary
 from tasks.jobs.manifest import is_run, resolve
 from tasks.jobs.pipeline import finish_pipeline, note_choice, pipeline_run

@@ -12,7 +12,7 @@ from flows.flow import HeartbeatFlow, flow
 from flows.job import Deployment, Instead, Option, job, publish
 from flows.parameters import Device, RunId
 from kgcore.config import MatchConfig
-from kgcore.report.result import Result, ResultTable
+from kgcore.measure.report.result import Result, ResultTable
 from tasks.jobs.manifest import is_run, resolve
 from tasks.jobs.pipeline import log_choice, log_train_command
 from tasks.stages.calibrate import CALIBRATE

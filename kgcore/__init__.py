@@ -9,11 +9,11 @@ from os import PathLike
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kgcore.loaded import LoadedModel
+    from kgcore.answer.loaded import LoadedModel
 
 
 def load(folder: "str | PathLike[str]") -> "LoadedModel":
-    """Load a calibrated model from the folder of a logged model. See `kgcore.loaded.load_folder`."""
-    from kgcore.loaded import load_folder  # imported here because it loads torch, which is slow
+    """Load a calibrated model from the folder of a logged model. See `kgcore.answer.loaded.load_folder`."""
+    from kgcore.answer.loaded import load_folder  # imported here because it loads torch, which is slow
 
     return load_folder(folder)

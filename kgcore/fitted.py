@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kgcore.arrays import Ints, Scores, Triples
-from kgcore.calibration.answering import fit_errors, held_out_figures, in_order, score_audit, thin_figures
-from kgcore.calibration.calibrated import Calibrated
-from kgcore.calibration.fit import CANDIDATES, GROUND_TRUTH, SYNTHETIC, Basis
-from kgcore.calibration.folds import row_groups
-from kgcore.calibration.sample import CalibrationSample
+from kgcore.calibrate.answering import fit_errors, held_out_figures, in_order, score_audit, thin_figures
+from kgcore.calibrate.calibrated import Calibrated
+from kgcore.calibrate.fit import CANDIDATES, GROUND_TRUTH, SYNTHETIC, Basis
+from kgcore.calibrate.folds import row_groups
+from kgcore.calibrate.sample import CalibrationSample
 from kgcore.combiners.ablation import SCORE, Ablation, ablate
 from kgcore.combiners.base import EvidenceSample
 from kgcore.combiners.fit import evidence_sample, fit_combiners, fit_to_unlabelled
@@ -19,7 +19,7 @@ from kgcore.config import CalibrateConfig
 from kgcore.mixture.calibrate import MatchedCandidates, candidate_sample, fit_score_calibrators, unlabelled_figures
 from kgcore.mixture.samples import MixtureData
 from kgcore.registries import EVIDENCE
-from kgcore.score_table import ScoreTable, TableEvidence
+from kgcore.scores.table import ScoreTable, TableEvidence
 
 Audits = dict[str, dict[str, float]]  # kind of negatives -> figures
 

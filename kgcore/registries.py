@@ -10,34 +10,34 @@ from typing import TYPE_CHECKING, Any
 from kgcore.registry import Joined, Registry
 
 if TYPE_CHECKING:
-    from kgcore.calibration.base import Calibrator
+    from kgcore.calibrate.base import Calibrator
     from kgcore.combiners.base import Combiner
-    from kgcore.corruptions.base import Strategy
-    from kgcore.datasets.base import DatasetSpec
-    from kgcore.datasets.formats.base import Format, Layout
-    from kgcore.ensembles.pools import Pool
+    from kgcore.data.datasets.base import DatasetSpec
+    from kgcore.data.formats.base import Format, Layout
+    from kgcore.embed.corruptions.base import Strategy
+    from kgcore.embed.losses.base import Loss
+    from kgcore.embed.models.base import Model
+    from kgcore.embed.optimisers.base import RowOptimiser
+    from kgcore.embed.training.step import Backend
     from kgcore.evidence.base import Feature
-    from kgcore.losses.base import Loss
-    from kgcore.metrics.base import Metric
-    from kgcore.models.base import Model
-    from kgcore.optimisers.base import RowOptimiser
-    from kgcore.training.step import Backend
+    from kgcore.measure.metrics.base import Metric
+    from kgcore.wings.ensembles.pools import Pool
 
 DATASETS: "Registry[DatasetSpec]" = Registry(
-    "data set", "kgcore.datasets", "family", {"published": "codex-m codex-s fb13 fb15k-237 wn11 wn18rr yago39k"}
+    "data set", "kgcore.data.datasets", "family", {"published": "codex-m codex-s fb13 fb15k-237 wn11 wn18rr yago39k"}
 )
 FORMATS: "Registry[Format]" = Registry(
     "file format",
-    "kgcore.datasets.formats",
+    "kgcore.data.formats",
     "parquet",
     {"text": "csv tsv", "rdf": "n_quads n_triples trig turtle"},
 )
 LAYOUTS: "Registry[Layout]" = Registry(
-    "layout of files", "kgcore.datasets.formats", "triples_factory", {"numbered": "openke transc"}
+    "layout of files", "kgcore.data.formats", "triples_factory", {"numbered": "openke transc"}
 )
 MODELS: "Registry[type[Model]]" = Registry(
     "model",
-    "kgcore.models",
+    "kgcore.embed.models",
     "analogy capse complex conve convkb distmult hole hole_complex kbgat kg2e quate rescal rotate simple toruse transe"
     " tucker",
     options={
@@ -52,28 +52,28 @@ MODELS: "Registry[type[Model]]" = Registry(
         "tucker": "predicate_size=CHOSEN_FROM_K",
     },
 )
-OPTIMISERS: "Registry[type[RowOptimiser]]" = Registry("optimiser", "kgcore.optimisers", "adagrad adam")
+OPTIMISERS: "Registry[type[RowOptimiser]]" = Registry("optimiser", "kgcore.embed.optimisers", "adagrad adam")
 BACKENDS: "Registry[type[Backend]]" = Registry(
     "backend of a device", "kgcore.wings", files={"fast_cpu.training": "cpu", "fast_gpu": "cuda"}
 )
 LOSSES: "Registry[type[Loss]]" = Registry(
     "loss",
-    "kgcore.losses",
+    "kgcore.embed.losses",
     "confidence multiclass_nll nll pairwise self_adversarial",
     options={"confidence": "corruptions=0.1", "pairwise": "margin=3.0", "self_adversarial": "margin=3.0 alpha=0.5"},
 )
 STRATEGIES: "Registry[type[Strategy]]" = Registry(
-    "corruption strategy", "kgcore.corruptions", "batch kbgan near_miss nearest relational similar typed uniform"
+    "corruption strategy", "kgcore.embed.corruptions", "batch kbgan near_miss nearest relational similar typed uniform"
 )
 CALIBRATORS: "Registry[type[Calibrator]]" = Registry(
     "calibrator",
-    "kgcore.calibration",
+    "kgcore.calibrate",
     "bbq beta isotonic per_relation platt temperature venn_abers",
     {"isotonic": "smoothed_isotonic"},
 )
 BASELINES: "Registry[type[Calibrator]]" = Registry(
     "baseline",
-    "kgcore.calibration",
+    "kgcore.calibrate",
     files={"base": "base_rate constant constant_by_relation uncalibrated"},
 )
 EVIDENCE: "Registry[type[Feature]]" = Registry(
@@ -99,14 +99,14 @@ CALIBRATOR_PARTS: "Registry[Any]" = Registry(
     files={
         "combiners.base": "combiner",
         "combiners.unseen": "unseen",
-        "ensembles.ensemble": "pool",
+        "wings.ensembles.ensemble": "pool",
         "mixture.matched": "candidates",
     },
 )
-POOLS: "Registry[type[Pool]]" = Registry("pool", "kgcore.ensembles", files={"pools": "linear log_odds"})
+POOLS: "Registry[type[Pool]]" = Registry("pool", "kgcore.wings.ensembles", files={"pools": "linear log_odds"})
 METRICS: "Registry[Metric]" = Registry(
     "metric",
-    "kgcore.metrics",
+    "kgcore.measure.metrics",
     files={
         "classification": "accuracy auroc average_precision sharpness",
         "proper": (

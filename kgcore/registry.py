@@ -2,7 +2,7 @@
 
 A component registers itself under its name when its file is imported:
 
-    # kgcore/models/transe.py
+    # kgcore/embed/models/transe.py
     @MODELS.register("transe")
     class TransE(Model): ...
 

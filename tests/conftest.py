@@ -12,7 +12,7 @@ import pytest
 from hypothesis import settings
 
 from kgcore.config import CorruptConfig, EvaluateConfig
-from kgcore.graph import KnowledgeGraph, Split
+from kgcore.data.graph import KnowledgeGraph, Split
 
 gc.set_threshold(100_000, 50, 100)  # with the libraries loaded, each collection looks at a million objects
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background job: tests interrupt their children

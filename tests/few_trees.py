@@ -2,9 +2,9 @@
 
 import pytest
 
+from kgcore.answer.population import survey
 from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.config.jobs import SurveyConfig
-from kgcore.population import survey
 
 
 def few_trees(patch: pytest.MonkeyPatch) -> None:

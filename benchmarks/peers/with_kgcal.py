@@ -7,8 +7,8 @@ import torch
 from turns import Turns
 
 from kgcore.config import TrainConfig
-from kgcore.graph import KnowledgeGraph, Split
-from kgcore.training.loop import train
+from kgcore.data.graph import KnowledgeGraph, Split
+from kgcore.embed.training.loop import train
 
 EPOCHS = 100_000  # the process ends when it gets no more turns
 

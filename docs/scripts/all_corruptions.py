@@ -23,14 +23,14 @@ from low_base_rates import APART, GRID, population, true_probability
 from scipy.special import logit
 
 from kgcore.arrays import Floats, Scores, Triples
-from kgcore.calibration.fit import calibration_bases
-from kgcore.calibration.sample import CalibrationSample, synthetic_sample
-from kgcore.calibration.support import Support
+from kgcore.calibrate.fit import calibration_bases
+from kgcore.calibrate.sample import CalibrationSample, synthetic_sample
+from kgcore.calibrate.support import Support
 from kgcore.config import CalibrateConfig, CorruptConfig
-from kgcore.corruptions.held_out import DRAWS, Looked
+from kgcore.embed.corruptions.held_out import DRAWS, Looked
 from kgcore.registries import CALIBRATORS
-from kgcore.score_search import searched_table
-from kgcore.score_table import CORRUPTION, LABELLED, ScoreTable
+from kgcore.scores.search import searched_table
+from kgcore.scores.table import CORRUPTION, LABELLED, ScoreTable
 
 POSITIVES, CORRUPTIONS, TILT = 200, 500, 0.5
 BASE_RATES = (1e-2, 1e-3, 1e-4)

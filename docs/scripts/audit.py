@@ -20,13 +20,13 @@ from ablation import run
 
 from flows.cli.main import whole_app
 from kgcore.arrays import Bools, Triples
-from kgcore.audit.sample import draw_sample, sampled_share, stratify
-from kgcore.corruptions.typed import Typed
-from kgcore.datasets.base import find_dataset
-from kgcore.datasets.fetch import fetch
-from kgcore.datasets.prepare import prepare
-from kgcore.graph import KnowledgeGraph
-from kgcore.metrics.reliability import wilson
+from kgcore.data.datasets.base import find_dataset
+from kgcore.data.datasets.fetch import fetch
+from kgcore.data.datasets.prepare import prepare
+from kgcore.data.graph import KnowledgeGraph
+from kgcore.embed.corruptions.typed import Typed
+from kgcore.measure.metrics.reliability import wilson
+from kgcore.wings.audit.sample import draw_sample, sampled_share, stratify
 from tasks.workspace.settings import ensure_home, mirror
 
 app = whole_app()

@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 
 from kgcore.arrays import Weights
-from kgcore.calibration.sample import CalibrationSample, base_rate_weights, both_labels
-from kgcore.metrics.proper import brier, log_loss
+from kgcore.calibrate.sample import CalibrationSample, base_rate_weights, both_labels
+from kgcore.measure.metrics.proper import brier, log_loss
 from kgcore.registries import CALIBRATORS
-from kgcore.score_table import ScoreTable
+from kgcore.scores.table import ScoreTable
 from kgcore.storage.tables import read_scores
 
 ALPHA = 0.5

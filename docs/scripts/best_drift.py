@@ -13,8 +13,8 @@ import numpy as np
 from scipy.special import logit
 from scipy.stats import norm, t
 
-from kgcore.calibration.sample import CalibrationSample
-from kgcore.monitoring.two_samples import GroupedRows, fit
+from kgcore.calibrate.sample import CalibrationSample
+from kgcore.wings.monitoring.two_samples import GroupedRows, fit
 
 WIDE = 30.0  # standard deviation of the priors, which only keep the fit finite
 Z = {

@@ -17,21 +17,21 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from kgcore.calibration.base import ConstantByRelation
-from kgcore.calibration.fit import GROUND_TRUTH, calibration_bases, fit_calibrators
-from kgcore.calibration.sample import soft_sample
+from kgcore.calibrate.base import ConstantByRelation
+from kgcore.calibrate.fit import GROUND_TRUTH, calibration_bases, fit_calibrators
+from kgcore.calibrate.sample import soft_sample
 from kgcore.config import CalibrateConfig, ClassifyConfig, CorruptConfig, EvaluateConfig, TrainConfig
-from kgcore.corruptions.base import Mixture
-from kgcore.corruptions.held_out import corrupt_held_out
-from kgcore.datasets.base import find_dataset
-from kgcore.datasets.prepare import prepare
-from kgcore.evaluation.evaluate import Measured, evaluate
-from kgcore.evaluation.predictions import classify
-from kgcore.graph import KnowledgeGraph
-from kgcore.models.trained import TrainedModel
+from kgcore.data.datasets.base import find_dataset
+from kgcore.data.datasets.prepare import prepare
+from kgcore.data.graph import KnowledgeGraph
+from kgcore.embed.corruptions.base import Mixture
+from kgcore.embed.corruptions.held_out import corrupt_held_out
+from kgcore.embed.models.trained import TrainedModel
+from kgcore.embed.training.loop import train
+from kgcore.measure.evaluation.evaluate import Measured, evaluate
+from kgcore.measure.evaluation.predictions import classify
 from kgcore.registries import CALIBRATORS
-from kgcore.score_table import score_table
-from kgcore.training.loop import train
+from kgcore.scores.table import score_table
 
 CERTAIN = "confidence, all rows as true"
 DOT_PRODUCT = TrainConfig(epochs=10, learning_rate=0.01)

@@ -10,16 +10,16 @@ import sys
 
 import torch
 
+from kgcore.answer.answer_sets import AnswerSets, coverage_of
+from kgcore.answer.domains import Domains
 from kgcore.config import TrainConfig
-from kgcore.corruptions.base import OBJECT, SUBJECT
-from kgcore.datasets.base import find_dataset
-from kgcore.datasets.fetch import fetch
-from kgcore.datasets.prepare import prepare
-from kgcore.graph import KnowledgeGraph
-from kgcore.models.trained import TrainedModel
-from kgcore.prediction.answer_sets import AnswerSets, coverage_of
-from kgcore.prediction.domains import Domains
-from kgcore.training.loop import train
+from kgcore.data.datasets.base import find_dataset
+from kgcore.data.datasets.fetch import fetch
+from kgcore.data.datasets.prepare import prepare
+from kgcore.data.graph import KnowledgeGraph
+from kgcore.embed.corruptions.base import OBJECT, SUBJECT
+from kgcore.embed.models.trained import TrainedModel
+from kgcore.embed.training.loop import train
 from tasks.workspace.settings import ensure_home, mirror
 
 COVERAGE = 0.9

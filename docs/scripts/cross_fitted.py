@@ -11,13 +11,13 @@ import numpy as np
 from scipy.special import expit
 
 from kgcore.arrays import Floats, Probabilities
-from kgcore.calibration.platt import Platt
-from kgcore.calibration.sample import ground_truth_sample
-from kgcore.calibration.support import Support
+from kgcore.calibrate.platt import Platt
+from kgcore.calibrate.sample import ground_truth_sample
+from kgcore.calibrate.support import Support
 from kgcore.combiners.base import EvidenceSample
 from kgcore.combiners.fit import cross_fit
-from kgcore.metrics.base import Sample
-from kgcore.metrics.reliability import smooth_ece
+from kgcore.measure.metrics.base import Sample
+from kgcore.measure.metrics.reliability import smooth_ece
 from kgcore.registries import COMBINERS, MADE_OF_FITTED
 
 ROWS, NEW_ROWS, SEEDS, NEAR = (1000, 4000), 40_000, range(3), 401

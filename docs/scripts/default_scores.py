@@ -28,14 +28,14 @@ import torch
 from kgcore.arrays import Triples
 from kgcore.config import TrainConfig
 from kgcore.config.presets import preset
-from kgcore.corruptions.base import Mixture, Strategy, corrupt, subject_shares
-from kgcore.corruptions.near_miss import NearMiss
-from kgcore.datasets.base import find_dataset
-from kgcore.datasets.fetch import fetch
-from kgcore.datasets.prepare import prepare
-from kgcore.graph import KnowledgeGraph
-from kgcore.models.trained import TrainedModel
-from kgcore.training.loop import train
+from kgcore.data.datasets.base import find_dataset
+from kgcore.data.datasets.fetch import fetch
+from kgcore.data.datasets.prepare import prepare
+from kgcore.data.graph import KnowledgeGraph
+from kgcore.embed.corruptions.base import Mixture, Strategy, corrupt, subject_shares
+from kgcore.embed.corruptions.near_miss import NearMiss
+from kgcore.embed.models.trained import TrainedModel
+from kgcore.embed.training.loop import train
 
 STRATEGIES = ("relational", "uniform", "typed", "similar", "nearest", "near_miss")
 MODELS = ("transe", "complex")

@@ -23,11 +23,11 @@ import pandas as pd
 from default_scores import STRATEGIES
 from scipy.special import expit, logit
 
-from kgcore.calibration.sample import CalibrationSample, base_rate_weights, ground_truth_sample, synthetic_sample
-from kgcore.metrics.base import Sample
-from kgcore.metrics.classification import accuracy
-from kgcore.metrics.proper import brier, log_loss
-from kgcore.metrics.reliability import debiased_rmsce
+from kgcore.calibrate.sample import CalibrationSample, base_rate_weights, ground_truth_sample, synthetic_sample
+from kgcore.measure.metrics.base import Sample
+from kgcore.measure.metrics.classification import accuracy
+from kgcore.measure.metrics.proper import brier, log_loss
+from kgcore.measure.metrics.reliability import debiased_rmsce
 from kgcore.registries import CALIBRATORS
 
 KINDS = ("labelled", "random", "relational", "plausible", "hard")

@@ -15,11 +15,11 @@ import numpy as np
 from best_drift import signed_root
 from scipy.special import expit, logit, ndtr
 
-from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, synthetic_sample
+from kgcore.calibrate.sample import CalibrationSample, ground_truth_sample, synthetic_sample
 from kgcore.config import WatchConfig
-from kgcore.monitoring.drift import REFIT, SHIFT, SHIFT_SHARE, DriftReference, corrected, find_evidence, report
-from kgcore.monitoring.two_samples import NewTriples, standard_error
 from kgcore.registries import CALIBRATORS
+from kgcore.wings.monitoring.drift import REFIT, SHIFT, SHIFT_SHARE, DriftReference, corrected, find_evidence, report
+from kgcore.wings.monitoring.two_samples import NewTriples, standard_error
 
 Draw = Callable[[np.random.Generator, np.ndarray], np.ndarray]
 WORLDS: dict[str, Draw] = {

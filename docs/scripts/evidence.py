@@ -18,16 +18,16 @@ from sklearn.metrics import roc_auc_score
 
 from kgcore.config import CorruptConfig, PipelineConfigs, PrepareConfig
 from kgcore.config.presets import resolve
-from kgcore.corruptions.base import Mixture, corrupt, subject_shares
-from kgcore.datasets.base import find_dataset
-from kgcore.datasets.fetch import fetch
-from kgcore.datasets.prepare import prepare
+from kgcore.data.datasets.base import find_dataset
+from kgcore.data.datasets.fetch import fetch
+from kgcore.data.datasets.prepare import prepare
+from kgcore.data.graph import KnowledgeGraph, Split
+from kgcore.embed.corruptions.base import Mixture, corrupt, subject_shares
+from kgcore.embed.models.trained import TrainedModel
+from kgcore.embed.training.loop import train
 from kgcore.evidence.base import Source
 from kgcore.evidence.table import Features
-from kgcore.graph import KnowledgeGraph, Split
-from kgcore.models.trained import TrainedModel
 from kgcore.registries import EVIDENCE
-from kgcore.training.loop import train
 from tasks.workspace.settings import ensure_home, mirror
 
 STRATEGIES = {  # name -> shares of the strategies, sides

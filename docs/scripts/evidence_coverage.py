@@ -22,20 +22,20 @@ from evidence_seeds import EVIDENCE, options
 from scipy.special import expit
 
 from kgcore.arrays import Bools, Labels, Probabilities
-from kgcore.calibration.calibrated import Calibrated
-from kgcore.calibration.fit import GROUND_TRUTH, calibration_bases
-from kgcore.calibration.sample import CalibrationSample
+from kgcore.calibrate.calibrated import Calibrated
+from kgcore.calibrate.fit import GROUND_TRUTH, calibration_bases
+from kgcore.calibrate.sample import CalibrationSample
 from kgcore.combiners.base import EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.combiners.fit import fit_combiners, fit_to_unlabelled
 from kgcore.config import CalibrateConfig
-from kgcore.metrics.base import Sample
-from kgcore.metrics.reliability import smooth_ece
+from kgcore.measure.metrics.base import Sample
+from kgcore.measure.metrics.reliability import smooth_ece
 from kgcore.mixture.calibrate import MatchedCandidates
 from kgcore.mixture.fit import MixtureOptions
 from kgcore.mixture.matched import match
 from kgcore.mixture.samples import MixtureData, ScoreSample
-from kgcore.score_table import LABELLED, Evidence, ScoreTable, TableEvidence
+from kgcore.scores.table import LABELLED, Evidence, ScoreTable, TableEvidence
 from tasks.tracking.artifacts import CANDIDATE_EVIDENCE, MIXTURE, MIXTURE_TRIPLES, SCORES
 from tasks.tracking.artifacts import EVIDENCE as LABELLED_EVIDENCE
 from tasks.tracking.store import open_store

@@ -18,12 +18,12 @@ import numpy as np
 from evidence_coverage import World, fit_to_labels, world
 
 from kgcore.arrays import Labels
-from kgcore.calibration.beta import Beta
-from kgcore.calibration.sample import CalibrationSample, ground_truth_sample
+from kgcore.calibrate.beta import Beta
+from kgcore.calibrate.sample import CalibrationSample, ground_truth_sample
 from kgcore.config import WatchConfig
-from kgcore.monitoring.drift import DriftReference, find_evidence, report
-from kgcore.monitoring.two_samples import NewTriples
-from kgcore.score_table import LABELLED
+from kgcore.scores.table import LABELLED
+from kgcore.wings.monitoring.drift import DriftReference, find_evidence, report
+from kgcore.wings.monitoring.two_samples import NewTriples
 
 REPETITIONS, CHECKS, SIZES, ALPHA = 8, 40, (1_000, 4_000), 0.05
 FEW = 2_000  # rows of valid

@@ -21,9 +21,9 @@ from scipy.special import expit, logit
 from scipy.stats import norm
 
 from kgcore.arrays import Floats, Labels, Probabilities
-from kgcore.calibration.answering import in_order
-from kgcore.calibration.calibrated import Calibrated
-from kgcore.calibration.fit import CANDIDATES, calibrated, terms_of
+from kgcore.calibrate.answering import in_order
+from kgcore.calibrate.calibrated import Calibrated
+from kgcore.calibrate.fit import CANDIDATES, calibrated, terms_of
 from kgcore.combiners.base import EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.combiners.fit import fit_to_unlabelled
@@ -32,7 +32,7 @@ from kgcore.mixture.calibrate import MatchedCandidates, fit_matched, unlabelled_
 from kgcore.mixture.fit import MixtureOptions
 from kgcore.mixture.matched import match
 from kgcore.mixture.samples import MixtureData, ScoreSample
-from kgcore.score_table import Evidence, ScoreTable, TableEvidence
+from kgcore.scores.table import Evidence, ScoreTable, TableEvidence
 
 FEATURES, GROUPS = ("score", "degree", "path"), ("score", "degrees", "paths")
 ONE_SCORE = ("per_relation", "smoothed_isotonic", "beta")

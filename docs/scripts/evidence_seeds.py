@@ -22,11 +22,11 @@ from typing import Any
 import numpy as np
 from ablation import run
 
-from kgcore.calibration.answering import FIGURE
+from kgcore.calibrate.answering import FIGURE
 from kgcore.config import EvidenceConfig
-from kgcore.evaluation.predictions import Predictions
-from kgcore.metrics.base import Sample
-from kgcore.metrics.reliability import smooth_ece
+from kgcore.measure.evaluation.predictions import Predictions
+from kgcore.measure.metrics.base import Sample
+from kgcore.measure.metrics.reliability import smooth_ece
 from tasks.tracking.artifacts import CALIBRATION_AUDIT, PREDICTIONS
 from tasks.tracking.store import open_store
 
@@ -75,7 +75,7 @@ def in_words(found: list[list[float]], bars: tuple[float, ...] | None = None) ->
 
 def by_relation(predictions: Predictions, label: str) -> tuple[float, float]:
     """Return the mean error of relations, and the share of relations that are off: see above."""
-    from kgcore.evaluation.groups import reliability_by_relation
+    from kgcore.measure.evaluation.groups import reliability_by_relation
 
     found, q = [], predictions.probabilities[label]
     for one in reliability_by_relation(predictions):

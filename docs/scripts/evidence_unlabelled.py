@@ -14,22 +14,22 @@ import numpy as np
 import torch
 from evidence import trained
 
-from kgcore.calibration.folds import cross_fitted, draw_folds
-from kgcore.calibration.sample import CalibrationSample, synthetic_sample
+from kgcore.calibrate.folds import cross_fitted, draw_folds
+from kgcore.calibrate.sample import CalibrationSample, synthetic_sample
 from kgcore.combiners.base import EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.combiners.fit import cross_fit
 from kgcore.config import CorruptConfig, EvidenceConfig
 from kgcore.config.calibrate import OF_PAIRS
-from kgcore.corruptions.base import Mixture, corrupt, subject_shares
-from kgcore.datasets.base import find_dataset
-from kgcore.datasets.fetch import fetch
-from kgcore.datasets.prepare import prepare
+from kgcore.data.datasets.base import find_dataset
+from kgcore.data.datasets.fetch import fetch
+from kgcore.data.datasets.prepare import prepare
+from kgcore.data.graph import KnowledgeGraph
+from kgcore.embed.corruptions.base import Mixture, corrupt, subject_shares
+from kgcore.embed.models.trained import TrainedModel
 from kgcore.evidence.base import Source
 from kgcore.evidence.table import Features
-from kgcore.graph import KnowledgeGraph
-from kgcore.metrics.proper import brier
-from kgcore.models.trained import TrainedModel
+from kgcore.measure.metrics.proper import brier
 from kgcore.registries import CALIBRATORS, EVIDENCE
 from tasks.workspace.settings import ensure_home, mirror
 

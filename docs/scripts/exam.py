@@ -14,13 +14,13 @@ from multiprocessing import get_context
 import numpy as np
 from scipy.special import expit, logit
 
-from kgcore.calibration.sample import CalibrationSample, base_rate_weights, ground_truth_sample, shift
+from kgcore.calibrate.sample import CalibrationSample, base_rate_weights, ground_truth_sample, shift
 from kgcore.config import GateConfig, WatchConfig
-from kgcore.monitoring.drift import REFIT, SHIFT, DriftReference, find_evidence, report
-from kgcore.monitoring.gate import gate, level_of
-from kgcore.monitoring.paired import PairedRows
-from kgcore.monitoring.two_samples import NewTriples
 from kgcore.registries import CALIBRATORS
+from kgcore.wings.monitoring.drift import REFIT, SHIFT, DriftReference, find_evidence, report
+from kgcore.wings.monitoring.gate import gate, level_of
+from kgcore.wings.monitoring.paired import PairedRows
+from kgcore.wings.monitoring.two_samples import NewTriples
 
 CONFIG = GateConfig()
 GRID = np.linspace(-8, 8, 4001)

@@ -13,9 +13,9 @@ import numpy as np
 from exam import CONFIG, shares, two_models
 from scipy.special import expit, logit
 
-from kgcore.calibration.sample import base_rate_weights, shift
-from kgcore.monitoring.gate import gate
-from kgcore.monitoring.paired import PairedRows
+from kgcore.calibrate.sample import base_rate_weights, shift
+from kgcore.wings.monitoring.gate import gate
+from kgcore.wings.monitoring.paired import PairedRows
 
 
 def base_rates(rng: np.random.Generator, n: int) -> tuple[bool, bool]:

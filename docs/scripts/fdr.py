@@ -13,22 +13,22 @@ from multiprocessing import get_context
 import numpy as np
 import torch
 
+from kgcore.answer.answers import Answers, Negatives, Selection, mark
+from kgcore.answer.calibrated_model import CalibratedModel
+from kgcore.answer.discovery import Discovery
+from kgcore.answer.domains import Domains
+from kgcore.answer.question import Question
 from kgcore.base_rate import BaseRate
-from kgcore.calibrated import CalibratedModel
-from kgcore.calibration.calibrated import Terms
-from kgcore.calibration.fit import Basis
-from kgcore.calibration.platt import Platt
-from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, synthetic_sample
+from kgcore.calibrate.calibrated import Terms
+from kgcore.calibrate.fit import Basis
+from kgcore.calibrate.platt import Platt
+from kgcore.calibrate.sample import CalibrationSample, ground_truth_sample, synthetic_sample
 from kgcore.config import CorruptConfig, TrainConfig
-from kgcore.corruptions.base import Mixture
-from kgcore.corruptions.held_out import corrupt_held_out
-from kgcore.datasets.family import PREDICATES, generate
-from kgcore.graph import KnowledgeGraph, Split, TripleIndex
-from kgcore.prediction.answers import Answers, Negatives, Selection, mark
-from kgcore.prediction.discovery import Discovery
-from kgcore.prediction.domains import Domains
-from kgcore.prediction.question import Question
-from kgcore.training.loop import train
+from kgcore.data.datasets.family import PREDICATES, generate
+from kgcore.data.graph import KnowledgeGraph, Split, TripleIndex
+from kgcore.embed.corruptions.base import Mixture
+from kgcore.embed.corruptions.held_out import corrupt_held_out
+from kgcore.embed.training.loop import train
 
 PEOPLE = 2000
 SETTINGS = {"model": "complex", "loss": "multiclass_nll", "k": 50, "epochs": 40, "batch_size": 512}

@@ -12,13 +12,13 @@ import argparse
 import numpy as np
 import pandas as pd
 
+from kgcore.answer.answers import FEWEST_NEGATIVES, Negatives
+from kgcore.answer.calibrated_model import CalibratedModel
+from kgcore.answer.conformal import benjamini_hochberg_limit, conformal_p_values
+from kgcore.answer.population.likeness import CalibrationTriples
 from kgcore.arrays import Bools, Ints, Scores, Triples
-from kgcore.calibrated import CalibratedModel
-from kgcore.conformal import benjamini_hochberg_limit, conformal_p_values
-from kgcore.corruptions.base import Mixture, corrupt, subject_shares
-from kgcore.graph import TripleIndex
-from kgcore.population.likeness import CalibrationTriples
-from kgcore.prediction.answers import FEWEST_NEGATIVES, Negatives
+from kgcore.data.graph import TripleIndex
+from kgcore.embed.corruptions.base import Mixture, corrupt, subject_shares
 from tasks.jobs.calibrated_model import Ask, counted_sample, find_calibrated_model
 
 LEVELS = (0.1, 0.2)

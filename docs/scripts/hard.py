@@ -26,21 +26,21 @@ import torch
 from matched import STRATEGIES
 
 from kgcore.arrays import Scores, Triples
-from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, synthetic_sample
+from kgcore.calibrate.sample import CalibrationSample, ground_truth_sample, synthetic_sample
 from kgcore.config import CorruptConfig, PipelineConfigs, PrepareConfig, TrainConfig
 from kgcore.config.presets import resolve
-from kgcore.corruptions.base import Mixture, corrupt, subject_shares
-from kgcore.datasets.base import find_dataset
-from kgcore.datasets.fetch import fetch
-from kgcore.datasets.prepare import prepare
-from kgcore.graph import KnowledgeGraph
+from kgcore.data.datasets.base import find_dataset
+from kgcore.data.datasets.fetch import fetch
+from kgcore.data.datasets.prepare import prepare
+from kgcore.data.graph import KnowledgeGraph
+from kgcore.embed.corruptions.base import Mixture, corrupt, subject_shares
+from kgcore.embed.models.trained import TrainedModel
+from kgcore.embed.training.loop import train
 from kgcore.mixture.calibrate import mixture_sample
 from kgcore.mixture.fit import MixtureOptions, fit_mixture
 from kgcore.mixture.remainder import REMAINDER
 from kgcore.mixture.samples import MixtureData, ScoreSample
-from kgcore.models.trained import TrainedModel
 from kgcore.registries import CALIBRATORS
-from kgcore.training.loop import train
 from tasks.workspace.settings import ensure_home, mirror
 
 ETA, POSITIVES, RATES = 10, 1_300, (0.5, 0.2)

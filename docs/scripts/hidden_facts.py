@@ -15,16 +15,16 @@ from pathlib import Path
 import numpy as np
 
 from kgcore.arrays import Bools
-from kgcore.calibration.fit import synthetic_of
-from kgcore.calibration.hidden import hidden_facts
-from kgcore.calibration.sample import CalibrationSample, base_rate_weights, both_labels
+from kgcore.calibrate.fit import synthetic_of
+from kgcore.calibrate.hidden import hidden_facts
+from kgcore.calibrate.sample import CalibrationSample, base_rate_weights, both_labels
 from kgcore.config import CalibrateConfig
-from kgcore.graph import TripleIndex
-from kgcore.metrics.base import Sample
-from kgcore.metrics.proper import brier
-from kgcore.metrics.reliability import debiased_rmsce
+from kgcore.data.graph import TripleIndex
+from kgcore.measure.metrics.base import Sample
+from kgcore.measure.metrics.proper import brier
+from kgcore.measure.metrics.reliability import debiased_rmsce
 from kgcore.registries import CALIBRATORS
-from kgcore.score_table import LABELLED, ScoreTable
+from kgcore.scores.table import LABELLED, ScoreTable
 from kgcore.storage.tables import read_scores
 
 BASE_RATES = (0.5, 0.1, 0.01)

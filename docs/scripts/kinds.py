@@ -16,16 +16,16 @@ import numpy as np
 from matched import STRATEGIES, mixture_data, trained_model
 
 from kgcore.config import CorruptConfig
-from kgcore.corruptions.base import Mixture, corrupt, subject_shares
-from kgcore.datasets.base import find_dataset
-from kgcore.datasets.fetch import fetch
-from kgcore.datasets.prepare import prepare
-from kgcore.graph import KnowledgeGraph
+from kgcore.data.datasets.base import find_dataset
+from kgcore.data.datasets.fetch import fetch
+from kgcore.data.datasets.prepare import prepare
+from kgcore.data.graph import KnowledgeGraph
+from kgcore.embed.corruptions.base import Mixture, corrupt, subject_shares
+from kgcore.embed.models.trained import TrainedModel
 from kgcore.mixture.em import solve
 from kgcore.mixture.goodness import fitness_of, simulated
 from kgcore.mixture.interval import base_rate_interval, interval_level
 from kgcore.mixture.samples import MixtureData, bin_edges, count, number_of_bins
-from kgcore.models.trained import TrainedModel
 from tasks.workspace.settings import ensure_home, mirror
 
 CANDIDATES, RATE, POSITIVES, ETA = 2_000, 0.5, 3_000, 5

@@ -23,8 +23,8 @@ from scipy.special import expit, logit
 from scipy.stats import norm
 
 from kgcore.arrays import Floats, Probabilities
-from kgcore.calibration.sample import synthetic_sample
-from kgcore.calibration.support import MOST_POINTS_OF_A_RELATION, Band
+from kgcore.calibrate.sample import synthetic_sample
+from kgcore.calibrate.support import MOST_POINTS_OF_A_RELATION, Band
 from kgcore.config import CalibrateConfig, CorruptConfig
 from kgcore.registries import CALIBRATORS
 

@@ -14,21 +14,21 @@ import numpy as np
 import torch
 
 from kgcore.arrays import Triples
-from kgcore.calibration.isotonic import Isotonic
-from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, synthetic_sample
+from kgcore.calibrate.isotonic import Isotonic
+from kgcore.calibrate.sample import CalibrationSample, ground_truth_sample, synthetic_sample
 from kgcore.config import CorruptConfig, PipelineConfigs, PrepareConfig
 from kgcore.config.presets import resolve
-from kgcore.corruptions.base import Mixture, corrupt, subject_shares
-from kgcore.datasets.base import find_dataset
-from kgcore.datasets.fetch import fetch
-from kgcore.datasets.prepare import prepare
-from kgcore.graph import KnowledgeGraph
-from kgcore.metrics import proper
+from kgcore.data.datasets.base import find_dataset
+from kgcore.data.datasets.fetch import fetch
+from kgcore.data.datasets.prepare import prepare
+from kgcore.data.graph import KnowledgeGraph
+from kgcore.embed.corruptions.base import Mixture, corrupt, subject_shares
+from kgcore.embed.models.trained import TrainedModel
+from kgcore.embed.training.loop import train
+from kgcore.measure.metrics import proper
 from kgcore.mixture.calibrate import mixture_sample
 from kgcore.mixture.fit import MixtureFit, MixtureOptions, fit_mixture
 from kgcore.mixture.samples import MixtureData, ScoreSample
-from kgcore.models.trained import TrainedModel
-from kgcore.training.loop import train
 from tasks.workspace.settings import ensure_home, mirror
 
 STRATEGIES = {name: {name: 1.0} for name in ("relational", "typed", "uniform", "near_miss", "nearest")}

@@ -16,15 +16,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from kgcore.answer.calibrated_model import CalibratedModel
+from kgcore.answer.domains import Domains
+from kgcore.answer.population.calibration import Calibration
+from kgcore.answer.population.draw import DrawSize, ranked_by
+from kgcore.answer.population.population import Population, stated_facts
+from kgcore.answer.population.survey import survey
+from kgcore.answer.question import Question
 from kgcore.arrays import Bools, Floats, Triples
-from kgcore.calibrated import CalibratedModel
-from kgcore.graph import KnowledgeGraph, TripleIndex
-from kgcore.population.calibration import Calibration
-from kgcore.population.draw import DrawSize, ranked_by
-from kgcore.population.population import Population, stated_facts
-from kgcore.population.survey import survey
-from kgcore.prediction.domains import Domains
-from kgcore.prediction.question import Question
+from kgcore.data.graph import KnowledgeGraph, TripleIndex
 from tasks.jobs.calibrated_model import Ask, find_calibrated_model
 
 LENGTHS = (20, 100, 300, 1_000, 3_000)

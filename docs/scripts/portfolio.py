@@ -25,12 +25,12 @@ from portfolio_pool import GRAPHS, POOL, load
 
 from kgcore.config import ASSUMED_BASE_RATE, CorruptConfig, TrainConfig
 from kgcore.config.base import GAIN, POPULATIONS
+from kgcore.data.graph import KnowledgeGraph
+from kgcore.embed.models.trained import TrainedModel
+from kgcore.embed.training.loop import train
 from kgcore.errors import FitError
-from kgcore.graph import KnowledgeGraph
-from kgcore.models.trained import TrainedModel
-from kgcore.report.race import SHARES, epochs_at
-from kgcore.training.loop import train
-from kgcore.tuning.objective import SearchObjective
+from kgcore.measure.report.race import SHARES, epochs_at
+from kgcore.wings.tuning.objective import SearchObjective
 from tasks.workspace.settings import ensure_home, mirror
 
 FIGURES = ("brier", *POPULATIONS)  # of each measurement: the Brier score, and the gain of each population

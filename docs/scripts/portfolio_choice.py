@@ -2,9 +2,9 @@
 
     python docs/scripts/portfolio_choice.py docs/scripts/portfolio_trials.csv
 
-The figure is the mean gain over the populations (kgcore/tuning/objective.py), which is 1 for a perfect forecast. The
-*loss* of a trial is 1 less its mean gain. A *race* among some configurations is repeated on the table: all are
-compared after 1/9 of their epochs, the best go on to 1/3, the best of these to the end, as in kgcore/tuning/race.py.
+The figure is the mean gain over the populations (kgcore/wings/tuning/objective.py), which is 1 for a perfect forecast.
+The *loss* of a trial is 1 less its mean gain. A *race* among some configurations is repeated on the table: all are
+compared after 1/9 of their epochs, the best go on to 1/3, the best of these to the end (kgcore/wings/tuning/race.py).
 The settings of the preset `default` always take part. The *regret* on a graph is the loss of the chosen configuration
 less that of the best one of the whole pool. Regrets are averaged over the graphs of a data set first, then over data
 sets.
@@ -25,7 +25,7 @@ import numpy as np
 
 from kgcore.config.base import POPULATIONS
 from kgcore.config.race import PORTFOLIO
-from kgcore.tuning.race import SHARES, field_sizes
+from kgcore.wings.tuning.race import SHARES, field_sizes
 
 USUAL = "transe"  # the settings of the preset `default`: it is in every race
 SIZE, COPIES = 10, 500

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from kgcore.config import TrainConfig
-from kgcore.datasets.base import find_dataset
-from kgcore.datasets.fetch import fetch
-from kgcore.datasets.prepare import prepare
-from kgcore.graph import KnowledgeGraph, Split
+from kgcore.data.datasets.base import find_dataset
+from kgcore.data.datasets.fetch import fetch
+from kgcore.data.datasets.prepare import prepare
+from kgcore.data.graph import KnowledgeGraph, Split
 
 SA, MC, PW = "self_adversarial", "multiclass_nll", "pairwise"
 HALF = {"training_strategy": {"typed": 0.5, "uniform": 0.5}}

@@ -36,14 +36,14 @@ from kgcore.config import (
     presets,
 )
 from kgcore.config.base import GAIN
-from kgcore.datasets.base import find_dataset
-from kgcore.datasets.prepare import prepare
-from kgcore.graph import KnowledgeGraph, Split
+from kgcore.data.datasets.base import find_dataset
+from kgcore.data.datasets.prepare import prepare
+from kgcore.data.graph import KnowledgeGraph, Split
 from kgcore.registries import MODELS
-from kgcore.tuning.objective import SearchObjective
-from kgcore.tuning.search import Plan, search
-from kgcore.tuning.space import Drawn, Space
-from kgcore.tuning.study import begun, best, completed, config_of, open_study
+from kgcore.wings.tuning.objective import SearchObjective
+from kgcore.wings.tuning.search import Plan, search
+from kgcore.wings.tuning.space import Drawn, Space
+from kgcore.wings.tuning.study import begun, best, completed, config_of, open_study
 from tasks.jobs.pipeline import run_command
 
 # model -> why it is not searched. An epoch of TransE on UMLS takes .03 s of CPU time

@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kgcore.evaluation.evaluate import Measured
-from kgcore.report.plots import COLOURS, new_figure
+from kgcore.measure.evaluation.evaluate import Measured
+from kgcore.measure.report.plots import COLOURS, new_figure
 from tasks.tracking.artifacts import MEASURED
 from tasks.tracking.store import open_store
 

@@ -18,10 +18,10 @@ import numpy as np
 from ablation import run
 
 from kgcore.config.base import SplitRule
-from kgcore.datasets.base import find_dataset
-from kgcore.datasets.draw import SplitDraw
-from kgcore.datasets.prepare import prepare
-from kgcore.graph import KnowledgeGraph
+from kgcore.data.datasets.base import find_dataset
+from kgcore.data.datasets.draw import SplitDraw
+from kgcore.data.datasets.prepare import prepare
+from kgcore.data.graph import KnowledgeGraph
 
 PREDICATE, SEEDS, SHARE = "treats", range(5), 0.15
 OPTIONS = ["--preset", "default", "--calibration-sides", "subject"]

@@ -22,15 +22,15 @@ import torch
 
 from kgcore.config import CalibrateConfig, EvaluateConfig, TrainConfig
 from kgcore.config.base import SplitRule
-from kgcore.datasets.base import find_dataset
-from kgcore.datasets.draw import SplitDraw
-from kgcore.datasets.prepare import Prepared, prepare
-from kgcore.evaluation.evaluate import evaluate
-from kgcore.evaluation.predictions import Predictions
-from kgcore.graph import KnowledgeGraph, Split
-from kgcore.models.trained import TrainedModel
+from kgcore.data.datasets.base import find_dataset
+from kgcore.data.datasets.draw import SplitDraw
+from kgcore.data.datasets.prepare import Prepared, prepare
+from kgcore.data.graph import KnowledgeGraph, Split
+from kgcore.embed.models.trained import TrainedModel
+from kgcore.embed.training.loop import train
+from kgcore.measure.evaluation.evaluate import evaluate
+from kgcore.measure.evaluation.predictions import Predictions
 from kgcore.registries import CALIBRATORS
-from kgcore.training.loop import train
 
 TREATS = "treats"
 NAMES = tuple(name for name in CalibrateConfig().calibrators if name in ("beta", "smoothed_isotonic"))

@@ -18,20 +18,20 @@ from matched import trained_model
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from kgcore.arrays import Floats, Labels, Probabilities, Triples
-from kgcore.calibration.calibrated import UnseenProbabilities
+from kgcore.calibrate.calibrated import UnseenProbabilities
 from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.combiners.unseen import UnseenAnswers
 from kgcore.config import CorruptConfig
-from kgcore.corruptions.base import Mixture, corrupt, subject_shares
-from kgcore.datasets.base import find_dataset
-from kgcore.datasets.fetch import fetch
-from kgcore.datasets.prepare import prepare
-from kgcore.datasets.read import UnseenRows, read_files, unseen_rows
+from kgcore.data.datasets.base import find_dataset
+from kgcore.data.datasets.fetch import fetch
+from kgcore.data.datasets.prepare import prepare
+from kgcore.data.datasets.read import UnseenRows, read_files, unseen_rows
+from kgcore.data.graph import KnowledgeGraph, Split
+from kgcore.embed.corruptions.base import Mixture, corrupt, subject_shares
+from kgcore.embed.models.trained import TrainedModel
 from kgcore.evidence.base import Source
 from kgcore.evidence.table import Features
-from kgcore.graph import KnowledgeGraph, Split
-from kgcore.models.trained import TrainedModel
-from kgcore.score_table import Evidence
+from kgcore.scores.table import Evidence
 from tasks.workspace.settings import ensure_home, mirror
 
 NAMES = ("name_roles", "name_pairs", "name_likeness", "name_embeddings")

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from kgcore.report.result import Result, ResultTable
+from kgcore.measure.report.result import Result, ResultTable
 
 Cells = dict[str, list[str]]  # column -> a text for each row
 GAP, NARROW_GAP = 2, 1  # spaces between two columns; NARROW_GAP if the table does not fit with GAP

@@ -10,7 +10,7 @@ from kgcore.config import (
     TrainConfig,
     presets,
 )
-from kgcore.report.result import Result
+from kgcore.measure.report.result import Result
 from tasks.jobs.audit import AuditRequest, audit_facts, audit_run, labelled_share
 from tasks.stages.prepare import PREPARE, leave_out
 from tasks.stages.reference import Context

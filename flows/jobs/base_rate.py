@@ -4,7 +4,7 @@ from flows.flow import flow
 from flows.job import Argument, job, publish
 from flows.parameters import Device
 from kgcore.config import BaseRateConfig
-from kgcore.report.result import Result
+from kgcore.measure.report.result import Result
 from tasks.jobs.base_rate import estimate_base_rate
 from tasks.jobs.calibrated_model import Ask
 from tasks.jobs.request import Request

@@ -3,7 +3,7 @@
 from flows.job import publish, question
 from flows.parameters import THREADS, Device, Runner
 from kgcore.config import DiscoverConfig
-from kgcore.report.result import Result
+from kgcore.measure.report.result import Result
 
 
 @question(run_name="discover {subject} {predicate} {object}")

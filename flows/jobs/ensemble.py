@@ -8,7 +8,7 @@ from flows.flow import flow
 from flows.job import Argument, job, publish
 from flows.parameters import RunId
 from kgcore.config import EnsembleConfig
-from kgcore.report.ensemble_summary import EnsembleSummary
+from kgcore.measure.report.ensemble_summary import EnsembleSummary
 from tasks.jobs.ensemble import ensemble_models, ensemble_summary
 from tasks.jobs.manifest import resolve
 from tasks.stages.reference import Context

@@ -3,7 +3,7 @@
 from flows.job import Argument, publish, question
 from flows.parameters import Device
 from kgcore.config import ExplainConfig
-from kgcore.report.result import Result
+from kgcore.measure.report.result import Result
 
 
 @question(shown={"triple": Argument("SUBJECT PREDICATE OBJECT")}, run_name="explain {triple}")

@@ -4,7 +4,7 @@ from flows.job import Argument, publish, question
 from flows.parameters import THREADS, Device, Runner
 from kgcore.config import PairsConfig, PredictConfig
 from kgcore.errors import InputError
-from kgcore.report.result import Result
+from kgcore.measure.report.result import Result
 
 
 @question(shown={"candidates": Argument("[FILE | SUBJECT PREDICATE OBJECT]")})

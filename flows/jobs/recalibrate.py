@@ -8,7 +8,7 @@ from flows.parameters import Device, RunId
 from flows.pipeline import after_training
 from kgcore.base_rate import BaseRate
 from kgcore.config import EXAM_SHARE
-from kgcore.report.summary import PipelineSummary
+from kgcore.measure.report.summary import PipelineSummary
 from tasks.jobs.exam import add_field_labels
 from tasks.jobs.manifest import resolve
 from tasks.jobs.pipeline import finish_pipeline

@@ -21,9 +21,9 @@ from flows.job import Argument, Option, job, publish
 from flows.parameters import RUNNERS, THREADS, Device, PaperDataset, Preset, Runner, Table
 from flows.pipeline import run_pipeline
 from kgcore.errors import InputError, KgcalError, first_line
-from kgcore.report.result import Result
-from kgcore.report.summary import PipelineSummary
-from kgcore.reproduction.grid import Cell, grid
+from kgcore.measure.report.result import Result
+from kgcore.measure.report.summary import PipelineSummary
+from kgcore.wings.reproduction.grid import Cell, grid
 from tasks.jobs.pipeline import finished_pipeline
 from tasks.jobs.reproduce import check_cells, finish_reproduction, reproduction_run, share_cores
 from tasks.stages.reference import Context

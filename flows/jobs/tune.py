@@ -14,7 +14,7 @@ from kgcore.config import (
     TuneConfig,
     presets,
 )
-from kgcore.report.result import Result
+from kgcore.measure.report.result import Result
 from tasks.jobs.tune import search_settings, tuning_run
 from tasks.stages.prepare import PREPARE
 from tasks.stages.reference import Context

@@ -13,20 +13,20 @@ import numpy as np
 import numpy.typing as npt
 
 from kgcore.arrays import Floats, Ints, Labels, Scores, Triples, Weights
-from kgcore.calibration.folds import draw_folds
+from kgcore.calibrate.folds import draw_folds
+from kgcore.data.graph import KnowledgeGraph
+from kgcore.embed.models.scorer import Bounds, PointwiseScorer
 from kgcore.errors import FitError, MismatchError
 from kgcore.evidence.base import Source, Tile
 from kgcore.evidence.table import Features, Grid
-from kgcore.graph import KnowledgeGraph
-from kgcore.models.scorer import Bounds, PointwiseScorer
 from kgcore.registries import CALIBRATOR_PARTS, COMBINERS
-from kgcore.score_table import Evidence
+from kgcore.scores.table import Evidence
 from kgcore.workers import in_order
 
 if TYPE_CHECKING:
     import torch
 
-    from kgcore.models.trained import TrainedModel
+    from kgcore.embed.models.trained import TrainedModel
 
 OBJECTS_AT_ONCE, PAIRS_AT_ONCE = 512, 2**18  # of a tile
 FEWEST = 8  # subjects, and objects, from which tiles save time

@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 
 from kgcore.arrays import Bools, Floats, Ints, Labels, Triples
-from kgcore.calibration.calibrated import Calibrated
-from kgcore.calibration.fit import CANDIDATES, SYNTHETIC, Basis, calibrated, terms_of
-from kgcore.calibration.sample import CalibrationSample
+from kgcore.calibrate.calibrated import Calibrated
+from kgcore.calibrate.fit import CANDIDATES, SYNTHETIC, Basis, calibrated, terms_of
+from kgcore.calibrate.sample import CalibrationSample
 from kgcore.combiners.base import Combined, Combiner, EvidenceSample
 from kgcore.combiners.joined import Stack
 from kgcore.combiners.unlabelled import Rows, fit_unlabelled
@@ -19,7 +19,7 @@ from kgcore.mixture.fit import MixtureOptions
 from kgcore.mixture.matched import match
 from kgcore.mixture.samples import MixtureData
 from kgcore.registries import CALIBRATORS, COMBINERS
-from kgcore.score_table import LABELLED, ScoreTable, TableEvidence
+from kgcore.scores.table import LABELLED, ScoreTable, TableEvidence
 
 FOLDS = 5  # of cross-fitting
 FOLDS_OF_CANDIDATES = 3  # of candidates, whose many combiners take long

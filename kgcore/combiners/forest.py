@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from kgcore.arrays import Floats, Ints
 from kgcore.evidence.table import Grid, TileColumn
-from kgcore.loops.forests import LINE, Codes, Leaves, fill_bounds, fill_codes
+from kgcore.loops.evidence import LINE, Codes, Leaves, fill_bounds, fill_codes
 
 MOST_LEAVES = 32  # of a tree: a set of its leaves is one 32-bit number
 Masks = npt.NDArray[np.uint32]

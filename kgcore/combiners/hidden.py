@@ -6,13 +6,13 @@ from dataclasses import replace
 import numpy as np
 
 from kgcore.arrays import Bools, Floats, Probabilities, Triples, Weights
-from kgcore.calibration.hidden import MOST, chances_of, hidden_hits
+from kgcore.calibrate.hidden import MOST, chances_of, hidden_hits
 from kgcore.combiners.base import EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.evidence.base import Source
 from kgcore.evidence.fold import FOLDS, fold_of
 from kgcore.evidence.table import Features
-from kgcore.score_table import Evidence, ScoreTable
+from kgcore.scores.table import Evidence, ScoreTable
 
 MOST_ROWS = 20_000  # distinct corruptions that the trees of a fold are fitted to
 

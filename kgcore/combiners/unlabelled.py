@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kgcore.arrays import Floats, Ints, Probabilities
-from kgcore.calibration.folds import draw_folds
-from kgcore.calibration.logistic import stack_weights
+from kgcore.calibrate.folds import draw_folds
+from kgcore.calibrate.logistic import stack_weights
 from kgcore.combiners.base import Combiner, EvidenceSample
 from kgcore.combiners.joined import Stack
 

@@ -7,7 +7,7 @@ object hidden (`Features.hidden`). A calibrator and its band of confidence are f
 are really unseen, because their labels may depend on which side is unseen: intervals are as wide as so few rows ask.
 
 The answer is stored as JSON, with the model and the graph that it was fitted to. Calibrators that were fitted to the
-same labels hold it: kgcore/calibration/calibrated.py.
+same labels hold it: kgcore/calibrate/calibrated.py.
 """
 
 import math
@@ -17,18 +17,18 @@ from typing import Any, Self
 import numpy as np
 
 from kgcore.arrays import Bools, Ints, Labels, Probabilities, Triples
-from kgcore.calibration.calibrated import UnseenProbabilities
-from kgcore.calibration.platt import Platt
-from kgcore.calibration.sample import ground_truth_sample, shift
-from kgcore.calibration.support import Band
+from kgcore.calibrate.calibrated import UnseenProbabilities
+from kgcore.calibrate.platt import Platt
+from kgcore.calibrate.sample import ground_truth_sample, shift
+from kgcore.calibrate.support import Band
 from kgcore.combiners.base import Combined, Combiner, EvidenceSample
+from kgcore.data.graph import KnowledgeGraph, Split
+from kgcore.embed.models.scorer import Scorer
 from kgcore.errors import InputError, MismatchError, check_format
 from kgcore.evidence.base import Source
 from kgcore.evidence.table import Features, NamedEvidence
-from kgcore.graph import KnowledgeGraph, Split
-from kgcore.models.scorer import Scorer
 from kgcore.registries import CALIBRATOR_PARTS
-from kgcore.score_table import Evidence
+from kgcore.scores.table import Evidence
 
 FORMAT = 4
 FEWEST = 20  # rows of each label that a kind of triple needs for a calibrator of its own
@@ -72,7 +72,7 @@ class UnseenAnswers:
         combiner  a combiner of this class that is not fitted
         features  groups of evidence, extended by the names of the unseen entities
         known     labelled triples of known entities
-        unseen    labelled triples with an entity that training lacks: kgcore/datasets/read.py
+        unseen    labelled triples with an entity that training lacks: kgcore/data/datasets/read.py
 
         Raises InputError if `unseen` has fewer than FEWEST true or false triples. If only those with an unseen object,
         or only the others, are so few, both kinds share one calibrator.
@@ -106,7 +106,7 @@ class UnseenAnswers:
         """Return the answers about triples (n, 3) with an entity that training lacks, from their evidence.
 
         base_rate  share of true triples that the probabilities assume, in (0, 1); None: that of the fit. Another one
-                   adds a constant to all log-odds: kgcore/calibration/sample.py
+                   adds a constant to all log-odds: kgcore/calibrate/sample.py
         limits     the ends of an interval of the base rate, which widens the intervals; None: it has none
 
         Raises MismatchError if the evidence has other features than those of the fit.

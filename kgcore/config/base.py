@@ -43,7 +43,7 @@ OBJECTIVES: dict[str, Literal["minimize", "maximize"]] = {
     GAIN: "maximize",
 }
 MISSING_FACTS = "missing_facts"
-POPULATIONS = ("negatives", "answers", MISSING_FACTS)  # that a model is judged on: see kgcore/tuning/objective.py
+POPULATIONS = ("negatives", "answers", MISSING_FACTS)  # that a model is judged on: see kgcore/wings/tuning/objective.py
 SEARCHED = ("learning_rate", "regulariser", "epochs", "training_strategy", "training_sides", "k", "training_eta")
 SEARCHABLE = (*SEARCHED, "dropout", "initial_scale", "inverse_relations", "cohort_weight")
 PER = ("all", "subject", "object")  # what the number of best pairs is counted over

@@ -247,7 +247,7 @@ class CorruptConfig(Config):
         """Return the number of corruptions that scoring looks at, if it is more than `eta` draws; None: only at these.
 
         It is ENOUGH / alpha for `auto`. They do not fit in memory, so only the highest scores are kept: see
-        kgcore/score_search.py.
+        kgcore/scores/search.py.
         """
         if self.calibration_eta != AUTO:
             return None

@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from kgcore.arrays import Bools, Floats, Ints, Triples, sorted_distinct
+from kgcore.data.graph import KnowledgeGraph, TripleIndex
 from kgcore.evidence.lookup import Links, Tokens, parts_of
-from kgcore.graph import KnowledgeGraph, TripleIndex
 
 if TYPE_CHECKING:
-    from kgcore.models.trained import TrainedModel
+    from kgcore.embed.models.trained import TrainedModel
 
 Values = npt.NDArray[np.float32]
 

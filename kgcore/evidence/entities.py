@@ -7,9 +7,9 @@ import numpy as np
 from scipy.sparse import csc_array, csr_array
 
 from kgcore.arrays import Bools, Floats, Ints, Triples
+from kgcore.data.graph import TripleIndex
 from kgcore.evidence.base import ZERO, Feature, Source, Tile, Tiled
 from kgcore.evidence.lookup import Counts, KeyTable, Links, expanded, meeting, ones_at, row_maxima, row_sums
-from kgcore.graph import TripleIndex
 from kgcore.registries import EVIDENCE
 
 TYPE_SMOOTHING = 0.5

@@ -57,9 +57,9 @@ class KeyTable:
 
 def _loops() -> ModuleType:
     """Return the compiled loops. Numba and torch, which they load, take more than a second."""
-    from kgcore.loops import lookups
+    from kgcore.loops import evidence
 
-    return lookups
+    return evidence
 
 
 @dataclass(frozen=True)

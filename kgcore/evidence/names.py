@@ -10,9 +10,9 @@ import scipy.sparse as sp
 import torch
 
 from kgcore.arrays import Floats, Ints, Triples, sorted_distinct
+from kgcore.embed.models.trained import TrainedModel
 from kgcore.evidence.base import Feature, PairColumn, Source, Tile, Tiled, raw_bounds
 from kgcore.evidence.lookup import Counts, KeyTable, Tokens, mean_and_highest, meeting, parts_of, trigrams_of, words_of
-from kgcore.models.trained import TrainedModel
 from kgcore.registries import EVIDENCE
 
 SMOOTHING = 1.0  # entities with the average share of the role that each part of a name has beside its own

@@ -7,9 +7,9 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from kgcore.arrays import Floats, Ints, Triples
+from kgcore.data.graph import TripleIndex
 from kgcore.evidence.base import ZERO, Feature, Source, Tile, Tiled
 from kgcore.evidence.lookup import Counts, Links, best_and_any, expanded, meeting, row_sums
-from kgcore.graph import TripleIndex
 from kgcore.registries import EVIDENCE
 
 MOST_NEIGHBOURS = 128  # of the entity with fewer neighbours

@@ -11,13 +11,13 @@ import numpy.typing as npt
 import torch
 
 from kgcore.arrays import Bools, Floats, Ints, Triples
+from kgcore.embed.models.base import LARGEST_BLOCK, block_rows, fixed_blocks
+from kgcore.embed.models.trained import TrainedModel
 from kgcore.evidence.base import Feature, PairColumn, Source, Tile, Tiled
-from kgcore.loops.forests import fill_shares
-from kgcore.models.base import LARGEST_BLOCK, block_rows, fixed_blocks
-from kgcore.models.trained import TrainedModel
+from kgcore.loops.evidence import fill_shares
 from kgcore.registries import EVIDENCE
 
-MEMBERS = 64  # of a cohort; a multiple of kgcore.models.base.MULTIPLE
+MEMBERS = 64  # of a cohort; a multiple of kgcore.embed.models.base.MULTIPLE
 QUERIES_AT_ONCE = 256
 RANKS = ("object_rank", "subject_rank")  # of `cohorts`
 
@@ -66,8 +66,8 @@ class Cohorts(Feature):
         subject_...    the same over the cohort's subjects for (p, o)
 
     A high score means little for a subject that scores high with every object: Rosenberg et al., ICSLP 1992; see
-    kgcore/models/cohort.py. Cost: MEMBERS scores for each distinct (s, p) and (p, o) of a block of triples. NaN: the
-    cohort has no member but the entity itself.
+    kgcore/embed/models/cohort.py. Cost: MEMBERS scores for each distinct (s, p) and (p, o) of a block of triples. NaN:
+    the cohort has no member but the entity itself.
 
     Misleading where cohorts hold many facts that train lacks, and for training facts: their own scores were trained.
 

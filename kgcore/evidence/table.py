@@ -12,7 +12,7 @@ from kgcore.arrays import Bools, Floats, Ints, Triples
 from kgcore.evidence.base import Feature, PairColumn, Source, Tile, Values
 from kgcore.evidence.lookup import words_of
 from kgcore.registries import EVIDENCE
-from kgcore.score_table import Evidence
+from kgcore.scores.table import Evidence
 
 ROWS_AT_ONCE = 2**14  # triples of a block
 

@@ -9,13 +9,13 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit, ndtri
 
 from kgcore.arrays import Floats, Ints
-from kgcore.calibration.answering import FIGURE, UNLIKE
-from kgcore.calibration.base import Calibrator
-from kgcore.calibration.calibrated import Calibrated
-from kgcore.calibration.fit import CANDIDATES, calibrated, terms_of
-from kgcore.calibration.isotonic import SmoothedIsotonic
-from kgcore.calibration.sample import CalibrationSample, evenly_weighted, shift
-from kgcore.calibration.support import CONFIDENCE, MOST_POINTS, MOST_POINTS_OF_A_RELATION, Band, Support, rows_of
+from kgcore.calibrate.answering import FIGURE, UNLIKE
+from kgcore.calibrate.base import Calibrator
+from kgcore.calibrate.calibrated import Calibrated
+from kgcore.calibrate.fit import CANDIDATES, calibrated, terms_of
+from kgcore.calibrate.isotonic import SmoothedIsotonic
+from kgcore.calibrate.sample import CalibrationSample, evenly_weighted, shift
+from kgcore.calibrate.support import CONFIDENCE, MOST_POINTS, MOST_POINTS_OF_A_RELATION, Band, Support, rows_of
 from kgcore.config import CalibrateConfig
 from kgcore.mixture.em import solve
 from kgcore.mixture.fit import MixtureFit
@@ -24,7 +24,7 @@ from kgcore.mixture.matched import Matched, RelationRate, inside
 from kgcore.mixture.remainder import REMAINDER, remainder
 from kgcore.mixture.samples import BinCounts, MixtureData, ScoreSample, count
 from kgcore.registries import CALIBRATORS
-from kgcore.score_table import ScoreTable
+from kgcore.scores.table import ScoreTable
 
 
 @dataclass(frozen=True)

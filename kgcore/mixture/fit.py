@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 
 from kgcore.arrays import Floats
-from kgcore.calibration.support import CONFIDENCE
+from kgcore.calibrate.support import CONFIDENCE
 from kgcore.mixture.em import Solution, resample, solve
 from kgcore.mixture.goodness import Fitness, fitness_of, simulated
 from kgcore.mixture.interval import Rate, base_rate_interval, interval_level, labels_needed

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import chdtr, chdtrc, chdtri, expit, roots_jacobi
 
 from kgcore.arrays import Floats, Ints, Labels, as_labels
-from kgcore.calibration.support import CONFIDENCE, exact_limits
+from kgcore.calibrate.support import CONFIDENCE, exact_limits
 from kgcore.errors import FitError, InputError
 from kgcore.mixture.em import Solution, log_likelihood, simulate, solve
 from kgcore.mixture.samples import BinCounts

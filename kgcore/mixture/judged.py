@@ -10,14 +10,14 @@ import pyarrow as pa
 
 from kgcore.arrays import Bools, Labels, Scores, Triples
 from kgcore.config import CorruptConfig
-from kgcore.corruptions.base import Corruptions, Mixture, corrupt, subject_shares
-from kgcore.datasets.formats.base import COLUMNS, read_candidates
-from kgcore.datasets.labels import for_exam
+from kgcore.data.datasets.labels import for_exam
+from kgcore.data.formats.base import COLUMNS, read_candidates
+from kgcore.data.graph import KnowledgeGraph
+from kgcore.embed.corruptions.base import Corruptions, Mixture, corrupt, subject_shares
+from kgcore.embed.models.scorer import Scorer
 from kgcore.errors import InputError
-from kgcore.graph import KnowledgeGraph
 from kgcore.mixture.matched import FEWEST
 from kgcore.mixture.samples import LabelledCandidates, MixtureData, ScoreSample, no_labels
-from kgcore.models.scorer import Scorer
 
 LABEL, FOURTH = "label", "column_4"
 MEANING = {"": -1, "1": 1, "-1": 0}  # text of a label -> 1 true, 0 false, -1 no label
@@ -204,7 +204,7 @@ def mixture_triples(
 
     Raises InputError for too few validation positives.
     """
-    from kgcore.models.trained import TrainedModel  # loads torch
+    from kgcore.embed.models.trained import TrainedModel  # loads torch
 
     positives, known = graph.valid.positives, judged.labelled
     if len(positives) < FEWEST:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from kgcore.storage.json_file import read_json, write_json
 
 if TYPE_CHECKING:
-    from kgcore.calibration.calibrated import Calibrated
-    from kgcore.models.trained import TrainedModel
+    from kgcore.calibrate.calibrated import Calibrated
+    from kgcore.embed.models.trained import TrainedModel
 
 CALIBRATOR_FILE = "calibrator.json"
 MODEL_PART, GRAPH_PART = "model", "graph"  # folders; further models are model_2, model_3, ...
@@ -43,9 +43,9 @@ def read_model(folder: Path) -> "TrainedModel":
     """Read the output of `write_model`."""
     from safetensors.torch import load_file
 
-    from kgcore.models.base import Embeddings
-    from kgcore.models.cohort import Cohort
-    from kgcore.models.trained import TrainedModel
+    from kgcore.embed.models.base import Embeddings
+    from kgcore.embed.models.cohort import Cohort
+    from kgcore.embed.models.trained import TrainedModel
 
     parameters, tables = read_json(folder / "model.json"), load_file(folder / "embeddings.safetensors")
     entities, predicates = tables.pop("entities"), tables.pop("predicates")
@@ -66,6 +66,6 @@ def write_calibrator(folder: Path, bound: "Calibrated") -> None:
 
 def read_calibrator(folder: Path) -> "Calibrated":
     """Read the output of `write_calibrator`."""
-    from kgcore.calibration.calibrated import Calibrated
+    from kgcore.calibrate.calibrated import Calibrated
 
     return Calibrated.from_json(read_json(folder / CALIBRATOR_FILE))

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kgcore.graph import SPLITS, KnowledgeGraph, Split
+from kgcore.data.graph import SPLITS, KnowledgeGraph, Split
 from kgcore.storage.json_file import read_json, write_json
 from kgcore.storage.tables import read_table, spo_columns, triples_of, write_table
 

@@ -9,7 +9,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from kgcore.combiners.unseen import UnseenAnswers
-    from kgcore.evaluation.evaluate import Measured
+    from kgcore.measure.evaluation.evaluate import Measured
     from kgcore.mixture.matched import Matched
 
 FORMAT = 3  # version of all artifact formats, part of every cache key; increase it when a format changes
@@ -36,8 +36,8 @@ def write_measured(path: Path, measured: "dict[str, Measured]") -> None:
 
 def read_measured(path: Path) -> "dict[str, Measured]":
     """Read the output of `write_measured`."""
-    from kgcore.evaluation.evaluate import Measured
-    from kgcore.metrics.reliability import Reliability
+    from kgcore.measure.evaluation.evaluate import Measured
+    from kgcore.measure.metrics.reliability import Reliability
 
     measured = {}
     for label, result in read_json(path).items():

@@ -19,12 +19,12 @@ from kgcore.arrays import Bools, Floats, Ints, Scores, Triples
 if TYPE_CHECKING:
     import pandas as pd
 
-    from kgcore.calibration.calibrated import UnseenProbabilities
-    from kgcore.corruptions.base import Corruptions
-    from kgcore.datasets.read import UnseenRows
-    from kgcore.evaluation.predictions import Predictions
+    from kgcore.calibrate.calibrated import UnseenProbabilities
+    from kgcore.data.datasets.read import UnseenRows
+    from kgcore.embed.corruptions.base import Corruptions
+    from kgcore.measure.evaluation.predictions import Predictions
     from kgcore.mixture.samples import MixtureData, ScoreSample
-    from kgcore.score_table import ScoreTable, TableEvidence
+    from kgcore.scores.table import ScoreTable, TableEvidence
 
 _COUNTS = ("dropped", "fallbacks", "redrawn")
 _HITS = ("hits_of_subjects", "hits_of_objects")
@@ -115,7 +115,7 @@ def write_scores(path: Path, table: "ScoreTable") -> None:
 
 def read_scores(path: Path) -> "ScoreTable":
     """Read the output of `write_scores`."""
-    from kgcore.score_table import ScoreTable
+    from kgcore.scores.table import ScoreTable
 
     table, metadata = read_table(path)
     labels = table["label"].astype(np.float64)
@@ -147,7 +147,7 @@ def write_corruptions(path: Path, made: "dict[str, Corruptions]") -> None:
 
 def read_corruptions(path: Path) -> "dict[str, Corruptions]":
     """Read the output of `write_corruptions`: split -> corruptions."""
-    from kgcore.corruptions.base import Corruptions
+    from kgcore.embed.corruptions.base import Corruptions
 
     table, metadata = read_table(path)
     triples, made, stored = triples_of(table), {}, metadata["hits_by_side"]
@@ -195,8 +195,8 @@ def write_predictions(path: Path, predictions: "Predictions") -> None:
 
 def read_predictions(path: Path) -> "Predictions":
     """Read the output of `write_predictions`."""
-    from kgcore.evaluation.predictions import Predictions
-    from kgcore.metrics.classification import RelationDecisions
+    from kgcore.measure.evaluation.predictions import Predictions
+    from kgcore.measure.metrics.classification import RelationDecisions
 
     table, metadata = read_table(path)
     labels = table["label"].astype(np.float64)
@@ -215,7 +215,7 @@ def write_evidence(path: Path, table: "TableEvidence") -> None:
 
 def read_evidence(path: Path) -> "TableEvidence":
     """Read the output of `write_evidence`."""
-    from kgcore.score_table import Evidence, TableEvidence
+    from kgcore.scores.table import Evidence, TableEvidence
 
     columns, metadata = read_table(path)
     rows = columns.pop("row").astype(np.int64)
@@ -300,8 +300,8 @@ def write_unseen(path: Path, unseen: "UnseenRows") -> None:
 
 def read_unseen(path: Path) -> "UnseenRows":
     """Read the output of `write_unseen`."""
-    from kgcore.datasets.read import UnseenRows
-    from kgcore.graph import Split
+    from kgcore.data.datasets.read import UnseenRows
+    from kgcore.data.graph import Split
 
     columns, metadata = read_table(path)
     triples, labels, of = triples_of(columns), columns["label"].astype(np.float64), columns["split"]
@@ -316,7 +316,7 @@ def write_answers(path: Path, answers: "UnseenProbabilities") -> None:
 
 def read_answers(path: Path) -> "UnseenProbabilities":
     """Read the output of `write_answers`."""
-    from kgcore.calibration.calibrated import UnseenProbabilities
+    from kgcore.calibrate.calibrated import UnseenProbabilities
 
     columns = read_table(path)[0]
     return UnseenProbabilities(*(columns[name].astype(np.float64) for name in ("probability", "low", "high")))

@@ -18,14 +18,14 @@ import torch
 from torch import Tensor
 
 from kgcore.config import TrainConfig
+from kgcore.embed.losses.base import Loss
+from kgcore.embed.models.base import GraphModel, Model
+from kgcore.embed.optimisers.base import RowOptimiser
+from kgcore.embed.training.batches import TrainingBatch
+from kgcore.embed.training.objective import Gathered
+from kgcore.embed.training.step import Backend, Evaluate, Tables, WholeStep
 from kgcore.errors import KgcalWarning, first_line
-from kgcore.losses.base import Loss
-from kgcore.models.base import GraphModel, Model
-from kgcore.optimisers.base import RowOptimiser
 from kgcore.registries import BACKENDS
-from kgcore.training.batches import TrainingBatch
-from kgcore.training.objective import Gathered
-from kgcore.training.step import Backend, Evaluate, Tables, WholeStep
 
 WARM_UPS = 2  # steps of a shape before it is recorded: libraries allocate their workspaces in them
 MOST_SHAPES = 16  # shapes that are recorded; batches of other shapes run without a recording

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from kgcore.audit.likelihood import AuditedFacts, likelihood_ratios, score_rows
-from kgcore.audit.plan import plan_audit
-from kgcore.audit.sample import draw_sample, read_labelled, sampled_share, stratify, to_label
-from kgcore.calibration.sample import check_base_rate
+from kgcore.answer.sink import check_ending, sink
+from kgcore.calibrate.sample import check_base_rate
 from kgcore.config import AuditConfig, PipelineConfigs
-from kgcore.datasets.base import find_dataset
-from kgcore.datasets.formats.base import check_readable
+from kgcore.data.datasets.base import find_dataset
+from kgcore.data.formats.base import check_readable
+from kgcore.data.graph import KnowledgeGraph
 from kgcore.errors import InputError
-from kgcore.graph import KnowledgeGraph
-from kgcore.metrics.base import Estimate
-from kgcore.metrics.reliability import wilson
-from kgcore.prediction.sink import check_ending, sink
-from kgcore.report.result import Result, ResultTable, table_of
+from kgcore.measure.metrics.base import Estimate
+from kgcore.measure.metrics.reliability import wilson
+from kgcore.measure.report.result import Result, ResultTable, table_of
+from kgcore.wings.audit.likelihood import AuditedFacts, likelihood_ratios, score_rows
+from kgcore.wings.audit.plan import plan_audit
+from kgcore.wings.audit.sample import draw_sample, read_labelled, sampled_share, stratify, to_label
 from tasks.jobs.pipeline import all_settings, open_work
 from tasks.jobs.request import MOST_EXAMPLES, probability_texts, triple_text
 from tasks.stages.reference import StageRef
@@ -34,7 +34,7 @@ from tasks.workspace.progress import progress_bar
 from tasks.workspace.resources import find_device
 
 if TYPE_CHECKING:
-    from kgcore.models.trained import TrainedModel
+    from kgcore.embed.models.trained import TrainedModel
 
 ESTIMATED, LABELLED, STATED = "estimated", "labelled", "stated"  # where a share of wrong facts comes from
 FIRST = tuple(digit * 10**power for power in range(1, 8) for digit in (1, 3))  # lengths of the first part of the list

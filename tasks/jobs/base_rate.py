@@ -8,21 +8,21 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from kgcore.answer.sink import ENDINGS, check_ending, sink
 from kgcore.arrays import Ints
 from kgcore.config import BaseRateConfig
-from kgcore.datasets.formats.base import check_readable
-from kgcore.ensembles.ensemble import PooledModel
+from kgcore.data.formats.base import check_readable
+from kgcore.data.graph import KnowledgeGraph
+from kgcore.embed.models.scorer import Scorer
 from kgcore.errors import InputError
-from kgcore.graph import KnowledgeGraph
+from kgcore.measure.report.result import Result, ResultTable, table_of
 from kgcore.mixture.fit import FOREIGN, MixtureFit, MixtureOptions, fit_mixture
 from kgcore.mixture.interval import MOST_ODDS, Rate, labelled_rate, labelled_rates, labels_needed
 from kgcore.mixture.judged import JudgedCandidates, check_enough, mixture_triples, read_judged
 from kgcore.mixture.matched import FEWEST, fit_relations
 from kgcore.mixture.samples import MixtureData
-from kgcore.models.scorer import Scorer
-from kgcore.prediction.sink import ENDINGS, check_ending, sink
-from kgcore.report.result import Result, ResultTable, table_of
 from kgcore.storage.json_file import write_json
+from kgcore.wings.ensembles.ensemble import PooledModel
 from tasks.jobs.request import Request, answering
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store

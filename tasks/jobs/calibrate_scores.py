@@ -10,26 +10,30 @@ import pandas as pd
 from filelock import FileLock
 from scipy.special import expit
 
+from kgcore.answer.sink import check_ending, sink
 from kgcore.arrays import Probabilities
-from kgcore.calibration.fit import labelled_sample
+from kgcore.calibrate.fit import labelled_sample
 from kgcore.config import EvaluateConfig, GateConfig, ScoresConfig, WatchConfig
 from kgcore.errors import InputError
-from kgcore.evaluation.evaluate import Measured, evaluate
-from kgcore.evaluation.groups import reliability_by_relation
-from kgcore.evaluation.predictions import Predictions
-from kgcore.external.calibrator import RELATION, SCORE, ScoreCalibrator
-from kgcore.external.fit import fit_scores, folds_of, of_other_folds, of_test_rows, usable
-from kgcore.external.rows import ScoreFile, in_halves, read_new_rows, read_scores, renumbered, stored_rows, tables_after
-from kgcore.external.tables import check_table
-from kgcore.monitoring.drift import DriftReference, check, find_evidence
-from kgcore.monitoring.two_samples import NewTriples
-from kgcore.prediction.sink import check_ending, sink
-from kgcore.report.plots import reliability_figures
-from kgcore.report.result import Result, runs_text
-from kgcore.report.results import Results
-from kgcore.report.scores import RowCounts, ScoresSummary, scores_page
-from kgcore.score_table import ScoreTable
+from kgcore.measure.report.plots import reliability_figures
+from kgcore.measure.report.result import Result, runs_text
+from kgcore.measure.report.scores import ScoresSummary, scores_page
+from kgcore.scores.table import ScoreTable
 from kgcore.storage.json_file import write_json, write_measured
+from kgcore.wings.external.calibrator import RELATION, SCORE, ScoreCalibrator
+from kgcore.wings.external.fit import FittedScores, fit_and_measure, usable
+from kgcore.wings.external.rows import (
+    ScoreFile,
+    in_halves,
+    read_new_rows,
+    read_scores,
+    renumbered,
+    stored_rows,
+    tables_after,
+)
+from kgcore.wings.external.tables import check_table
+from kgcore.wings.monitoring.drift import DriftReference, check, find_evidence
+from kgcore.wings.monitoring.two_samples import NewTriples
 from tasks.jobs.calibrated_model import Ask, FoundScores, chosen, find_scores, registered_scores
 from tasks.jobs.promote import promote_scores
 from tasks.jobs.request import MOST_EXAMPLES
@@ -146,66 +150,6 @@ def apply_scores(store: Store, result: ScoresResult, request: ScoresRequest, con
     return replace(result, answers=said, examples=examples)
 
 
-@dataclass(frozen=True)
-class FittedScores:
-    """What was fitted and measured, before it is logged.
-
-    calibrators  the baselines, then the fitted calibrators
-    predictions  probabilities of the measured rows
-    measured     label -> metrics
-    table        the rows
-    """
-
-    calibrators: list[ScoreCalibrator]
-    predictions: Predictions
-    measured: dict[str, Measured]
-    summary: ScoresSummary
-    table: ScoreTable
-
-    @property
-    def best(self) -> tuple[str, float]:
-        """Return the label of the fitted calibrator with the best Brier score, and this score."""
-        best = self.summary.results.best_fitted()
-        assert best is not None
-        return best.label, best.metrics["brier"]
-
-
-def fit_and_measure(file: ScoreFile, config: ScoresConfig, evaluation: EvaluateConfig) -> FittedScores:
-    """Fit the calibrators to labelled scores, and measure them on test rows or by cross-fitting.
-
-    Raises InputError as `usable` does, FitError if a fit does not converge.
-    """
-    table, folds = file.table, 0
-    calibrators = fit_scores(table, config)
-    if table.rows("test").any():
-        predictions = of_test_rows(table, calibrators)
-    else:
-        _, folds = folds_of(table, config)
-        with progress_bar("cross-fit", folds) as move:
-            predictions = of_other_folds(table, config, move)
-    with progress_bar("measure", evaluation.bootstrap_replicates) as move:
-        measured = evaluate(predictions, evaluation, on_replicate=move)
-    by_relation = reliability_by_relation(predictions) if table.relations else []
-    counts = RowCounts(
-        true=int(table.rows("valid", label=1).sum()),
-        false=int(table.rows("valid", label=0).sum()),
-        measured=len(predictions.labels),
-        folds=folds,
-        of_train=file.of_train,
-        of_weight=file.of_weight,
-    )
-    summary = ScoresSummary(
-        scorer=config.named,
-        results=Results.of(measured),
-        relations={table.relations[reliability.predicate]: reliability for reliability in by_relation},
-        counts=counts,
-        base_rate=calibrators[0].bound.base_rate,
-        stated=table.labelled_base_rate is not None,
-        unfitted=tuple(name for name in config.calibrators if name not in usable(config)),
-    )
-    return FittedScores(calibrators, predictions, measured, summary, table)
-
-
 def log_fit(
     store: Store,
     fitted: FittedScores,
@@ -291,7 +235,7 @@ def calibrate_scores(
     usable(config)
     with progress_bar("read", 100) as move:
         file = read_scores(Path(request.file), config, lambda done: move(int(100 * done)))
-    return log_fit(store, fit_and_measure(file, config, evaluation), request, config, evaluation)
+    return log_fit(store, fit_and_measure(file, config, evaluation, progress_bar), request, config, evaluation)
 
 
 def _apply_stored(store: Store, request: ScoresRequest, config: ScoresConfig) -> ScoresResult:
@@ -371,7 +315,9 @@ def recalibrate_scores(
         rate = find_evidence(*_compared(half, old, found.calibrator)).moved_base_rate.value
     config = config.replace(base_rate=readable(rate))
     tables = tables_after(seen.answer, old, new, readable(rate), FEWEST_OF_A_LABEL)
-    fits = [(what, fit_and_measure(ScoreFile(table), config, evaluation)) for what, table in tables.items()]
+    fits = [
+        (what, fit_and_measure(ScoreFile(table), config, evaluation, progress_bar)) for what, table in tables.items()
+    ]
     what, fitted = min(fits, key=lambda fit: fit[1].best[1])
     asks = replace(request, watch=False, recalibrate=False, promote=True, calibrator="")
     result = log_fit(store, fitted, asks, config, evaluation, len(fits))

@@ -5,17 +5,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kgcore.calibrated import CalibratedModel
-from kgcore.calibration.answering import answers_because
-from kgcore.calibration.fit import calibration_bases
-from kgcore.calibration.sample import CalibrationSample, even_sample
+from kgcore.answer.calibrated_model import CalibratedModel
+from kgcore.answer.loaded import LoadedModel
+from kgcore.calibrate.answering import answers_because
+from kgcore.calibrate.fit import calibration_bases
+from kgcore.calibrate.sample import CalibrationSample, even_sample
 from kgcore.config import CalibrateConfig
-from kgcore.ensembles.ensemble import PooledModel, pooled_table
 from kgcore.errors import InputError
-from kgcore.external.calibrator import ScoreCalibrator
-from kgcore.loaded import LoadedModel
 from kgcore.mixture.calibrate import candidate_sample
 from kgcore.mixture.matched import Matched
+from kgcore.wings.ensembles.ensemble import PooledModel, pooled_table
+from kgcore.wings.external.calibrator import ScoreCalibrator
 from tasks.jobs.compare import dataset_name
 from tasks.jobs.manifest import named_run, newest_pipeline, resolve
 from tasks.stages.calibrate import completeness_of, scores_of

@@ -8,10 +8,10 @@ import pandas as pd
 
 from kgcore.config import ASSUMED_BASE_RATE
 from kgcore.errors import InputError
-from kgcore.metrics.base import highest_best, metric_names, ranked
+from kgcore.measure.metrics.base import highest_best, metric_names, ranked
+from kgcore.measure.report.result import Result, ResultTable, table_of
+from kgcore.measure.report.results import title
 from kgcore.registries import DATASETS
-from kgcore.report.result import Result, ResultTable, table_of
-from kgcore.report.results import title
 from tasks.tracking.record import ENSEMBLE_NAME, RunRecord, RunTags, shares_text
 from tasks.tracking.store import open_store
 from tasks.tracking.ui import best_runs_page

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from kgcore.answer.answers import Answers, without_probabilities
+from kgcore.answer.domains import Domains
+from kgcore.answer.question import Question
+from kgcore.answer.sink import sink
 from kgcore.arrays import Floats, Triples
 from kgcore.config import DiscoverConfig
 from kgcore.config.jobs import SurveyConfig
-from kgcore.corruptions.base import OBJECT, SUBJECT
-from kgcore.datasets.formats.base import COLUMNS
-from kgcore.graph import KnowledgeGraph
-from kgcore.prediction.answers import Answers, without_probabilities
-from kgcore.prediction.domains import Domains
-from kgcore.prediction.question import Question
-from kgcore.prediction.sink import sink
-from kgcore.report.result import Result, ResultTable
+from kgcore.data.formats.base import COLUMNS
+from kgcore.data.graph import KnowledgeGraph
+from kgcore.embed.corruptions.base import OBJECT, SUBJECT
+from kgcore.measure.report.result import Result, ResultTable
 from kgcore.workers import EachPart, OnPart
 from tasks.jobs.request import (
     MOST_EXAMPLES,
@@ -40,9 +40,9 @@ from tasks.workspace.progress import progress_bar
 from tasks.workspace.resources import THREADS, each_part
 
 if TYPE_CHECKING:
-    from kgcore.population.calibrate import Count
-    from kgcore.population.calibration import Calibration
-    from kgcore.prediction.discovery import Discovery
+    from kgcore.answer.discovery import Discovery
+    from kgcore.answer.population.calibrate import Count
+    from kgcore.answer.population.calibration import Calibration
 
 MOST_FLYERS = 20  # frequent flyers that it keeps
 
@@ -101,7 +101,7 @@ def discover_facts(
     Raises InputError if there is no such model or name, if the file cannot be written, if what is stated is out of
     range, or if the settings do not fit the question.
     """
-    from kgcore.prediction.discovery import Discovery
+    from kgcore.answer.discovery import Discovery
 
     request.check_table()
     by = answering(replace(request, base_rate=None))
@@ -182,7 +182,7 @@ def _calibrated(
 
     No survey is made where nobody needs it: for a list with few false facts or an answer set without a statement.
     """
-    from kgcore.population.population import NOTHING_STATED, TOO_FEW, Population
+    from kgcore.answer.population.population import NOTHING_STATED, TOO_FEW, Population
 
     if config.coverage and question.subject is None and question.object is None:
         return None, []  # answer sets are measured
@@ -195,7 +195,7 @@ def _calibrated(
 
 
 def _flyers(graph: KnowledgeGraph, question: Question, listed: Listed) -> list[dict[str, object]]:
-    from kgcore.prediction.discovery import frequent_flyers
+    from kgcore.answer.discovery import frequent_flyers
 
     parts = (SUBJECT, question.subject), (OBJECT, question.object)
     return [
@@ -217,8 +217,8 @@ def list_of(
     discovery    the stored model, whose scores choose among the answers of a query
     calibration  the model that is calibrated to the missing facts; None: none is
     """
-    from kgcore.population.draw import ranked_by
-    from kgcore.population.population import Population
+    from kgcore.answer.population.draw import ranked_by
+    from kgcore.answer.population.population import Population
 
     figures: dict[str, float] = {}
     each, notes, p_values = partial(each_part, runner), list[str](), None
@@ -246,7 +246,7 @@ def list_of(
 
 def _sets(discovery: "Discovery", question: Question, coverage: float, on_part: OnPart, each: EachPart) -> Listed:
     """Measure the answer sets of every predicate that is asked about, instead of making one."""
-    from kgcore.prediction.answer_sets import sets_by_predicate
+    from kgcore.answer.answer_sets import sets_by_predicate
 
     model, graph = discovery.model, discovery.model.graph
     predicates = range(len(graph.predicates)) if question.predicate is None else [question.predicate]
@@ -323,7 +323,7 @@ def _finished(
 
     It has probabilities if they are calibrated to the missing facts, and the user states how many of these are true.
     """
-    from kgcore.population.answers import flagged, listed
+    from kgcore.answer.population.answers import flagged, listed
 
     if calibration is None:
         answers = Answers(discovery.model, 0.5, config.at_least)

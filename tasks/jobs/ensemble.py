@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgcore.config import CalibrateConfig, ClassifyConfig, CorruptConfig, EnsembleConfig, EvaluateConfig, TrainConfig
+from kgcore.data.graph import KnowledgeGraph
 from kgcore.errors import InputError, MismatchError
-from kgcore.graph import KnowledgeGraph
+from kgcore.measure.report.ensemble_summary import EnsembleSummary, MemberSummary, PooledSummary
+from kgcore.measure.report.results import Results
 from kgcore.registries import CALIBRATORS, METRICS, POOLS
-from kgcore.report.ensemble_summary import EnsembleSummary, MemberSummary, PooledSummary
-from kgcore.report.results import Results
-from kgcore.score_table import ScoreTable
+from kgcore.scores.table import ScoreTable
 from tasks.stages.calibrate import completeness_of, corruption_params, scores_of
 from tasks.stages.evaluate import measure
 from tasks.stages.reference import Context, StageRef
@@ -32,9 +32,9 @@ from tasks.tracking.record import ENSEMBLE_NAME, RunTags, labelled_metrics, shor
 from tasks.tracking.store import Store, open_store
 
 if TYPE_CHECKING:
-    from kgcore.calibration.calibrated import Calibrated
-    from kgcore.ensembles.fit import JudgedEnsembles
-    from kgcore.evaluation.evaluate import Measured
+    from kgcore.calibrate.calibrated import Calibrated
+    from kgcore.measure.evaluation.evaluate import Measured
+    from kgcore.wings.ensembles.fit import JudgedEnsembles
 
 CLASSIFY, EVALUATE = ClassifyConfig(), EvaluateConfig()  # every ensemble is evaluated with the default settings
 
@@ -66,7 +66,7 @@ class Member:
     def scores(self) -> ScoreTable:
         """Load the scores that its calibrators were fitted on, and its test scores.
 
-        The rows of a search (kgcore/score_search.py) are not the same for two models: without them, all have the draws.
+        The rows of a search (kgcore/scores/search.py) differ between models: without them, all have the draws.
         """
         return scores_of(self.inputs, self.calibrate.completeness).without_search()
 
@@ -86,19 +86,19 @@ def ensemble_models(runs: Sequence[StageRef], config: EnsembleConfig, context: C
 
     Raises InputError or MismatchError, before a run is opened, if the models cannot form an ensemble.
     """
-    from kgcore.ensembles.fit import fit_ensembles, judge
+    from kgcore.wings.ensembles.fit import fit_ensembles, judge
 
     members = sorted((Member(open_store(), ref) for ref in runs), key=lambda member: member.order)
     check_members(members)
     names = member_names([member.train for member in members])
     first = StageRef("corrupt", members[0].inputs["corrupt"])
     calibrators = sorted({config.member_calibrator, config.recalibrator})
-    code = ["kgcore.ensembles.fit", "kgcore.evaluation.evaluate", "kgcore.report.plots"]
+    code = ["kgcore.wings.ensembles.fit", "kgcore.measure.evaluation.evaluate", "kgcore.measure.report.plots"]
     code += [*map(POOLS.module, config.pools), *map(CALIBRATORS.module, calibrators)]
-    code += [*map(METRICS.module, METRICS.names()), "kgcore.report.ensemble_summary"]
+    code += [*map(METRICS.module, METRICS.names()), "kgcore.measure.report.ensemble_summary"]
 
     def body(run: StageRun) -> None:
-        from kgcore.evaluation.evaluate import miscalibrated
+        from kgcore.measure.evaluation.evaluate import miscalibrated
 
         tables = [member.scores() for member in members]
         source, drawn = run.load(CORRUPTIONS)["valid"].source, run.config(CorruptConfig)
@@ -144,14 +144,14 @@ def _member(name: str, member: Member) -> MemberSummary:
 
 
 def _pooled(ensemble: "Calibrated", judged: "JudgedEnsembles", names: Sequence[str]) -> PooledSummary:
-    from kgcore.ensembles.ensemble import pooling_of
+    from kgcore.wings.ensembles.ensemble import pooling_of
 
     weights = dict(zip(names, pooling_of(ensemble).pool.weights.tolist(), strict=True))
     return PooledSummary(weights, judged.disputed[ensemble.label])
 
 
 def _write(run: StageRun, judged: "JudgedEnsembles", measured: "dict[str, Measured]", summary: EnsembleSummary) -> None:
-    from kgcore.report.plots import reliability_figures
+    from kgcore.measure.report.plots import reliability_figures
 
     run.save(ENSEMBLE_PREDICTIONS, judged.predictions)
     run.save(DISAGREEMENT, (judged.predictions.triples, judged.disagreement))
@@ -169,7 +169,7 @@ def _log_models(
 
     The id of a member is the id of its calibrator, or of its embedding model if that calibrator was not fitted.
     """
-    from kgcore.ensembles.ensemble import pooling_of
+    from kgcore.wings.ensembles.ensemble import pooling_of
 
     models: dict[str, str] = {}
     for ensemble in ensembles:

@@ -15,14 +15,14 @@ import numpy as np
 import pandas as pd
 from filelock import FileLock
 
+from kgcore.answer.calibrated_model import CalibratedModel
 from kgcore.arrays import Bools, Probabilities
-from kgcore.calibrated import CalibratedModel
 from kgcore.config import EXAM_SHARE, CalibrateConfig, GateConfig, PrepareConfig
-from kgcore.datasets.labels import read_labels
+from kgcore.data.datasets.labels import read_labels
+from kgcore.data.graph import KnowledgeGraph
 from kgcore.errors import InputError
-from kgcore.graph import KnowledgeGraph
-from kgcore.monitoring.exam import TEST, WEIGHT, Exam, Paper, first_exam, read_exam, write_exam
-from kgcore.monitoring.gate import Verdict, gate, level_of
+from kgcore.wings.monitoring.exam import TEST, WEIGHT, Exam, Paper, first_exam, read_exam, write_exam
+from kgcore.wings.monitoring.gate import Verdict, gate, level_of
 from tasks.jobs.compare import comparison
 from tasks.stages.prepare import original_data
 from tasks.stages.running import config_of

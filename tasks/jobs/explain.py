@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from kgcore.answer.explainer import Explainer
+from kgcore.answer.explanation import Explanation, UnseenExplanation
+from kgcore.answer.explanation_page import explanation_figure, explanation_page
+from kgcore.answer.question import positions_of
+from kgcore.answer.sink import check_ending
 from kgcore.config import ExplainConfig
 from kgcore.errors import InputError
-from kgcore.prediction.explainer import Explainer
-from kgcore.prediction.explanation import Explanation, UnseenExplanation
-from kgcore.prediction.explanation_page import explanation_figure, explanation_page
-from kgcore.prediction.question import positions_of
-from kgcore.prediction.sink import check_ending
-from kgcore.report.result import Result, ResultTable, table_of
+from kgcore.measure.report.result import Result, ResultTable, table_of
 from kgcore.storage.json_file import write_json
 from tasks.jobs.calibrated_model import counted_sample
 from tasks.jobs.request import Answering, Request, Stated, answering, asked_of, calibrate_to_missing
@@ -109,7 +109,7 @@ def _explainer(triple: Sequence[str], request: Request, config: ExplainConfig) -
     if not config.completeness and not config.missing:
         by = answering(request)
         return by, Explainer(by.model, counted_sample(by.found.model_id, by.found.model), config)
-    from kgcore.population.answers import explainer_of
+    from kgcore.answer.population.answers import explainer_of
 
     by = answering(replace(request, base_rate=None))
     stated = Stated(config.completeness, request.base_rate).or_that_of(by.found)

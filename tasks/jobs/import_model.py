@@ -15,7 +15,7 @@ from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
 
 if TYPE_CHECKING:
-    from kgcore.imports.embeddings import Foreign
+    from kgcore.wings.imports.embeddings import Foreign
 
 log = logging.getLogger("kgcal")
 
@@ -29,10 +29,10 @@ def read_embeddings(
 
     Raises InputError if a file cannot be used, or if the tables do not fit each other or the scoring function.
     """
-    from kgcore.imports.embeddings import Foreign, Table, check_widths
-    from kgcore.imports.files import read_names, read_table
     from kgcore.registries import MODELS
     from kgcore.registry import build
+    from kgcore.wings.imports.embeddings import Foreign, Table, check_widths
+    from kgcore.wings.imports.files import read_names, read_table
 
     if not (entity_table and relation_table):
         raise InputError("give two files: the table of the entities, then the table of the relations")
@@ -50,8 +50,8 @@ def read_checkpoint(folder: str, python: str, trust: bool) -> "Foreign":
 
     python  Python interpreter that loads the pickle; '': the one that runs kgcal
     """
-    from kgcore.imports.embeddings import check_widths
-    from kgcore.imports.libraries import read_pykeen
+    from kgcore.wings.imports.embeddings import check_widths
+    from kgcore.wings.imports.libraries import read_pykeen
 
     foreign = read_pykeen(Path(folder), python or sys.executable, trust)
     check_widths(foreign)
@@ -64,8 +64,8 @@ def read_libkge_checkpoint(checkpoint: str, entities: str, relations: str, pytho
     entities, relations  files of names; '': in the folder of the checkpoint
     python               Python interpreter that loads a pickle with code; '': the one that runs kgcal
     """
-    from kgcore.imports.embeddings import check_widths
-    from kgcore.imports.libraries import read_libkge
+    from kgcore.wings.imports.embeddings import check_widths
+    from kgcore.wings.imports.libraries import read_libkge
 
     entity_file, relation_file = (Path(file) if file else None for file in (entities, relations))
     foreign = read_libkge(Path(checkpoint), entity_file, relation_file, python or sys.executable, trust)
@@ -81,7 +81,7 @@ def import_model(foreign: "Foreign", data: StageRef, source: str, context: Conte
 
     Raises InputError, before a run is opened, if the model has no row for a name of the graph.
     """
-    from kgcore.imports.embeddings import import_model as put_in_order
+    from kgcore.wings.imports.embeddings import import_model as put_in_order
 
     store = open_store()
     graph = store.load(data.run_id, GRAPH)
@@ -94,7 +94,7 @@ def import_model(foreign: "Foreign", data: StageRef, source: str, context: Conte
         run.log_model(EMBEDDINGS, model, f"{graph.name}-{model.name}", params, fingerprint=fingerprint)
         run.tag(RunTags(note=f"Not trained by kgcal: imported from {source}."))
 
-    code = ("kgcore.imports.embeddings",)
+    code = ("kgcore.wings.imports.embeddings",)
     ref = run_stage("train", config, (data,), code, body, context, f"imported {fingerprint}")
     for count, word in ((imported.unused_entities, "entities"), (imported.unused_relations, "relations")):
         if count:

@@ -12,11 +12,11 @@ from kgcore.base_rate import ESTIMATED
 from kgcore.config import CalibrateConfig, Config, PipelineConfigs, TrainConfig
 from kgcore.config.presets import AUTO, NONE
 from kgcore.config.race import RaceConfig
-from kgcore.datasets.base import find_dataset
+from kgcore.data.datasets.base import find_dataset
 from kgcore.errors import InputError
-from kgcore.report.result import runs_text
-from kgcore.report.results import overview
-from kgcore.report.summary import PipelineSummary
+from kgcore.measure.report.result import runs_text
+from kgcore.measure.report.results import overview
+from kgcore.measure.report.summary import PipelineSummary
 from kgcore.storage.json_file import FORMAT
 from tasks.stages.calibrate import CALIBRATE
 from tasks.stages.choose import choices_for, chosen_settings

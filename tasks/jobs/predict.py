@@ -14,21 +14,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
+from kgcore.answer.answers import Answers, Negatives, Selection, mark, table_of, without_probabilities
+from kgcore.answer.domains import Domains
+from kgcore.answer.pairs import ALL, PairSearch, best_pairs, search_pairs
+from kgcore.answer.population.population import TOO_FEW, PairBlock, Population
+from kgcore.answer.question import positions_of
+from kgcore.answer.sink import sink
 from kgcore.arrays import Ints, Triples
-from kgcore.calibration.fit import GROUND_TRUTH, SYNTHETIC
+from kgcore.calibrate.fit import GROUND_TRUTH, SYNTHETIC
 from kgcore.config import Config, EvidenceConfig, PairsConfig, PredictConfig
 from kgcore.config.jobs import SurveyConfig
-from kgcore.datasets.formats.base import BLOCK_ROWS, COLUMNS, Block, check_readable, read_candidates, read_names
+from kgcore.data.formats.base import BLOCK_ROWS, COLUMNS, Block, check_readable, read_candidates, read_names
+from kgcore.data.graph import KnowledgeGraph
 from kgcore.errors import InputError
-from kgcore.graph import KnowledgeGraph
-from kgcore.population.population import TOO_FEW, PairBlock, Population
-from kgcore.prediction.answers import Answers, Negatives, Selection, mark, table_of, without_probabilities
-from kgcore.prediction.domains import Domains
-from kgcore.prediction.pairs import ALL, PairSearch, best_pairs, search_pairs
-from kgcore.prediction.question import positions_of
-from kgcore.prediction.sink import sink
+from kgcore.measure.report.result import Result
 from kgcore.registries import EVIDENCE, STRATEGIES
-from kgcore.report.result import Result
 from tasks.jobs.calibrated_model import counted_sample
 from tasks.jobs.prediction import Predictor, predictor, run_prediction
 from tasks.jobs.request import (
@@ -51,8 +51,8 @@ from tasks.workspace.progress import progress_bar
 from tasks.workspace.resources import THREADS, each_part
 
 if TYPE_CHECKING:
-    from kgcore.population.calibration import Calibration
-    from kgcore.population.likeness import SampleDifference
+    from kgcore.answer.population.calibration import Calibration
+    from kgcore.answer.population.likeness import SampleDifference
 
 PART = 2**25  # pairs per part of a search
 ROWS = 2**18  # answers per table
@@ -256,7 +256,7 @@ def for_file(by: Predictor, blocks: Iterator[Block], stated: Stated) -> Predicto
     Raises InputError if `fdr` is set and the triples are unlike the calibration triples, whose negatives the scores are
     compared with. Raises InputError and FitError as `answer_of_file` does.
     """
-    from kgcore.population.answers import answer_of_file
+    from kgcore.answer.population.answers import answer_of_file
 
     triples, model = _triples(by, blocks), by.by.model
     if by.config.fdr and _compared(by, triples):
@@ -280,8 +280,8 @@ def _compared(by: Predictor, triples: Triples) -> bool:
 
     Raises InputError if they are unlike these for every share of true ones.
     """
-    from kgcore.population.answers import comparable
-    from kgcore.population.population import FEWEST_ROWS
+    from kgcore.answer.population.answers import comparable
+    from kgcore.answer.population.population import FEWEST_ROWS
 
     rows = comparable(by.by.model.graph, triples)
     if by.by.model.calibrator.negatives not in (GROUND_TRUTH, SYNTHETIC) or len(rows) < FEWEST_ROWS:
@@ -294,7 +294,7 @@ def _compared(by: Predictor, triples: Triples) -> bool:
 
 def _difference(by: Answering, rows: Triples, base_rate: float | None) -> "SampleDifference":
     """Compare triples (n, 3) with the calibration triples at a base rate, or read the comparison of a finished run."""
-    from kgcore.population.likeness import CalibrationTriples, SampleDifference
+    from kgcore.answer.population.likeness import CalibrationTriples, SampleDifference
 
     store, bound = open_store(), by.model.calibrator
     made_by = sources_of(store, by.found.model_id).run
@@ -309,7 +309,7 @@ def _difference(by: Answering, rows: Triples, base_rate: float | None) -> "Sampl
         run.log_metrics(asdict(found))
 
     upstream = [StageRef(made_by.tags.stage or "", made_by.run_id)]
-    code = ("kgcore.population.likeness", *modules)
+    code = ("kgcore.answer.population.likeness", *modules)
     ref = run_stage("comparison", Config(), upstream, code, body, Context(device=by.device), identity)
     return SampleDifference(**store.load(ref.run_id, DIFFERENCE))
 

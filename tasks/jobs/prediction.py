@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kgcore.answer.answers import P_VALUE, SELECTED, UNKNOWN_ENTITIES, Answers
+from kgcore.answer.sink import sink
 from kgcore.arrays import Ints, Scores
 from kgcore.config import PredictConfig
-from kgcore.prediction.answers import P_VALUE, SELECTED, UNKNOWN_ENTITIES, Answers
-from kgcore.prediction.sink import sink
-from kgcore.report.result import Result, ResultTable
+from kgcore.measure.report.result import Result, ResultTable
 from tasks.jobs.request import (
     MOST_EXAMPLES,
     Answering,
@@ -30,7 +30,7 @@ from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
 
 if TYPE_CHECKING:
-    from kgcore.population.calibration import Calibration
+    from kgcore.answer.population.calibration import Calibration
 
 COUNTS = ("rows", "answered", "accepted", "known", "unseen", "selected", "tested")
 

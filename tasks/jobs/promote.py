@@ -1,7 +1,7 @@
 """Judges the candidates of a data set on its exam, and makes the best one the champion if it passes the gate.
 
 A calibrator of scores is judged on the rows that measured it. The gate is a statistical comparison of challenger and
-champion: see kgcore/monitoring/gate.py.
+champion: see kgcore/wings/monitoring/gate.py.
 """
 
 from collections.abc import Sequence
@@ -13,20 +13,20 @@ from filelock import FileLock
 
 from kgcore.arrays import Probabilities
 from kgcore.base_rate import STATED
-from kgcore.calibration.fit import CANDIDATES
-from kgcore.calibration.sample import check_base_rate
+from kgcore.calibrate.fit import CANDIDATES
+from kgcore.calibrate.sample import check_base_rate
 from kgcore.config import CalibrateConfig, GateConfig
 from kgcore.errors import InputError
-from kgcore.evaluation.predictions import Predictions
-from kgcore.external.calibrator import ScoreCalibrator
-from kgcore.external.rows import renumbered
-from kgcore.monitoring.exam import TEST, Exam
-from kgcore.monitoring.gate import Verdict, gate
-from kgcore.monitoring.paired import PairedRows
-from kgcore.report.card import ModelCard
-from kgcore.report.ensemble_summary import EnsembleSummary
-from kgcore.report.result import Result
-from kgcore.report.summary import Summary
+from kgcore.measure.evaluation.predictions import Predictions
+from kgcore.measure.report.card import ModelCard
+from kgcore.measure.report.ensemble_summary import EnsembleSummary
+from kgcore.measure.report.result import Result
+from kgcore.measure.report.summary import Summary
+from kgcore.wings.external.calibrator import ScoreCalibrator
+from kgcore.wings.external.rows import renumbered
+from kgcore.wings.monitoring.exam import TEST, Exam
+from kgcore.wings.monitoring.gate import Verdict, gate
+from kgcore.wings.monitoring.paired import PairedRows
 from tasks.jobs.calibrated_model import FoundScores, registered_scores
 from tasks.jobs.compare import comparison, dataset_name
 from tasks.jobs.exam import Judged, Sheet, begin_era, choose, exam_of, measured_candidates, sheet_of, sit, why_not
@@ -50,7 +50,7 @@ from tasks.tracking.registry import (
 from tasks.tracking.store import Store, open_store
 
 if TYPE_CHECKING:
-    from kgcore.calibrated import CalibratedModel
+    from kgcore.answer.calibrated_model import CalibratedModel
 
 
 def datasets_with_results() -> list[str]:
@@ -107,9 +107,9 @@ def promote_best(dataset: str, base_rate: float | None, config: GateConfig) -> D
 
     If the data set has no champion, candidates are compared with a constant probability, the base rate. A challenger
     passes if the gate passes it, and if its calibration error on its own test is not significantly above the tolerance:
-    see kgcore/evaluation/evaluate.py. Then it gets the alias `champion`, or waits for a person if `config.approve`.
-    Its LoggedModel gets the embedding models and the graph, so that it can be served alone, and its version gets a
-    model card as description.
+    see kgcore/measure/evaluation/evaluate.py. Then it gets the alias `champion`, or waits for a person if
+    `config.approve`. Its LoggedModel gets the embedding models and the graph, so that it can be served alone, and its
+    version gets a model card as description.
 
     Raises InputError, before anything is changed, for a base rate out of range, if no calibrator was measured, if too
     few questions are new to the models, or if the champion was trained on a different graph.

@@ -133,7 +133,7 @@ def recalibration_run(
 
     Raises InputError, before any run is opened, for labels or a device that cannot be used.
     """
-    from kgcore.datasets.labels import read_labels
+    from kgcore.data.datasets.labels import read_labels
 
     if instead and labels is None:
         raise InputError("--instead needs --labels FILE: the labelled triples that replace the validation split")

@@ -8,16 +8,16 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kgcore.evaluation.evaluate import Measured
-from kgcore.evaluation.predictions import UNCALIBRATED_RAW
-from kgcore.report.plots import reliability_figure
-from kgcore.report.result import Result
-from kgcore.report.results import Results
-from kgcore.report.summary import PipelineSummary
-from kgcore.reproduction.compare import side_by_side
-from kgcore.reproduction.grid import Cell
-from kgcore.reproduction.page import comparison_page, findings, sweep_figures
+from kgcore.measure.evaluation.evaluate import Measured
+from kgcore.measure.evaluation.predictions import UNCALIBRATED_RAW
+from kgcore.measure.report.plots import reliability_figure
+from kgcore.measure.report.result import Result
+from kgcore.measure.report.results import Results
+from kgcore.measure.report.summary import PipelineSummary
 from kgcore.storage.json_file import write_json
+from kgcore.wings.reproduction.compare import side_by_side
+from kgcore.wings.reproduction.grid import Cell
+from kgcore.wings.reproduction.page import comparison_page, findings, sweep_figures
 from tasks.jobs.compare import write_csv
 from tasks.jobs.pipeline import open_work
 from tasks.stages.train import check_training

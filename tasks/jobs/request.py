@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kgcore.calibrated import CalibratedModel
+from kgcore.answer.calibrated_model import CalibratedModel
+from kgcore.answer.sink import check_ending
 from kgcore.config import DiscoverConfig
 from kgcore.config.calibrate import BY_PREDICATE
 from kgcore.config.jobs import SurveyConfig
 from kgcore.errors import InputError
-from kgcore.prediction.sink import check_ending
 from kgcore.registries import COMBINERS, EVIDENCE
 from tasks.jobs.calibrated_model import Ask, FoundModel, find_calibrated_model
 from tasks.stages.calibrate import completeness_of
@@ -31,12 +31,12 @@ from tasks.workspace.progress import progress_bar
 from tasks.workspace.resources import THREADS, each_part, find_device, gpu_slot
 
 if TYPE_CHECKING:
-    from kgcore.population.calibrate import Lost
-    from kgcore.population.calibration import Calibration
-    from kgcore.population.population import Population
-    from kgcore.population.survey import Survey
+    from kgcore.answer.population.calibrate import Lost
+    from kgcore.answer.population.calibration import Calibration
+    from kgcore.answer.population.population import Population
+    from kgcore.answer.population.survey import Survey
 
-_CODE = ("kgcore.population.survey", COMBINERS.module("boosted_trees"), COMBINERS.module("folded"))
+_CODE = ("kgcore.answer.population.survey", COMBINERS.module("boosted_trees"), COMBINERS.module("folded"))
 MOST_EXAMPLES = 20  # rows that a summary keeps for the terminal and the Prefect UI
 
 
@@ -175,8 +175,8 @@ def calibrate_to(
     """
     if population is None:
         return None
-    from kgcore.population.calibration import Calibration
-    from kgcore.population.population import stated_facts
+    from kgcore.answer.population.calibration import Calibration
+    from kgcore.answer.population.population import stated_facts
 
     true = stated_facts(population, stated.completeness, stated.base_rate, asked)
     survey, rng = survey_of(by, population, config, runner, parent), np.random.default_rng(config.survey_seed)
@@ -192,9 +192,9 @@ def calibrate_to_missing(
 
     Raises InputError for an unknown predicate, if validation has too few facts of it, and as `calibrate_to` does.
     """
-    from kgcore.population.population import TOO_FEW, Population
-    from kgcore.prediction.domains import Domains
-    from kgcore.prediction.question import Question
+    from kgcore.answer.domains import Domains
+    from kgcore.answer.population.population import TOO_FEW, Population
+    from kgcore.answer.question import Question
 
     p = Question.of(by.model.graph, "", predicate, "").predicate
     population = Population.asked(Domains(by.model.graph), p, at_least)
@@ -208,7 +208,7 @@ def survey_of(
     by: Answering, population: "Population", config: SurveyConfig, runner: str = THREADS, parent: str | None = None
 ) -> "Survey":
     """Survey a population, or read the survey of a finished run. The arguments are those of `calibrate_to`."""
-    from kgcore.population.survey import groups_of
+    from kgcore.answer.population.survey import groups_of
 
     store, models = open_store(), by.model.trained.embedding_models
     sources, groups = sources_of(store, by.found.model_id), groups_of(models)
@@ -219,8 +219,8 @@ def survey_of(
     code = (*_CODE, *map(EVIDENCE.module, groups))
 
     def body(run: StageRun) -> None:
-        from kgcore.population.draw import DrawSize
-        from kgcore.population.survey import survey
+        from kgcore.answer.population.draw import DrawSize
+        from kgcore.answer.population.survey import survey
 
         size, rng = DrawSize(config.survey_top, config.survey_rest), np.random.default_rng(config.survey_seed)
         with gpu_slot(find_device(by.device)), progress_bar("survey", 100) as move:

@@ -16,13 +16,13 @@ from filelock import FileLock
 
 from kgcore.config import PipelineConfigs, TrainConfig, TuneConfig
 from kgcore.config.base import OBJECTIVES
-from kgcore.datasets.base import find_dataset
+from kgcore.data.datasets.base import find_dataset
+from kgcore.data.graph import KnowledgeGraph
 from kgcore.errors import FitError, InputError
-from kgcore.graph import KnowledgeGraph
+from kgcore.measure.report.result import Result, ResultTable
 from kgcore.registries import LOSSES, MODELS, STRATEGIES
-from kgcore.report.result import Result, ResultTable
-from kgcore.tuning.record import Record
-from kgcore.tuning.space import Space
+from kgcore.wings.tuning.record import Record
+from kgcore.wings.tuning.space import Space
 from tasks.jobs.pipeline import all_settings, open_work, run_command
 from tasks.stages.corrupt import by_model
 from tasks.stages.reference import Context, StageRef
@@ -97,8 +97,8 @@ def search_settings(data: StageRef, configs: PipelineConfigs, config: TuneConfig
     Raises FitError if no trial was trained to its end. Raises InputError as `SearchObjective` does, or if `force`
     is set while another process runs the search.
     """
-    from kgcore.tuning.objective import SearchObjective  # these imports load torch and Optuna
-    from kgcore.tuning.search import Plan, search
+    from kgcore.wings.tuning.objective import SearchObjective  # these imports load torch and Optuna
+    from kgcore.wings.tuning.search import Plan, search
 
     store, parent = open_store(), context.parent
     assert parent is not None
@@ -134,7 +134,7 @@ def _open(
     path: Path, config: TuneConfig, space: Space, force: bool, is_alive: Callable[["FrozenTrial"], bool]
 ) -> "Study":
     """Open the study in the file `path`. If `force` is set, replace it with a new study."""
-    from kgcore.tuning.study import begun, open_study, running
+    from kgcore.wings.tuning.study import begun, open_study, running
 
     starts = space.starts()
     study = open_study(path, config.metric, starts)
@@ -154,7 +154,7 @@ def _key(graph: KnowledgeGraph, configs: PipelineConfigs, config: TuneConfig) ->
     """
     strategies = {"uniform", "typed", *configs.train.training_strategy, *configs.corrupt.calibration_strategy}
     code = (
-        "kgcore.tuning.search",
+        "kgcore.wings.tuning.search",
         MODELS.module(configs.train.model),
         LOSSES.module(configs.train.loss),
         *sorted(map(STRATEGIES.module, strategies)),
@@ -168,7 +168,7 @@ def _result(
     study: "Study", dataset: str, configs: PipelineConfigs, config: TuneConfig, run: str, interrupted: bool
 ) -> Result:
     """Log the best settings. Return the best trials, their number in each state, and the command to train with them."""
-    from kgcore.tuning.study import begun, best, completed, config_of, trials_table
+    from kgcore.wings.tuning.study import begun, best, completed, config_of, trials_table
 
     chosen, table = best(study), trials_table(study)
     settings = config_of(chosen)

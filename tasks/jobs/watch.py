@@ -13,16 +13,16 @@ import numpy as np
 from filelock import FileLock
 
 from kgcore.config import WatchConfig
-from kgcore.datasets.base import md5_of
-from kgcore.datasets.labels import for_exam, read_labels
-from kgcore.datasets.prepare import describe_unknown_names, examples_of_unknown_names
+from kgcore.data.datasets.base import md5_of
+from kgcore.data.datasets.labels import for_exam, read_labels
+from kgcore.data.datasets.prepare import describe_unknown_names, examples_of_unknown_names
 from kgcore.errors import InputError
-from kgcore.evaluation.predictions import Predictions
-from kgcore.monitoring.drift import Check, DriftReference, check, find_evidence
-from kgcore.monitoring.two_samples import NewTriples
-from kgcore.report.result import Result
-from kgcore.report.results import headline
+from kgcore.measure.evaluation.predictions import Predictions
+from kgcore.measure.report.result import Result
+from kgcore.measure.report.results import headline
 from kgcore.storage.json_file import read_json
+from kgcore.wings.monitoring.drift import Check, DriftReference, check, find_evidence
+from kgcore.wings.monitoring.two_samples import NewTriples
 from tasks.jobs.calibrated_model import calibration_sample
 from tasks.jobs.compare import dataset_name
 from tasks.jobs.exam import add_field_labels

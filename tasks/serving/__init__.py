@@ -8,5 +8,5 @@ page.html          the page of a graph
 scores.html        the page of a scorer
 docs.html          the OpenAPI page at `/docs`, which needs no other host
 
-The answers come from kgcore/prediction and kgcore/external. The command is in flows/cli/commands/services.py.
+The answers come from kgcore/answer and kgcore/wings/external. The command is in flows/cli/commands/services.py.
 """

@@ -22,15 +22,15 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException as StarletteError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from kgcore.datasets.formats.base import COLUMNS, read_candidates
+from kgcore.answer.answers import Answers, table_of
+from kgcore.answer.population.answers import answers_to, as_sentence
+from kgcore.answer.population.population import FEWEST_ROWS
+from kgcore.answer.question import Question
+from kgcore.answer.sink import sink
+from kgcore.data.formats.base import COLUMNS, read_candidates
 from kgcore.errors import InputError, KgcalError
-from kgcore.external.calibrator import RELATION, SCORE, ScoreCalibrator
-from kgcore.external.tables import TableBlock
-from kgcore.population.answers import answers_to, as_sentence
-from kgcore.population.population import FEWEST_ROWS
-from kgcore.prediction.answers import Answers, table_of
-from kgcore.prediction.question import Question
-from kgcore.prediction.sink import sink
+from kgcore.wings.external.calibrator import RELATION, SCORE, ScoreCalibrator
+from kgcore.wings.external.tables import TableBlock
 from tasks.jobs.calibrated_model import Ask, FoundScores, is_of_scores
 from tasks.jobs.request import Stated
 from tasks.serving.model import Answerer, Served, ServedScores

@@ -13,16 +13,16 @@ from typing import Generic, TypeVar, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgcore.calibration.sample import CalibrationSample
+from kgcore.answer.answers import Answers, table_of
+from kgcore.answer.explainer import Explainer
+from kgcore.answer.loaded import LoadedModel
+from kgcore.answer.population.answers import FileAnswer, explainer_of
+from kgcore.answer.population.calibration import Calibration
+from kgcore.answer.population.population import FEWEST_ROWS
+from kgcore.calibrate.sample import CalibrationSample
 from kgcore.config import ExplainConfig, PredictConfig
-from kgcore.datasets.formats.base import COLUMNS
+from kgcore.data.formats.base import COLUMNS
 from kgcore.errors import InputError, KgcalError, first_line
-from kgcore.loaded import LoadedModel
-from kgcore.population.answers import FileAnswer, explainer_of
-from kgcore.population.calibration import Calibration
-from kgcore.population.population import FEWEST_ROWS
-from kgcore.prediction.answers import Answers, table_of
-from kgcore.prediction.explainer import Explainer
 from tasks.jobs.calibrated_model import (
     Ask,
     FoundModel,

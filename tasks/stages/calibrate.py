@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from kgcore.completeness import completeness_lines, read_completeness
 from kgcore.config import CalibrateConfig, CorruptConfig, MatchConfig, PrepareConfig, TrainConfig
+from kgcore.data.completeness import completeness_lines, read_completeness
 from kgcore.registries import ALL_CALIBRATORS
-from kgcore.score_table import LABELLED, ScoreTable
+from kgcore.scores.table import LABELLED, ScoreTable
 from tasks.stages.evidence import EVIDENCE_STAGE, other_models
 from tasks.stages.match import MATCH
 from tasks.stages.reference import Context, StageRef
@@ -40,8 +40,8 @@ from tasks.tracking.record import RunRecord, RunTags, shares_text, short_label
 from tasks.tracking.store import open_store
 
 if TYPE_CHECKING:
-    from kgcore.calibration.calibrated import Calibrated
-    from kgcore.calibration.fit import Basis
+    from kgcore.calibrate.calibrated import Calibrated
+    from kgcore.calibrate.fit import Basis
     from kgcore.fitted import Material
     from kgcore.mixture.calibrate import MatchedCandidates
 
@@ -49,12 +49,12 @@ T = TypeVar("T")
 
 
 def _code(config: CalibrateConfig) -> tuple[str, ...]:
-    return ("kgcore.fitted", "kgcore.calibration.fit", *map(ALL_CALIBRATORS.module, config.calibrators))
+    return ("kgcore.fitted", "kgcore.calibrate.fit", *map(ALL_CALIBRATORS.module, config.calibrators))
 
 
 def _body(run: StageRun, config: CalibrateConfig) -> None:
     """Fit the calibrators, log each of them as a separate LoggedModel, and log an audit of the scores."""
-    from kgcore.calibration.fit import calibration_bases, fit_calibrators
+    from kgcore.calibrate.fit import calibration_bases, fit_calibrators
     from kgcore.fitted import fit_evidence, samples_of, with_thin
 
     table, candidates = scores_of(run.inputs, config.completeness), _candidates(run)
@@ -199,7 +199,7 @@ def move_calibrators(calibrators: StageRef, to: CalibrateConfig, context: Contex
     inputs = [upstream[name] for name in ("score", MATCH.name, EVIDENCE_STAGE.name) if name in upstream]
 
     def body(run: StageRun) -> None:
-        from kgcore.calibration.fit import calibration_bases
+        from kgcore.calibrate.fit import calibration_bases
         from kgcore.fitted import samples_of, with_thin
 
         table = scores_of(run.inputs, completeness_of(before))
@@ -214,7 +214,7 @@ def move_calibrators(calibrators: StageRef, to: CalibrateConfig, context: Contex
         run.tag(RunTags(moved=before.run_id, base_rate=str(config.rate)))
 
     identity = f"moved {before.tags.key}"
-    return run_stage("calibrate", config, inputs, ("kgcore.calibration.calibrated",), body, context, identity)
+    return run_stage("calibrate", config, inputs, ("kgcore.calibrate.calibrated",), body, context, identity)
 
 
 def _copy(run: StageRun, before: RunRecord, artifact: Artifact[T]) -> None:

@@ -14,9 +14,9 @@ import numpy as np
 from kgcore.config import ASSUMED_BASE_RATE, ChooseConfig, TrainConfig
 from kgcore.config.race import RaceConfig, entries
 from kgcore.errors import InputError
+from kgcore.measure.report.race import CHOSEN as IS_CHOSEN
+from kgcore.measure.report.race import Race, RaceRow, contenders_table, race_table
 from kgcore.registries import LOSSES, MODELS, OPTIMISERS, STRATEGIES
-from kgcore.report.race import CHOSEN as IS_CHOSEN
-from kgcore.report.race import Race, RaceRow, contenders_table, race_table
 from tasks.stages.prepare import PREPARE
 from tasks.stages.reference import StageRef
 from tasks.stages.running import IMPORTED, Stage, StageRun, as_task, config_of, loss_of
@@ -29,7 +29,7 @@ from tasks.workspace.resources import find_device, gpu_slot
 from tasks.workspace.settings import checkpoint_seconds
 
 if TYPE_CHECKING:
-    from kgcore.graph import KnowledgeGraph
+    from kgcore.data.graph import KnowledgeGraph
 
 log = logging.getLogger("kgcal")
 ANY = (1_000, 100, 10)  # sizes of a graph, for the code of the portfolio
@@ -46,7 +46,12 @@ def _code(config: ChooseConfig) -> tuple[str, ...]:
     strategies = {name for one in found for name in one.training_strategy} | set(race.negatives.calibration_strategy)
     modules = {*(MODELS.module(one.model) for one in found), *(LOSSES.module(one.loss) for one in found)}
     modules |= {OPTIMISERS.module(one.optimiser) for one in found}
-    return ("kgcore.tuning.race", "kgcore.config.race", *sorted(modules), *sorted(map(STRATEGIES.module, strategies)))
+    return (
+        "kgcore.wings.tuning.race",
+        "kgcore.config.race",
+        *sorted(modules),
+        *sorted(map(STRATEGIES.module, strategies)),
+    )
 
 
 def _body(run: StageRun, config: ChooseConfig) -> None:
@@ -70,8 +75,8 @@ def _body(run: StageRun, config: ChooseConfig) -> None:
 
 def _race(run: StageRun, config: RaceConfig, graph: "KnowledgeGraph", found: dict[str, TrainConfig]) -> Race:
     """Run the race, and hand the winner's checkpoint over to the stage train."""
-    from kgcore.tuning.objective import SearchObjective  # these imports load torch
-    from kgcore.tuning.race import Track, race
+    from kgcore.wings.tuning.objective import SearchObjective  # these imports load torch
+    from kgcore.wings.tuning.race import Track, race
 
     if len(found) == 1:
         return _without(config, found, "the given settings leave one configuration")

@@ -8,7 +8,7 @@ from tasks.tracking.record import labelled_metrics
 
 
 def _body(run: StageRun, config: ClassifyConfig) -> None:
-    from kgcore.evaluation.predictions import classify
+    from kgcore.measure.evaluation.predictions import classify
 
     fitted, base_rate = run.load_models(CALIBRATOR), run.config(CalibrateConfig).rate.value
     evidence = run.load(EVIDENCE) if "evidence" in run.inputs else None
@@ -28,6 +28,6 @@ CLASSIFY = Stage(
     title="classify by {calibrators}",
     config=ClassifyConfig,
     body=_body,
-    code=lambda config: ("kgcore.evaluation.predictions",),
+    code=lambda config: ("kgcore.measure.evaluation.predictions",),
     inputs={"calibrators": CALIBRATE},
 )

@@ -5,8 +5,8 @@ import logging
 import numpy as np
 
 from kgcore.config import CorruptConfig
-from kgcore.corruptions.base import Mixture
-from kgcore.corruptions.held_out import audit, corrupt_held_out
+from kgcore.embed.corruptions.base import Mixture
+from kgcore.embed.corruptions.held_out import audit, corrupt_held_out
 from kgcore.registries import STRATEGIES
 from tasks.stages.prepare import PREPARE
 from tasks.stages.running import Stage, StageRun
@@ -23,7 +23,12 @@ def by_model(config: CorruptConfig) -> bool:
 
 def _code(config: CorruptConfig) -> tuple[str, ...]:
     strategies = [STRATEGIES.module(name) for name in config.calibration_strategy]
-    return ("kgcore.corruptions.held_out", "kgcore.corruptions.base", "kgcore.corruptions.held_out", *strategies)
+    return (
+        "kgcore.embed.corruptions.held_out",
+        "kgcore.embed.corruptions.base",
+        "kgcore.embed.corruptions.held_out",
+        *strategies,
+    )
 
 
 def _body(run: StageRun, config: CorruptConfig) -> None:

@@ -3,10 +3,10 @@
 from typing import TYPE_CHECKING
 
 from kgcore.config import CalibrateConfig, ClassifyConfig, EvaluateConfig, PrepareConfig, TrainConfig
+from kgcore.measure.report.result import runs_text
+from kgcore.measure.report.results import Results
+from kgcore.measure.report.summary import Summary, summarise_relations
 from kgcore.registries import METRICS
-from kgcore.report.result import runs_text
-from kgcore.report.results import Results
-from kgcore.report.summary import Summary, summarise_relations
 from tasks.stages.calibrate import calibrator_params
 from tasks.stages.classify import CLASSIFY
 from tasks.stages.rank import RANK
@@ -32,25 +32,25 @@ from tasks.tracking.record import RunTags, labelled_metrics, short_label
 from tasks.workspace.progress import progress_bar
 
 if TYPE_CHECKING:
-    from kgcore.evaluation.evaluate import Measured
-    from kgcore.evaluation.groups import AllRows
-    from kgcore.evaluation.predictions import Predictions
+    from kgcore.measure.evaluation.evaluate import Measured
+    from kgcore.measure.evaluation.groups import AllRows
+    from kgcore.measure.evaluation.predictions import Predictions
 
 _CODE = (
-    "kgcore.evaluation.evaluate",
-    "kgcore.evaluation.groups",
-    "kgcore.calibration.answering",
-    "kgcore.report.summary",
-    "kgcore.report.data",
-    "kgcore.report.results",
+    "kgcore.measure.evaluation.evaluate",
+    "kgcore.measure.evaluation.groups",
+    "kgcore.calibrate.answering",
+    "kgcore.measure.report.summary",
+    "kgcore.measure.report.data",
+    "kgcore.measure.report.results",
 )
 
 
 def _body(run: StageRun, config: EvaluateConfig) -> None:
-    from kgcore.calibration.answering import answering, answering_notes, thin_notes
-    from kgcore.evaluation.evaluate import miscalibrated
-    from kgcore.evaluation.groups import reliability_by_knowledge, reliability_by_relation
-    from kgcore.report.data import completeness_notes, data_notes, hidden_fact_notes, score_notes
+    from kgcore.calibrate.answering import answering, answering_notes, thin_notes
+    from kgcore.measure.evaluation.evaluate import miscalibrated
+    from kgcore.measure.evaluation.groups import reliability_by_knowledge, reliability_by_relation
+    from kgcore.measure.report.data import completeness_notes, data_notes, hidden_fact_notes, score_notes
 
     predictions, tau = run.load(PREDICTIONS), run.config(ClassifyConfig).tau
     measured = measure(run, predictions, config, tau)
@@ -98,8 +98,8 @@ def _all_rows(run: StageRun, predictions: "Predictions") -> "dict[str, AllRows]"
     Empty without answers about unseen entities, without labelled test negatives, and at a base rate that differs from
     that of the validation labels.
     """
-    from kgcore.calibration.fit import GROUND_TRUTH
-    from kgcore.evaluation.groups import AllRows
+    from kgcore.calibrate.fit import GROUND_TRUTH
+    from kgcore.measure.evaluation.groups import AllRows
 
     if not run.has(UNSEEN_TEST) or predictions.synthetic_negatives:
         return {}
@@ -133,7 +133,7 @@ def measure(run: StageRun, predictions: "Predictions", config: EvaluateConfig, t
     If the test negatives are corruptions, the bootstrap draws each positive together with its corruptions. If test was
     drawn by cold entities, it draws all rows of an entity together.
     """
-    from kgcore.evaluation.evaluate import evaluate, kept_sources
+    from kgcore.measure.evaluation.evaluate import evaluate, kept_sources
 
     source, cold = None, run.config(PrepareConfig).split_rule.cold_column
     if predictions.synthetic_negatives:

@@ -10,7 +10,7 @@ from kgcore.config.calibrate import OF_PAIRS, OTHER_SCORES
 from kgcore.errors import InputError, MismatchError
 from kgcore.registries import COMBINERS
 from kgcore.registries import EVIDENCE as GROUPS
-from kgcore.score_table import LABELLED
+from kgcore.scores.table import LABELLED
 from tasks.stages.match import MATCH
 from tasks.stages.reference import StageRef
 from tasks.stages.running import Stage, StageRun, config_of
@@ -45,7 +45,7 @@ FEWEST = 1_000  # positives, and negatives or candidates, that a combiner needs
 def _body(run: StageRun, config: EvidenceConfig) -> None:
     from kgcore.evidence.base import Source
     from kgcore.evidence.table import Features
-    from kgcore.score_table import TableEvidence
+    from kgcore.scores.table import TableEvidence
 
     table = run.load(SCORES)
     rows = table.rows("valid", LABELLED) | table.measured("test")

@@ -12,10 +12,10 @@ import numpy as np
 
 from kgcore.config import MatchConfig
 from kgcore.config.base import HELD_OUT
-from kgcore.datasets.base import md5_of
-from kgcore.datasets.formats.base import check_readable
+from kgcore.data.datasets.base import md5_of
+from kgcore.data.formats.base import check_readable
+from kgcore.data.graph import KnowledgeGraph
 from kgcore.errors import InputError
-from kgcore.graph import KnowledgeGraph
 from kgcore.registries import STRATEGIES
 from tasks.stages.prepare import PREPARE
 from tasks.stages.reference import StageRef
@@ -34,14 +34,14 @@ log = logging.getLogger("kgcal")
 
 def _code(config: MatchConfig) -> tuple[str, ...]:
     strategies = [STRATEGIES.module(name) for name in config.strategies]
-    return ("kgcore.mixture.judged", "kgcore.mixture.calibrate", "kgcore.report.plots", *strategies)
+    return ("kgcore.mixture.judged", "kgcore.mixture.calibrate", "kgcore.measure.report.plots", *strategies)
 
 
 def _body(run: StageRun, config: MatchConfig) -> None:
+    from kgcore.measure.report.plots import candidates_figure
     from kgcore.mixture.fit import MixtureOptions
     from kgcore.mixture.judged import mixture_triples
     from kgcore.mixture.matched import match
-    from kgcore.report.plots import candidates_figure
 
     graph, rng = run.load(GRAPH), np.random.default_rng(config.match_seed)
     judged = _read(config, graph)

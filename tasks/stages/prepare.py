@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from kgcore.config import AuditConfig, PrepareConfig
 from kgcore.config.base import RANDOM
-from kgcore.datasets.base import find_dataset, md5_of
+from kgcore.data.datasets.base import find_dataset, md5_of
 from kgcore.errors import InputError
+from kgcore.measure.report.data import drawn_notes, label_notes
 from kgcore.registries import DATASETS, STRATEGIES
-from kgcore.report.data import drawn_notes, label_notes
 from tasks.stages.reference import Context, StageRef
 from tasks.stages.running import Stage, StageRun, as_task, config_of, run_stage
 from tasks.tracking.artifacts import COUNTS, DATA_REPORT, GRAPH, UNSEEN
@@ -22,15 +22,15 @@ from tasks.workspace.progress import DownloadBar
 from tasks.workspace.settings import ensure_home, mirror
 
 if TYPE_CHECKING:
-    from kgcore.datasets.prepare import Prepared
+    from kgcore.data.datasets.prepare import Prepared
 
 log = logging.getLogger("kgcal")
 
 
 def _body(run: StageRun, config: PrepareConfig) -> None:
-    from kgcore.datasets.draw import SplitDraw
-    from kgcore.datasets.fetch import fetch
-    from kgcore.datasets.prepare import prepare
+    from kgcore.data.datasets.draw import SplitDraw
+    from kgcore.data.datasets.fetch import fetch
+    from kgcore.data.datasets.prepare import prepare
 
     logging.getLogger("pooch").setLevel(logging.ERROR)  # the progress bar shows the download
     spec = find_dataset(config.dataset)
@@ -47,7 +47,7 @@ def _body(run: StageRun, config: PrepareConfig) -> None:
 
 def _log_report(run: StageRun, prepared: "Prepared", split: str) -> None:
     """Save the data report, and log what needs attention."""
-    from kgcore.report.graph_findings import confidence_findings, confidences_of, findings, graph_page, shape_of
+    from kgcore.measure.report.graph_findings import confidence_findings, confidences_of, findings, graph_page, shape_of
 
     graph = prepared.graph
     shape = shape_of(graph)
@@ -60,10 +60,15 @@ def _log_report(run: StageRun, prepared: "Prepared", split: str) -> None:
 
 
 def _code(config: PrepareConfig) -> list[str]:
-    from kgcore.datasets.read import format_modules
+    from kgcore.data.datasets.read import format_modules
 
     spec = find_dataset(config.dataset)
-    code = ["kgcore.datasets.prepare", "kgcore.datasets.fetch", "kgcore.report.graph_findings", *format_modules(spec)]
+    code = [
+        "kgcore.data.datasets.prepare",
+        "kgcore.data.datasets.fetch",
+        "kgcore.measure.report.graph_findings",
+        *format_modules(spec),
+    ]
     return code if spec.folder else [*code, DATASETS.module(config.dataset)]
 
 
@@ -112,8 +117,8 @@ def add_labels(
 
     Raises InputError if the file cannot be read, or if none of its triples can be used.
     """
-    from kgcore.datasets.labels import for_exam, read_labels, with_labels
-    from kgcore.datasets.prepare import Prepared
+    from kgcore.data.datasets.labels import for_exam, read_labels, with_labels
+    from kgcore.data.datasets.prepare import Prepared
 
     data = StageRef("prepare", original_data(open_store(), data.run_id))
     config = config_of(PrepareConfig, open_store().get(data.run_id))
@@ -134,7 +139,7 @@ def add_labels(
         _log_prepared(run, Prepared(prepared.graph, counts), labels.name)
         run.tag(RunTags(labels=labels.name))
 
-    code = ("kgcore.datasets.labels",)
+    code = ("kgcore.data.datasets.labels",)
     return run_stage("prepare", config, (data,), code, body, context, identity)
 
 
@@ -147,8 +152,8 @@ def leave_out(data: StageRef, number: int, config: AuditConfig, context: Context
 
     Raises InputError if no training fact can be left out, or if no error can be planted.
     """
-    from kgcore.audit.plan import plan_audit
-    from kgcore.datasets.prepare import Prepared
+    from kgcore.data.datasets.prepare import Prepared
+    from kgcore.wings.audit.plan import plan_audit
 
     settings = config_of(PrepareConfig, open_store().get(data.run_id))
     plan = {name: value for name, value in sorted(vars(config).items()) if name != "sample"}
@@ -161,7 +166,7 @@ def leave_out(data: StageRef, number: int, config: AuditConfig, context: Context
         counts = {"left_out": left_out, "planted": train + left_out - len(graph.train.positives)}
         _log_prepared(run, Prepared(rest, run.load(COUNTS) | counts), rest.name)
 
-    code = ("kgcore.audit.plan", *map(STRATEGIES.module, config.planted_strategy))
+    code = ("kgcore.wings.audit.plan", *map(STRATEGIES.module, config.planted_strategy))
     return run_stage("prepare", settings, (data,), code, body, context, f"without fold {number} of {plan}")
 
 

@@ -4,7 +4,7 @@ Only this stage and train compute with the model for a long time.
 """
 
 from kgcore.config import RankConfig
-from kgcore.metrics.classification import rank_metrics
+from kgcore.measure.metrics.classification import rank_metrics
 from tasks.stages.running import Stage, StageRun
 from tasks.stages.train import TRAIN
 from tasks.tracking.artifacts import EMBEDDINGS, GRAPH, RANK_METRICS, RANKS
@@ -13,7 +13,7 @@ from tasks.workspace.resources import find_device, gpu_slot
 
 
 def _body(run: StageRun, config: RankConfig) -> None:
-    from kgcore.ranking import filtered_ranks  # loads torch
+    from kgcore.embed.ranking import filtered_ranks  # loads torch
 
     graph, trained = run.load(GRAPH), run.load_model(EMBEDDINGS)
     positives = graph.test.positives
@@ -31,7 +31,7 @@ RANK = Stage(
     title="rank by {model}",
     config=RankConfig,
     body=_body,
-    code=lambda config: ("kgcore.ranking", "kgcore.metrics.classification"),
+    code=lambda config: ("kgcore.embed.ranking", "kgcore.measure.metrics.classification"),
     inputs={"model": TRAIN},
     on_device=True,
 )

@@ -19,8 +19,8 @@ from tasks.tracking.artifacts import REPORT as PAGE
 
 
 def _body(run: StageRun, config: ReportConfig) -> None:
-    from kgcore.report.page import page
-    from kgcore.report.plots import reliability_figures
+    from kgcore.measure.report.page import page
+    from kgcore.measure.report.plots import reliability_figures
 
     summary = run.load(SUMMARY)
     runs = {name: run.inputs[name] for name in EVALUATE.lineage() if name in run.inputs}
@@ -50,7 +50,11 @@ REPORT = Stage(
     title="report {evaluation}",
     config=ReportConfig,
     body=_body,
-    code=lambda config: ("kgcore.report.page", "kgcore.report.plots", *map(METRICS.module, METRICS.names())),
+    code=lambda config: (
+        "kgcore.measure.report.page",
+        "kgcore.measure.report.plots",
+        *map(METRICS.module, METRICS.names()),
+    ),
     inputs={"evaluation": EVALUATE, "choice": CHOOSE},
     optional=("choice",),
 )

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgcore.config import CorruptConfig, EvidenceConfig, PrepareConfig, ScoreConfig
-from kgcore.corruptions.base import Corruptions, Mixture, subject_shares
-from kgcore.corruptions.held_out import Further
-from kgcore.graph import KnowledgeGraph
-from kgcore.score_search import searched_table
-from kgcore.score_table import SEARCHED, ScoreTable, score_table
+from kgcore.data.graph import KnowledgeGraph
+from kgcore.embed.corruptions.base import Corruptions, Mixture, subject_shares
+from kgcore.embed.corruptions.held_out import Further
+from kgcore.scores.search import searched_table
+from kgcore.scores.table import SEARCHED, ScoreTable, score_table
 from tasks.stages.corrupt import CORRUPT
 from tasks.stages.running import Stage, StageRun
 from tasks.stages.train import TRAIN
@@ -19,7 +19,7 @@ from tasks.workspace.progress import progress_bar
 from tasks.workspace.resources import find_device, gpu_slot
 
 if TYPE_CHECKING:  # torch takes more than a second to load
-    from kgcore.models.trained import TrainedModel
+    from kgcore.embed.models.trained import TrainedModel
 
 log = logging.getLogger("kgcal")
 
@@ -82,7 +82,7 @@ SCORE = Stage(
     config=ScoreConfig,
     body=_body,
     # the key of the train run contains the code of the model, that of the corrupt run the code of the strategies
-    code=lambda config: ("kgcore.score_table", "kgcore.score_search", "kgcore.combiners.hidden"),
+    code=lambda config: ("kgcore.scores.table", "kgcore.scores.search", "kgcore.combiners.hidden"),
     inputs={"model": TRAIN, "corruptions": CORRUPT},
     on_device=True,
 )

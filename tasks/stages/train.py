@@ -13,8 +13,8 @@ from pathlib import Path
 
 from kgcore.config import TrainConfig
 from kgcore.config.jobs import ImportedModel
+from kgcore.data.graph import KnowledgeGraph
 from kgcore.errors import MismatchError
-from kgcore.graph import KnowledgeGraph
 from kgcore.registries import LOSSES, MODELS, OPTIMISERS, STRATEGIES
 from tasks.stages.prepare import PREPARE
 from tasks.stages.reference import Context, StageRef
@@ -34,13 +34,13 @@ log = logging.getLogger("kgcal")
 
 def _code(config: TrainConfig) -> tuple[str, ...]:
     parts = (MODELS.module(config.model), LOSSES.module(config.loss), OPTIMISERS.module(config.optimiser))
-    return ("kgcore.training.loop", *parts, *(STRATEGIES.module(name) for name in config.training_strategy))
+    return ("kgcore.embed.training.loop", *parts, *(STRATEGIES.module(name) for name in config.training_strategy))
 
 
 def _body(run: StageRun, config: TrainConfig) -> None:
     """Adopt the model of a finished run with the same settings and training triples; if there is none, train."""
-    from kgcore.losses.base import Loss
-    from kgcore.training.loop import (
+    from kgcore.embed.losses.base import Loss
+    from kgcore.embed.training.loop import (
         check_memory,
         train,  # imported here because it loads torch, which is slow
     )
@@ -183,7 +183,7 @@ def check_training(config: TrainConfig, device: str) -> None:
     """
     if device in ("auto", "cpu") and _was_trained(config):
         return
-    from kgcore.training.loop import built
+    from kgcore.embed.training.loop import built
 
     built(config)
     find_device(device)

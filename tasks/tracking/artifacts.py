@@ -14,9 +14,9 @@ from safetensors import SafetensorError
 
 from kgcore.combiners.ablation import Ablation
 from kgcore.errors import InputError, KgcalError, first_line
-from kgcore.report.ensemble_summary import EnsembleSummary
-from kgcore.report.race import Race
-from kgcore.report.summary import PipelineSummary, Summary
+from kgcore.measure.report.ensemble_summary import EnsembleSummary
+from kgcore.measure.report.race import Race
+from kgcore.measure.report.summary import PipelineSummary, Summary
 from kgcore.storage import calibrated, graph, json_file, tables
 from tasks.tracking.connection import input_error
 from tasks.tracking.record import CALIBRATE_SCORES
@@ -24,8 +24,8 @@ from tasks.tracking.record import CALIBRATE_SCORES
 if TYPE_CHECKING:
     from mlflow.entities import FileInfo
 
-    from kgcore.external.calibrator import ScoreCalibrator
-    from kgcore.population.survey import Survey
+    from kgcore.answer.population.survey import Survey
+    from kgcore.wings.external.calibrator import ScoreCalibrator
 
 # Files that MLflow writes beside MLmodel, and that loading does not need. A run does not record them: MLflow cuts the
 # text of a tag at 8,000 characters, and a run may have dozens of calibrators.
@@ -94,13 +94,13 @@ def _typed_json(stage: str, path: str, kind: type[S]) -> Artifact[S]:
 
 
 def _read_survey(folder: Path) -> "Survey":
-    from kgcore.population.survey import read_survey
+    from kgcore.answer.population.survey import read_survey
 
     return read_survey(folder)
 
 
 def _write_survey(folder: Path, survey: "Survey") -> None:
-    from kgcore.population.survey import write_survey
+    from kgcore.answer.population.survey import write_survey
 
     write_survey(folder, survey)
 
@@ -153,7 +153,7 @@ REPORT = _text("report", "report.html")
 
 
 def _read_score_calibrator(folder: Path) -> "ScoreCalibrator":
-    from kgcore.external.calibrator import ScoreCalibrator  # loads SciPy and pandas
+    from kgcore.wings.external.calibrator import ScoreCalibrator  # loads SciPy and pandas
 
     return ScoreCalibrator.read(folder)
 

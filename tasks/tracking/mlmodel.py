@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from kgcore.config import PredictConfig
-from kgcore.datasets.formats.base import COLUMNS
-from kgcore.graph import KnowledgeGraph
+from kgcore.data.formats.base import COLUMNS
+from kgcore.data.graph import KnowledgeGraph
 from kgcore.storage.calibrated import GRAPH_PART, parts_of
 from tasks.tracking.artifacts import GRAPH, SCORE_CALIBRATOR
 from tasks.tracking.record import RunRecord
@@ -27,7 +27,7 @@ from tasks.tracking.store import Store
 if TYPE_CHECKING:
     from mlflow.models import ModelSignature
 
-    from kgcore.external.calibrator import ScoreCalibrator
+    from kgcore.wings.external.calibrator import ScoreCalibrator
 
 LOADER = "tasks.tracking.pyfunc"
 EXAMPLES = 3  # triples of the input example
@@ -74,7 +74,7 @@ def log_score_calibrator(
     number   position among the models of the run, from 0
     example  rows that show how to ask it: columns score and, for a calibrator by relation, relation
     """
-    from kgcore.external.calibrator import RELATION, SCORE, SCORE_ANSWERS, SCORER
+    from kgcore.wings.external.calibrator import RELATION, SCORE, SCORE_ANSWERS, SCORER
 
     bound = calibrator.bound
     named = {"scorer": calibrator.scorer, "scale": calibrator.scale}

@@ -15,9 +15,9 @@ import mlflow.artifacts
 import pandas as pd
 from mlflow.exceptions import MlflowException
 
+from kgcore.answer.loaded import LoadedModel, missing_parts, read_calibrated
 from kgcore.errors import InputError, KgcalError, first_line
-from kgcore.external.calibrator import SCORE_CALIBRATOR_FILE, ScoreCalibrator
-from kgcore.loaded import LoadedModel, missing_parts, read_calibrated
+from kgcore.wings.external.calibrator import SCORE_CALIBRATOR_FILE, ScoreCalibrator
 
 
 class PyfuncModel:

@@ -73,7 +73,7 @@ class RunTags:
         base_rate        calibrate, evaluate, pipeline: the base rate and where it comes from, such as "0.5, assumed"
         check            watch: hash of champion, labels and settings of the newest check
         recalibrated     watch: the pipeline that recalibrated the model after the newest check; '': none
-        exam, era        exam, promote: version of the exam, and the era of the paper (see kgcore/monitoring/exam.py)
+        exam, era        exam, promote: version of the exam, and era of the paper (kgcore/wings/monitoring/exam.py)
         paper            promote: hash of the paper, and its base rate
         judged           promote: the challengers that are not judged again on this paper, as hashes of their contents
         study, best      search: the file of its study, and the run of its best trial

@@ -19,7 +19,7 @@ from tasks.tracking.store import Store
 if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
 
-    from kgcore.calibrated import CalibratedModel
+    from kgcore.answer.calibrated_model import CalibratedModel
 
 CHALLENGER, CHAMPION = "challenger", "champion"
 _MISSING = "RESOURCE_DOES_NOT_EXIST"
@@ -163,7 +163,7 @@ def load_calibrated(store: Store, model_id: str) -> "CalibratedModel":
 
     Raises InputError if one of them no longer exists.
     """
-    from kgcore.calibrated import CalibratedModel
+    from kgcore.answer.calibrated_model import CalibratedModel
 
     sources, calibrated = sources_of(store, model_id), store.load_model(model_id, CALIBRATOR)
     models = [store.load_model(base, EMBEDDINGS) for base in sources.models]

@@ -6,7 +6,7 @@ import sys
 from urllib.parse import quote
 
 from kgcore.errors import InputError
-from kgcore.report.results import overview
+from kgcore.measure.report.results import overview
 from tasks.tracking.record import RunTags, quoted
 from tasks.tracking.store import open_store
 from tasks.workspace.services import port_is_taken, ui_address

@@ -10,7 +10,7 @@ from kgcore.errors import InputError
 from kgcore.registries import DATASETS
 
 if TYPE_CHECKING:  # pandas takes half a second to load
-    from kgcore.datasets.base import DatasetSpec
+    from kgcore.data.datasets.base import DatasetSpec
 
 
 def home() -> Path:

@@ -2,18 +2,18 @@
 
 from pathlib import Path
 
+from kgcore.answer.calibrated_model import CalibratedModel
 from kgcore.base_rate import ASSUMED, BaseRate
-from kgcore.calibrated import CalibratedModel
-from kgcore.calibration.calibrated import Terms
-from kgcore.calibration.fit import Basis
-from kgcore.calibration.sample import CalibrationSample, ground_truth_sample
+from kgcore.calibrate.calibrated import Terms
+from kgcore.calibrate.fit import Basis
+from kgcore.calibrate.sample import CalibrationSample, ground_truth_sample
 from kgcore.config import TrainConfig
-from kgcore.graph import KnowledgeGraph
-from kgcore.models.trained import TrainedModel
+from kgcore.data.graph import KnowledgeGraph
+from kgcore.embed.models.trained import TrainedModel
+from kgcore.embed.training.loop import train
 from kgcore.registries import CALIBRATORS
 from kgcore.storage.calibrated import GRAPH_PART, parts_of, write_calibrator, write_model
 from kgcore.storage.graph import write_graph
-from kgcore.training.loop import train
 from tests.core.trainings import CPU
 
 SMALL = {"k": 8, "epochs": 2, "batch_size": 200}

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 from kgcore.base_rate import ASSUMED, BaseRate
-from kgcore.calibration.base import Calibrator
-from kgcore.calibration.calibrated import Calibrated
-from kgcore.calibration.fit import calibration_bases, fit_calibrators
-from kgcore.calibration.sample import CalibrationSample
+from kgcore.calibrate.base import Calibrator
+from kgcore.calibrate.calibrated import Calibrated
+from kgcore.calibrate.fit import calibration_bases, fit_calibrators
+from kgcore.calibrate.sample import CalibrationSample
 from kgcore.config import CalibrateConfig, CorruptConfig
 from kgcore.registries import BASELINES, CALIBRATORS
-from kgcore.score_table import ScoreTable
+from kgcore.scores.table import ScoreTable
 
 EVERY = sorted([*CALIBRATORS.names(), *BASELINES.names()])
 # These calibrators count rows, so a row of weight 2 is not two rows. test_calibrator_invariances.py says what holds.

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from kgcore.completeness import read_completeness
-from kgcore.corruptions.base import Mixture
-from kgcore.corruptions.held_out import corrupt_held_out
-from kgcore.graph import KnowledgeGraph, Split
-from kgcore.models.base import Embeddings
-from kgcore.models.trained import TrainedModel
-from kgcore.score_table import ScoreTable, score_table
+from kgcore.data.completeness import read_completeness
+from kgcore.data.graph import KnowledgeGraph, Split
+from kgcore.embed.corruptions.base import Mixture
+from kgcore.embed.corruptions.held_out import corrupt_held_out
+from kgcore.embed.models.base import Embeddings
+from kgcore.embed.models.trained import TrainedModel
+from kgcore.scores.table import ScoreTable, score_table
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,10 @@
 import numpy as np
 import torch
 
-from kgcore.corruptions.base import Strategy
-from kgcore.graph import KnowledgeGraph, Split
-from kgcore.models.base import Embeddings
-from kgcore.models.trained import TrainedModel
+from kgcore.data.graph import KnowledgeGraph, Split
+from kgcore.embed.corruptions.base import Strategy
+from kgcore.embed.models.base import Embeddings
+from kgcore.embed.models.trained import TrainedModel
 from kgcore.registries import STRATEGIES
 
 

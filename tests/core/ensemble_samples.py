@@ -3,10 +3,10 @@
 import numpy as np
 
 from kgcore.base_rate import BaseRate
-from kgcore.calibration.calibrated import Calibrated
+from kgcore.calibrate.calibrated import Calibrated
 from kgcore.config import CalibrateConfig, CorruptConfig, EnsembleConfig
-from kgcore.ensembles.fit import fit_ensembles
-from kgcore.score_table import CORRUPTION, LABELLED, ScoreTable
+from kgcore.scores.table import CORRUPTION, LABELLED, ScoreTable
+from kgcore.wings.ensembles.fit import fit_ensembles
 
 
 def member_tables(

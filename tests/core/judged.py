@@ -3,8 +3,8 @@
 import numpy as np
 
 from kgcore.config import EvaluateConfig
-from kgcore.evaluation.evaluate import Measured, evaluate
-from kgcore.evaluation.predictions import Predictions
+from kgcore.measure.evaluation.evaluate import Measured, evaluate
+from kgcore.measure.evaluation.predictions import Predictions
 
 AUDITS = {  # the calibrators of a report
     "corruptions": dict.fromkeys(

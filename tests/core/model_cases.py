@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from kgcore.models.base import Model
+from kgcore.embed.models.base import Model
 from kgcore.registries import MODELS
 from kgcore.registry import build
 from tests.core.second_formulas import K

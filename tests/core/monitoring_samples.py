@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.special import expit
 
-from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, synthetic_sample
+from kgcore.calibrate.sample import CalibrationSample, ground_truth_sample, synthetic_sample
 
 
 def labelled_triples(rng: np.random.Generator, n: int, shift: float = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -4,11 +4,11 @@ import numpy as np
 import torch
 
 from kgcore.arrays import Triples
+from kgcore.data.graph import KnowledgeGraph, Split
+from kgcore.embed.models.base import Embeddings
+from kgcore.embed.models.trained import TrainedModel
 from kgcore.evidence.base import Source
 from kgcore.evidence.table import Features
-from kgcore.graph import KnowledgeGraph, Split
-from kgcore.models.base import Embeddings
-from kgcore.models.trained import TrainedModel
 
 NAMES = ("red_deer_1", "roe_deer_1", "deer_1", "sika_deer_1", "animal_1", "rock_1", "Q42")
 FACTS = np.array([[0, 0, 2], [1, 0, 2], [3, 0, 2], [2, 0, 4], [4, 1, 2]])

@@ -4,8 +4,8 @@ from collections import Counter
 
 import numpy as np
 
-from kgcore.models.scorer import Scorer
-from kgcore.prediction.pairs import PairSearch, best_pairs, search_pairs
+from kgcore.answer.pairs import PairSearch, best_pairs, search_pairs
+from kgcore.embed.models.scorer import Scorer
 
 
 def every_pair(trained: Scorer, search: PairSearch) -> list[tuple[int, int, int]]:

@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import expit
 
+from kgcore.answer.population.draw import DrawnCandidates
+from kgcore.answer.population.survey import Survey
 from kgcore.arrays import Floats, Triples
 from kgcore.combiners.base import Combined, EvidenceSample
 from kgcore.combiners.joined import Folded
-from kgcore.graph import KnowledgeGraph, Split
-from kgcore.population.draw import DrawnCandidates
-from kgcore.population.survey import Survey
+from kgcore.data.graph import KnowledgeGraph, Split
 
 
 def graph_with_types(seed: int, entities: int = 120, predicates: int = 3, facts: int = 2_500) -> KnowledgeGraph:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kgcore.models.trained import TrainedModel
+from kgcore.embed.models.trained import TrainedModel
 
 
 def rank_by_loop(trained: TrainedModel, triple: np.ndarray, column: int, facts: set, entities: int) -> float:

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 from scipy.special import expit, logit
 
-from kgcore.metrics import base
+from kgcore.measure.metrics import base
 from kgcore.registries import METRICS
 
 Sample = tuple[np.ndarray, np.ndarray, np.ndarray]

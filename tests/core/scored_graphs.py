@@ -3,9 +3,9 @@
 import numpy as np
 import torch
 
-from kgcore.graph import KnowledgeGraph, Split
-from kgcore.models.base import Embeddings
-from kgcore.models.trained import TrainedModel
+from kgcore.data.graph import KnowledgeGraph, Split
+from kgcore.embed.models.base import Embeddings
+from kgcore.embed.models.trained import TrainedModel
 
 
 def table_model(scores: np.ndarray, predicates: int) -> TrainedModel:

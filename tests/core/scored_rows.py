@@ -10,9 +10,9 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from kgcore.config import ScoresConfig
-from kgcore.external.calibrator import scorer_fingerprint
-from kgcore.external.rows import ScoreFile, read_scores, table_of_rows
-from kgcore.score_table import ScoreTable
+from kgcore.scores.table import ScoreTable
+from kgcore.wings.external.calibrator import scorer_fingerprint
+from kgcore.wings.external.rows import ScoreFile, read_scores, table_of_rows
 
 
 def table_of_scores(rng: np.random.Generator, n: int = 600) -> pa.Table:

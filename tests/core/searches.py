@@ -1,4 +1,4 @@
-"""Small searches for the tests of kgcore/tuning."""
+"""Small searches for the tests of kgcore/wings/tuning."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -9,11 +9,11 @@ import optuna
 import torch
 
 from kgcore.config import CorruptConfig, TrainConfig
-from kgcore.graph import KnowledgeGraph, Split
-from kgcore.tuning.objective import SearchObjective
-from kgcore.tuning.search import Plan, search
-from kgcore.tuning.space import Space
-from kgcore.tuning.study import begun, config_of, open_study
+from kgcore.data.graph import KnowledgeGraph, Split
+from kgcore.wings.tuning.objective import SearchObjective
+from kgcore.wings.tuning.search import Plan, search
+from kgcore.wings.tuning.space import Space
+from kgcore.wings.tuning.study import begun, config_of, open_study
 
 CPU = torch.device("cpu")
 BASE = TrainConfig(k=4, epochs=4, training_eta=5, batch_size=200)

@@ -6,10 +6,10 @@ import numpy as np
 
 from kgcore.arrays import Ints
 from kgcore.config.base import SplitRule
-from kgcore.datasets.base import find_dataset
-from kgcore.datasets.draw import SplitDraw, Values
-from kgcore.datasets.prepare import Prepared, prepare
-from kgcore.datasets.twins import Families, repeats_of
+from kgcore.data.datasets.base import find_dataset
+from kgcore.data.datasets.draw import SplitDraw, Values
+from kgcore.data.datasets.prepare import Prepared, prepare
+from kgcore.data.datasets.twins import Families, repeats_of
 
 ENTITIES, NAMES = 60, ("likes", "liked_by", "knows", "likes_too", "in")
 LIKES, LIKED_BY, KNOWS, LIKES_TOO, IN = range(5)

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgcore.config import PipelineConfigs, TrainConfig, presets
+from kgcore.embed.optimisers.adagrad import RowAdagrad
+from kgcore.embed.training.loop import bytes_of_tables, check_memory
 from kgcore.errors import InputError
-from kgcore.optimisers.adagrad import RowAdagrad
-from kgcore.training.loop import bytes_of_tables, check_memory
 
 
 def by_formula(table: np.ndarray, sums: np.ndarray, rows: np.ndarray, gradient: np.ndarray, rate: float) -> None:

@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kgcore.calibration.calibrated import UnseenProbabilities
-from kgcore.datasets.read import UnseenRows
-from kgcore.evaluation.groups import AllRows
-from kgcore.graph import Split
+from kgcore.calibrate.calibrated import UnseenProbabilities
+from kgcore.data.datasets.read import UnseenRows
+from kgcore.data.graph import Split
+from kgcore.measure.evaluation.groups import AllRows
 from kgcore.storage.tables import read_answers, read_unseen, write_answers, write_unseen
 
 

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from kgcore.conformal import KINDS, SetRule
-from kgcore.corruptions.base import OBJECT, SUBJECT
-from kgcore.graph import KnowledgeGraph, Split
-from kgcore.models.trained import TrainedModel
-from kgcore.prediction.answer_sets import AnswerSets, coverage_of
-from kgcore.prediction.domains import Domains
+from kgcore.answer.answer_sets import AnswerSets, coverage_of
+from kgcore.answer.conformal import KINDS, SetRule
+from kgcore.answer.domains import Domains
+from kgcore.data.graph import KnowledgeGraph, Split
+from kgcore.embed.corruptions.base import OBJECT, SUBJECT
+from kgcore.embed.models.trained import TrainedModel
 from tests.core.scored_graphs import table_model
 
 

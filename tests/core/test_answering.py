@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kgcore.calibration.answering import (
+from kgcore.calibrate.answering import (
     FIGURE,
     FIT_ERROR,
     answering,
@@ -15,19 +15,19 @@ from kgcore.calibration.answering import (
     held_out_figures,
     in_order,
 )
-from kgcore.calibration.calibrated import Calibrated
-from kgcore.calibration.fit import calibration_bases
-from kgcore.calibration.folds import row_groups
-from kgcore.calibration.sample import CalibrationSample
+from kgcore.calibrate.calibrated import Calibrated
+from kgcore.calibrate.fit import calibration_bases
+from kgcore.calibrate.folds import row_groups
+from kgcore.calibrate.sample import CalibrationSample
 from kgcore.config import CalibrateConfig, ClassifyConfig, EvaluateConfig
-from kgcore.corruptions.base import Mixture
-from kgcore.corruptions.held_out import corrupt_held_out
+from kgcore.embed.corruptions.base import Mixture
+from kgcore.embed.corruptions.held_out import corrupt_held_out
 from kgcore.errors import MismatchError
-from kgcore.evaluation.evaluate import TOLERANCE, evaluate, miscalibrated
-from kgcore.evaluation.predictions import Predictions, classify
-from kgcore.metrics.proper import brier
+from kgcore.measure.evaluation.evaluate import TOLERANCE, evaluate, miscalibrated
+from kgcore.measure.evaluation.predictions import Predictions, classify
+from kgcore.measure.metrics.proper import brier
 from kgcore.registries import CALIBRATORS
-from kgcore.score_table import ScoreTable, score_table
+from kgcore.scores.table import ScoreTable, score_table
 from tests.core.calibrator_samples import bound_to, fitted_to
 from tests.core.dense_graphs import Dense, dense_graph
 

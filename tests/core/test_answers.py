@@ -6,11 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kgcore.calibrated import CalibratedModel
+from kgcore.answer.answers import Answers, table_of
+from kgcore.answer.calibrated_model import CalibratedModel
+from kgcore.data.graph import KnowledgeGraph
+from kgcore.embed.models.cohort import draw_cohort
 from kgcore.errors import InputError
-from kgcore.graph import KnowledgeGraph
-from kgcore.models.cohort import draw_cohort
-from kgcore.prediction.answers import Answers, table_of
 from kgcore.registries import MODELS
 from tests.core.calibrated_models import calibrated
 

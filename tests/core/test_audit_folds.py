@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgcore.audit.plan import FEWEST_PLANTED, KEPT, AuditPlan, fact_folds, plan_audit
 from kgcore.config import AuditConfig
 from kgcore.config.base import MODEL_ONLY
+from kgcore.data.graph import KnowledgeGraph, Split
 from kgcore.errors import InputError
-from kgcore.graph import KnowledgeGraph, Split
 from kgcore.registries import STRATEGIES
+from kgcore.wings.audit.plan import FEWEST_PLANTED, KEPT, AuditPlan, fact_folds, plan_audit
 
 
 def graph_of(triples: np.ndarray, entities: int, predicates: int) -> KnowledgeGraph:

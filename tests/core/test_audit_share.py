@@ -5,10 +5,10 @@ import pytest
 from scipy.special import expit
 from scipy.stats import beta, binomtest, norm
 
-from kgcore.audit.sample import STRATA, Strata, allocate, draw_sample, largest_share, sampled_share, stratify
-from kgcore.calibration.sample import shift
+from kgcore.calibrate.sample import shift
 from kgcore.errors import FitError, InputError
-from kgcore.metrics.reliability import wilson
+from kgcore.measure.metrics.reliability import wilson
+from kgcore.wings.audit.sample import STRATA, Strata, allocate, draw_sample, largest_share, sampled_share, stratify
 
 
 def population(n: int, share: float, apart: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

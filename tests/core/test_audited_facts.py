@@ -8,13 +8,13 @@ import pandas as pd
 import pytest
 from scipy.stats import norm, rankdata, spearmanr
 
-from kgcore.audit.likelihood import AuditedFacts, Ratios, RowScores, likelihood_ratios, score_rows
-from kgcore.audit.plan import KEPT, AuditPlan, plan_audit
-from kgcore.audit.sample import Strata, read_labelled, to_label
+from kgcore.answer.sink import sink
 from kgcore.config import AuditConfig
+from kgcore.data.graph import KnowledgeGraph, Split
 from kgcore.errors import InputError
-from kgcore.graph import KnowledgeGraph, Split
-from kgcore.prediction.sink import sink
+from kgcore.wings.audit.likelihood import AuditedFacts, Ratios, RowScores, likelihood_ratios, score_rows
+from kgcore.wings.audit.plan import KEPT, AuditPlan, plan_audit
+from kgcore.wings.audit.sample import Strata, read_labelled, to_label
 from tests.core.calibrated_models import trained_on
 
 NAMES = ["subject", "predicate", "object"]

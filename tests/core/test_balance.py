@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from kgcore.calibration.per_relation import PerRelation
-from kgcore.calibration.sample import (
+from kgcore.calibrate.per_relation import PerRelation
+from kgcore.calibrate.sample import (
     LARGEST_FACTOR,
     CalibrationSample,
     base_rate_weights,
@@ -16,10 +16,10 @@ from kgcore.calibration.sample import (
     ground_truth_sample,
     synthetic_sample,
 )
-from kgcore.calibration.support import Band
+from kgcore.calibrate.support import Band
 from kgcore.errors import FitError
 from kgcore.registries import CALIBRATORS
-from kgcore.score_table import CORRUPTION, LABELLED, ScoreTable
+from kgcore.scores.table import CORRUPTION, LABELLED, ScoreTable
 
 ALL_RELATIONS = ("smoothed_isotonic", "isotonic", "beta", "platt", "venn_abers", "bbq")
 counts = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), min_size=1, max_size=6)

@@ -5,8 +5,8 @@ import pytest
 from scipy.special import expit
 from scipy.stats import binomtest
 
-from kgcore.calibration.sample import CalibrationSample, shift, synthetic_sample
-from kgcore.calibration.support import Band
+from kgcore.calibrate.sample import CalibrationSample, shift, synthetic_sample
+from kgcore.calibrate.support import Band
 
 
 def test_the_limits_are_those_of_clopper_and_pearson_in_the_best_window() -> None:

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from kgcore.calibration.base import Constant, Uncalibrated
-from kgcore.calibration.sample import synthetic_sample
+from kgcore.calibrate.base import Constant, Uncalibrated
+from kgcore.calibrate.sample import synthetic_sample
 from kgcore.config import CalibrateConfig, EnsembleConfig
 from kgcore.errors import InputError
-from kgcore.metrics.proper import brier
+from kgcore.measure.metrics.proper import brier
 from kgcore.registries import BASELINES, CALIBRATORS
 
 

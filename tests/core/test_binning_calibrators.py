@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from sklearn.isotonic import IsotonicRegression
 
-from kgcore.calibration.bbq import BBQ, equal_mass, log_evidence
-from kgcore.calibration.sample import ground_truth_sample
+from kgcore.calibrate.bbq import BBQ, equal_mass, log_evidence
+from kgcore.calibrate.sample import ground_truth_sample
 from tests.core.calibrator_samples import drawn
 
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 from kgcore.base_rate import BaseRate, HiddenShare, middle
-from kgcore.calibration.calibrated import FORMAT, Calibrated, CorruptionSettings, stored_class
-from kgcore.calibration.isotonic import Isotonic
-from kgcore.calibration.platt import Platt
-from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, shift
-from kgcore.calibration.support import Support
+from kgcore.calibrate.calibrated import FORMAT, Calibrated, CorruptionSettings, stored_class
+from kgcore.calibrate.isotonic import Isotonic
+from kgcore.calibrate.platt import Platt
+from kgcore.calibrate.sample import CalibrationSample, ground_truth_sample, shift
+from kgcore.calibrate.support import Support
 from kgcore.errors import InputError, MismatchError
 from tests.core.calibrator_samples import bound_to, drawn
 

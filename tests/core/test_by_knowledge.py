@@ -6,8 +6,8 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
-from kgcore.evaluation.groups import WITH_PREDICATE, KnowledgeGroup, reliability_by_knowledge
-from kgcore.evaluation.predictions import Predictions
+from kgcore.measure.evaluation.groups import WITH_PREDICATE, KnowledgeGroup, reliability_by_knowledge
+from kgcore.measure.evaluation.predictions import Predictions
 from tests.core.drawn import graph_of
 from tests.core.judged import predictions
 from tests.core.samples import figure

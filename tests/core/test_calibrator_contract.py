@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 
-from kgcore.calibration.calibrated import stored_class
-from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, synthetic_sample
+from kgcore.calibrate.calibrated import stored_class
+from kgcore.calibrate.sample import CalibrationSample, ground_truth_sample, synthetic_sample
 from kgcore.registries import CALIBRATORS
 from tests.core.calibrator_samples import EVERY, GRID, any_scores, drawn, quiet, samples
 

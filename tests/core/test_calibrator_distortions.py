@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, shift, synthetic_sample
-from kgcore.metrics.proper import brier
+from kgcore.calibrate.sample import CalibrationSample, ground_truth_sample, shift, synthetic_sample
+from kgcore.measure.metrics.proper import brier
 from kgcore.registries import CALIBRATORS
 from tests.core.calibrator_samples import bent, drawn, quiet
 

@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit
 
-from kgcore.calibration.beta import features
-from kgcore.calibration.calibrated import stored_class
-from kgcore.calibration.isotonic import Isotonic
-from kgcore.calibration.logistic import fit_logistic
-from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, shift
-from kgcore.calibration.venn_abers import VennAbers
+from kgcore.calibrate.beta import features
+from kgcore.calibrate.calibrated import stored_class
+from kgcore.calibrate.isotonic import Isotonic
+from kgcore.calibrate.logistic import fit_logistic
+from kgcore.calibrate.sample import CalibrationSample, ground_truth_sample, shift
+from kgcore.calibrate.venn_abers import VennAbers
 from kgcore.registries import CALIBRATORS
 from tests.core.calibrator_samples import COUNTING, EVERY, GRID, drawn, quiet, samples
 

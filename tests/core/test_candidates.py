@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from kgcore.datasets.formats import text as columns_text
-from kgcore.datasets.formats.base import read_candidates
+from kgcore.data.formats import text as columns_text
+from kgcore.data.formats.base import read_candidates
 from kgcore.errors import InputError
 
 ROWS = [("ann", "knows", "bob"), ("bob", "likes", 'the "Röstigraben"'), ("NA", "null", "")]

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 from kgcore.base_rate import ASSUMED, ESTIMATED, STATED, BaseRate, HiddenShare
-from kgcore.calibration.calibrated import Calibrated, CorruptionSettings
-from kgcore.calibration.sample import synthetic_sample
-from kgcore.calibration.support import Support
+from kgcore.calibrate.calibrated import Calibrated, CorruptionSettings
+from kgcore.calibrate.sample import synthetic_sample
+from kgcore.calibrate.support import Support
+from kgcore.measure.report.card import LONGEST, ModelCard
+from kgcore.measure.report.race import Race, RaceRow
+from kgcore.measure.report.results import MetricsRow, Results
+from kgcore.measure.report.summary import Summary
 from kgcore.mixture.fit import MixtureOptions, fit_mixture
 from kgcore.mixture.matched import Matched
 from kgcore.registries import CALIBRATORS
-from kgcore.report.card import LONGEST, ModelCard
-from kgcore.report.race import Race, RaceRow
-from kgcore.report.results import MetricsRow, Results
-from kgcore.report.summary import Summary
 from tests.core.calibrator_samples import bound_to
 from tests.core.mixtures import normal_mixture
 

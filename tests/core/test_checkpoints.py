@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from kgcore.config import TrainConfig
-from kgcore.graph import KnowledgeGraph
+from kgcore.data.graph import KnowledgeGraph
+from kgcore.embed.training import loop
+from kgcore.embed.training.loop import Checkpoint, read_checkpoint, write_checkpoint
 from kgcore.registries import OPTIMISERS
-from kgcore.training import loop
-from kgcore.training.loop import Checkpoint, read_checkpoint, write_checkpoint
 from tests.core.trainings import CPU, StoppedError, same, stop_at
 
 

@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 from kgcore.config import ClassifyConfig, TrainConfig
-from kgcore.evaluation.predictions import UNCALIBRATED_RAW, classify
-from kgcore.graph import KnowledgeGraph, Split
-from kgcore.models.base import Embeddings
-from kgcore.models.cohort import Cohort, draw_cohort
-from kgcore.models.trained import TrainedModel
-from kgcore.ranking import filtered_ranks
-from kgcore.score_table import score_table
+from kgcore.data.graph import KnowledgeGraph, Split
+from kgcore.embed.models.base import Embeddings
+from kgcore.embed.models.cohort import Cohort, draw_cohort
+from kgcore.embed.models.trained import TrainedModel
+from kgcore.embed.ranking import filtered_ranks
+from kgcore.embed.training.loop import train
+from kgcore.measure.evaluation.predictions import UNCALIBRATED_RAW, classify
+from kgcore.scores.table import score_table
 from kgcore.storage.calibrated import read_model, write_model
 from kgcore.storage.tables import read_scores, write_scores
-from kgcore.training.loop import train
 
 CPU = torch.device("cpu")
 CONFIG = TrainConfig(k=6, epochs=3, batch_size=128, cohort_weight=0.5, cohort_size=9)
@@ -90,7 +90,7 @@ def test_a_cohort_changes_neither_training_nor_ranks(
 def test_blocks_do_not_change_scores(small_graph: KnowledgeGraph, monkeypatch: pytest.MonkeyPatch) -> None:
     model, triples = train(small_graph, CONFIG, CPU).model, small_graph.test.triples
     whole = model.score(triples)
-    monkeypatch.setattr("kgcore.models.cohort.LARGEST_BLOCK", 10)
+    monkeypatch.setattr("kgcore.embed.models.cohort.LARGEST_BLOCK", 10)
     np.testing.assert_allclose(model.score(triples), whole, rtol=1e-6)
     np.testing.assert_allclose([model.score(triples[i : i + 1])[0] for i in range(9)], whole[:9], rtol=1e-6)
     assert model.score(triples[:0]).shape == (0,)

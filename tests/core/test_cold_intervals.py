@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from kgcore.config import EvaluateConfig
-from kgcore.evaluation.evaluate import evaluate
-from kgcore.metrics.base import Sample
-from kgcore.metrics.reliability import _clustered, _equal_mass_starts, debiased_rmsce, debiased_square
+from kgcore.measure.evaluation.evaluate import evaluate
+from kgcore.measure.metrics.base import Sample
+from kgcore.measure.metrics.reliability import _clustered, _equal_mass_starts, debiased_rmsce, debiased_square
 from tests.core.judged import FAST, predictions
 from tests.core.samples import tally_of
 

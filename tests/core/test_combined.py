@@ -9,7 +9,7 @@ from kgcore.combiners.base import Combined, EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.combiners.joined import Stack
 from kgcore.errors import MismatchError
-from kgcore.score_table import Evidence, TableEvidence
+from kgcore.scores.table import Evidence, TableEvidence
 
 NAMES = ("score", "degree", "paths")
 

@@ -8,14 +8,14 @@ import pytest
 from scipy.stats import spearmanr
 
 from kgcore.config.presets import MODELS, PRESETS
-from kgcore.evaluation.groups import RelationReliability
-from kgcore.evaluation.predictions import UNCALIBRATED_RAW
-from kgcore.metrics.classification import RelationDecisions, ThresholdResult
-from kgcore.report.results import MetricsRow, Results
-from kgcore.report.summary import PipelineSummary, RelationSummary
-from kgcore.reproduction.compare import COLUMNS, read_paper, side_by_side
-from kgcore.reproduction.grid import Cell, cells, grid
-from kgcore.reproduction.page import comparison_page, findings, sweep_figures, worse_than_paper
+from kgcore.measure.evaluation.groups import RelationReliability
+from kgcore.measure.evaluation.predictions import UNCALIBRATED_RAW
+from kgcore.measure.metrics.classification import RelationDecisions, ThresholdResult
+from kgcore.measure.report.results import MetricsRow, Results
+from kgcore.measure.report.summary import PipelineSummary, RelationSummary
+from kgcore.wings.reproduction.compare import COLUMNS, read_paper, side_by_side
+from kgcore.wings.reproduction.grid import Cell, cells, grid
+from kgcore.wings.reproduction.page import comparison_page, findings, sweep_figures, worse_than_paper
 
 FOUR = list(MODELS)
 LABELS = [f"{negatives}.{name}" for negatives in ("ground_truth", "synthetic") for name in ("platt", "isotonic")]

@@ -47,8 +47,8 @@ TRAINING = """
 import hashlib, sys
 import numpy as np, torch
 from kgcore.config import TrainConfig
-from kgcore.graph import KnowledgeGraph, Split
-from kgcore.training.loop import train
+from kgcore.data.graph import KnowledgeGraph, Split
+from kgcore.embed.training.loop import train
 triples = np.random.default_rng(0).integers((40, 3, 40), size=(600, 3))
 none = Split(triples[:0], np.zeros(0))
 names = [str(number) for number in range(40)]

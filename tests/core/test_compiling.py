@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from kgcore.config import TrainConfig
+from kgcore.data.graph import KnowledgeGraph
+from kgcore.embed.training import loop
+from kgcore.embed.training.step import compile_if_possible
 from kgcore.errors import KgcalWarning
-from kgcore.graph import KnowledgeGraph
-from kgcore.training import loop
-from kgcore.training.step import compile_if_possible
 from tests.core.trainings import CPU, same
 
 
@@ -26,7 +26,7 @@ def test_a_training_compiles_from_a_number_of_steps(
     monkeypatch.setattr(loop, "COMPILE_FROM_STEPS", 12)
     compiled: list[str] = []
     monkeypatch.setattr(
-        "kgcore.training.step.compile_if_possible", lambda function, doing: compiled.append(doing) or function
+        "kgcore.embed.training.step.compile_if_possible", lambda function, doing: compiled.append(doing) or function
     )
     loop.train(small_graph, TrainConfig(model=model, k=4, epochs=epochs, batch_size=100), CPU)
     assert compiled == (["training"] if compiles else [])
@@ -46,7 +46,7 @@ def test_only_steps_of_the_compiled_shape_run_compiled_code(
 
         return call
 
-    monkeypatch.setattr("kgcore.training.step.compile_if_possible", noted)
+    monkeypatch.setattr("kgcore.embed.training.step.compile_if_possible", noted)
     loop.train(small_graph, TrainConfig(k=4, epochs=1, batch_size=128, chunk_size=chunk), CPU, compiled=True)
     assert sizes == [128] * 4
 

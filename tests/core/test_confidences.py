@@ -10,14 +10,14 @@ import pytest
 import torch
 
 from kgcore.config import TrainConfig
-from kgcore.datasets.base import find_dataset
-from kgcore.datasets.labels import with_labels
-from kgcore.datasets.prepare import Prepared, prepare
+from kgcore.data.datasets.base import find_dataset
+from kgcore.data.datasets.labels import with_labels
+from kgcore.data.datasets.prepare import Prepared, prepare
+from kgcore.data.graph import KnowledgeGraph, Split
+from kgcore.embed.training.loop import train, with_inverses
 from kgcore.errors import InputError
-from kgcore.graph import KnowledgeGraph, Split
-from kgcore.monitoring.exam import first_exam, read_exam, write_exam
 from kgcore.storage.graph import read_graph, write_graph
-from kgcore.training.loop import train, with_inverses
+from kgcore.wings.monitoring.exam import first_exam, read_exam, write_exam
 from tests.core.unused import unused_triples
 
 CPU = torch.device("cpu")

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import false_discovery_control, kstest
 
-from kgcore.conformal import benjamini_hochberg, conformal_p_values
+from kgcore.answer.conformal import benjamini_hochberg, conformal_p_values
 from kgcore.errors import InputError
 
 

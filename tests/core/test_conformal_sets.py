@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from kgcore.conformal import KINDS, Standing, conformal_quantile
+from kgcore.answer.conformal import KINDS, Standing, conformal_quantile
 from kgcore.errors import InputError
 
 

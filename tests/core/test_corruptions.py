@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from kgcore.calibration.answering import score_audit
-from kgcore.calibration.sample import ground_truth_sample, synthetic_sample
+from kgcore.calibrate.answering import score_audit
+from kgcore.calibrate.sample import ground_truth_sample, synthetic_sample
 from kgcore.config.base import SIDES
-from kgcore.corruptions.base import OBJECT, SUBJECT, Mixture, Strategy, corrupt, subject_shares
-from kgcore.corruptions.held_out import audit, corrupt_held_out
-from kgcore.corruptions.similar import entity_vectors
+from kgcore.data.graph import KnowledgeGraph, Split
+from kgcore.embed.corruptions.base import OBJECT, SUBJECT, Mixture, Strategy, corrupt, subject_shares
+from kgcore.embed.corruptions.held_out import audit, corrupt_held_out
+from kgcore.embed.corruptions.similar import entity_vectors
 from kgcore.errors import InputError
-from kgcore.graph import KnowledgeGraph, Split
 from kgcore.registries import STRATEGIES
 from tests.core.drawn import drawing, graph_of
 
@@ -219,7 +219,7 @@ def test_entity_vectors_of_a_large_graph_are_those_of_a_dense_decomposition(
     rows = np.unique(np.c_[rng.integers(0, 80, 600), rng.integers(0, 3, 600), rng.integers(0, 80, 600)], axis=0)
     graph = graph_of([tuple(row) for row in rows.tolist()], 80)
     dense = entity_vectors(graph)
-    monkeypatch.setattr("kgcore.corruptions.similar.DENSE", 10)
+    monkeypatch.setattr("kgcore.embed.corruptions.similar.DENSE", 10)
     np.testing.assert_allclose(entity_vectors(graph) @ entity_vectors(graph).T, dense @ dense.T, atol=1e-8)
 
 

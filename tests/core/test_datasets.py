@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from kgcore.datasets.base import DatasetSpec, ExpectedCounts, SplitFile, find_dataset
-from kgcore.datasets.fetch import fetch
-from kgcore.datasets.prepare import prepare
+from kgcore.data.datasets.base import DatasetSpec, ExpectedCounts, SplitFile, find_dataset
+from kgcore.data.datasets.fetch import fetch
+from kgcore.data.datasets.prepare import prepare
 from kgcore.errors import InputError
 from kgcore.registries import DATASETS
 

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgcore.config import ClassifyConfig
-from kgcore.ensembles.fit import disagreement, disputed, judge
-from kgcore.metrics.proper import brier
+from kgcore.measure.metrics.proper import brier
+from kgcore.wings.ensembles.fit import disagreement, disputed, judge
 from tests.core.ensemble_samples import fit_pools, independent_members, member_tables
 
 

@@ -6,18 +6,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kgcore.corruptions.base import OBJECT, SUBJECT
+from kgcore.answer.answer_sets import sets_by_predicate
+from kgcore.answer.discovery import Discovery, frequent_flyers
+from kgcore.answer.domains import Domains
+from kgcore.answer.population.draw import ranked_by
+from kgcore.answer.population.population import Population
+from kgcore.answer.queries import PredicateQueries, best_answers, score_blocks
+from kgcore.answer.question import Question
+from kgcore.data.graph import KnowledgeGraph, Split
+from kgcore.embed.corruptions.base import OBJECT, SUBJECT
+from kgcore.embed.models.cohort import draw_cohort
+from kgcore.embed.models.trained import TrainedModel
 from kgcore.errors import InputError
-from kgcore.graph import KnowledgeGraph, Split
-from kgcore.models.cohort import draw_cohort
-from kgcore.models.trained import TrainedModel
-from kgcore.population.draw import ranked_by
-from kgcore.population.population import Population
-from kgcore.prediction.answer_sets import sets_by_predicate
-from kgcore.prediction.discovery import Discovery, frequent_flyers
-from kgcore.prediction.domains import Domains
-from kgcore.prediction.queries import PredicateQueries, best_answers, score_blocks
-from kgcore.prediction.question import Question
 from kgcore.workers import one_by_one
 from tests.core.calibrated_models import calibrated, trained_on
 
@@ -136,15 +136,15 @@ def in_reverse(function, shared, parts):
 
 
 def test_a_discovery_has_the_same_result_however_its_parts_are_done(small_graph: KnowledgeGraph, monkeypatch) -> None:
-    monkeypatch.setattr("kgcore.population.draw.SUBJECTS_AT_ONCE", 7)
+    monkeypatch.setattr("kgcore.answer.population.draw.SUBJECTS_AT_ONCE", 7)
     discovery = discovery_of(small_graph)
     population = Population.of_predicates(discovery.domains, range(3))
     best = [ranked_by(discovery.model, population, Question(), 30, way) for way in (one_by_one, in_reverse)]
     np.testing.assert_array_equal(*best)
     seen: list[float] = []
     ways = ({"on_part": seen.append}, {"each_part": in_reverse})
-    monkeypatch.setattr("kgcore.prediction.selection.MOST_NEEDED", np.inf)
-    monkeypatch.setattr("kgcore.prediction.selection.FEWEST_QUERIES", 2)
+    monkeypatch.setattr("kgcore.answer.selection.MOST_NEEDED", np.inf)
+    monkeypatch.setattr("kgcore.answer.selection.FEWEST_QUERIES", 2)
     few = [discovery.with_few_false(Question(), 0.9, np.random.default_rng(5), **way)[2] for way in ways]
     assert len(few[0].triples) > 0
     np.testing.assert_array_equal(few[0].triples, few[1].triples)

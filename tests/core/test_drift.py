@@ -7,12 +7,12 @@ import pytest
 from scipy.special import expit, logit
 from scipy.stats import binom, norm
 
-from kgcore.calibration.isotonic import Isotonic
-from kgcore.calibration.sample import CalibrationSample, ground_truth_sample
+from kgcore.calibrate.isotonic import Isotonic
+from kgcore.calibrate.sample import CalibrationSample, ground_truth_sample
 from kgcore.config import WatchConfig
 from kgcore.errors import InputError
-from kgcore.metrics.base import Estimate
-from kgcore.monitoring.drift import (
+from kgcore.measure.metrics.base import Estimate
+from kgcore.wings.monitoring.drift import (
     LABEL,
     NONE,
     REFIT,
@@ -27,8 +27,8 @@ from kgcore.monitoring.drift import (
     report,
     stability,
 )
-from kgcore.monitoring.moves import moves
-from kgcore.monitoring.two_samples import NewTriples
+from kgcore.wings.monitoring.moves import moves
+from kgcore.wings.monitoring.two_samples import NewTriples
 from tests.core.monitoring_samples import drawn, ground_truth, synthetic
 from tests.docs.scripts import script
 
@@ -48,7 +48,7 @@ def checked(rng: np.random.Generator, scores: np.ndarray, labels: np.ndarray, nu
 
 
 def test_the_stability_index_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kgcore.monitoring.drift.BINS", 2)
+    monkeypatch.setattr("kgcore.wings.monitoring.drift.BINS", 2)
     reference, scores = np.arange(100.0), np.arange(50.0, 100.0)
     index, p = stability(reference, scores)  # the bin edge is 49: the counts are 50 and 50, against 0 and 50
     e, a = np.array([50.5, 50.5]) / 101, np.array([0.5, 50.5]) / 51

@@ -8,17 +8,17 @@ import pytest
 from scipy.special import expit
 
 from kgcore.base_rate import BaseRate
-from kgcore.calibration.base import Uncalibrated
-from kgcore.calibration.calibrated import FORMAT, Calibrated
-from kgcore.calibration.isotonic import SmoothedIsotonic
-from kgcore.calibration.sample import ground_truth_sample
+from kgcore.calibrate.base import Uncalibrated
+from kgcore.calibrate.calibrated import FORMAT, Calibrated
+from kgcore.calibrate.isotonic import SmoothedIsotonic
+from kgcore.calibrate.sample import ground_truth_sample
 from kgcore.config import ClassifyConfig
-from kgcore.ensembles.ensemble import pooling_of
-from kgcore.ensembles.fit import judge
 from kgcore.errors import InputError, MismatchError
-from kgcore.metrics.proper import brier, log_loss
+from kgcore.measure.metrics.proper import brier, log_loss
 from kgcore.registries import POOLS
-from kgcore.score_table import CORRUPTION, LABELLED, ScoreTable
+from kgcore.scores.table import CORRUPTION, LABELLED, ScoreTable
+from kgcore.wings.ensembles.ensemble import pooling_of
+from kgcore.wings.ensembles.fit import judge
 from tests.core.ensemble_samples import fit_pools, independent_members, member_tables
 
 

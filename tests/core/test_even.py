@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from kgcore.calibration.sample import (
+from kgcore.answer.calibration_evidence import evidence_of
+from kgcore.answer.conformal import conformal_p_values
+from kgcore.calibrate.sample import (
     CalibrationSample,
     even_sample,
     ground_truth_sample,
     synthetic_sample,
 )
-from kgcore.conformal import conformal_p_values
-from kgcore.prediction.calibration_evidence import evidence_of
 
 HARD = 0.9  # share of the mistakes with high scores
 

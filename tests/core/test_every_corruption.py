@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from kgcore.corruptions.base import OBJECT, SUBJECT, Mixture, Strategy, corrupt, subject_shares
-from kgcore.corruptions.choice import best_of
-from kgcore.corruptions.held_out import audit, corrupt_held_out, every_corruption
+from kgcore.data.graph import KnowledgeGraph
+from kgcore.embed.corruptions.base import OBJECT, SUBJECT, Mixture, Strategy, corrupt, subject_shares
+from kgcore.embed.corruptions.choice import best_of
+from kgcore.embed.corruptions.held_out import audit, corrupt_held_out, every_corruption
 from kgcore.errors import InputError
-from kgcore.graph import KnowledgeGraph
 from kgcore.registries import STRATEGIES
 from tests.core.drawn import drawing, graph_of
 
@@ -128,7 +128,7 @@ def test_blocks_do_not_change_the_corruptions(small_graph: KnowledgeGraph, monke
     positives, shares = small_graph.valid.positives, subject_shares(small_graph, "bernoulli")
     mixture = Mixture(small_graph, {"typed": 0.5, "similar": 0.5})
     whole = every_corruption(positives, 10**6, mixture, shares, small_graph.known)
-    monkeypatch.setattr("kgcore.corruptions.held_out.CELLS", 40 * 7)
+    monkeypatch.setattr("kgcore.embed.corruptions.held_out.CELLS", 40 * 7)
     parts = every_corruption(positives, 10**6, mixture, shares, small_graph.known)
     assert whole is not None
     assert parts is not None

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from scipy.special import expit, logit
 from scipy.stats import binomtest
 
-from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, synthetic_sample
-from kgcore.prediction.calibration_evidence import FEWEST_IN_A_BIN, FEWEST_SIMILAR, evidence_of
+from kgcore.answer.calibration_evidence import FEWEST_IN_A_BIN, FEWEST_SIMILAR, evidence_of
+from kgcore.calibrate.sample import CalibrationSample, ground_truth_sample, synthetic_sample
 
 
 def sample_of(seed: int, n: int = 400) -> CalibrationSample:

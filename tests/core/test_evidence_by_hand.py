@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
+from kgcore.embed.models.base import Embeddings
+from kgcore.embed.models.trained import TrainedModel
 from kgcore.evidence.base import Source
 from kgcore.evidence.table import Features
-from kgcore.models.base import Embeddings
-from kgcore.models.trained import TrainedModel
 from tests.core.drawn import graph_of
 
 FACTS = [(0, 0, 1), (0, 0, 2), (3, 0, 1), (1, 1, 4), (2, 1, 4), (0, 1, 4), (4, 0, 0), (1, 1, 0)]

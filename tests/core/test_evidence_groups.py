@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
+from kgcore.data.graph import KnowledgeGraph, Split
+from kgcore.embed.models.base import Embeddings
+from kgcore.embed.models.trained import TrainedModel
 from kgcore.evidence import table
 from kgcore.evidence.base import Source
 from kgcore.evidence.table import Features
-from kgcore.graph import KnowledgeGraph, Split
-from kgcore.models.base import Embeddings
-from kgcore.models.trained import TrainedModel
 from kgcore.registries import EVIDENCE
 
 ENTITIES, PREDICATES = 12, 3

@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 
 from kgcore.config.base import SplitRule
-from kgcore.datasets.labels import for_exam
-from kgcore.datasets.read import COLUMNS
+from kgcore.data.datasets.labels import for_exam
+from kgcore.data.datasets.read import COLUMNS
+from kgcore.data.graph import KnowledgeGraph, Split
 from kgcore.errors import InputError
-from kgcore.graph import KnowledgeGraph, Split
-from kgcore.monitoring.exam import TEST, Exam, Paper, first_exam, read_exam, write_exam
+from kgcore.wings.monitoring.exam import TEST, Exam, Paper, first_exam, read_exam, write_exam
 from tests.core.unused import unused_triples
 
 

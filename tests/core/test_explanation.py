@@ -7,18 +7,18 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from kgcore.calibrated import CalibratedModel
-from kgcore.calibration.sample import shift
+from kgcore.answer.answers import Answers, table_of
+from kgcore.answer.calibrated_model import CalibratedModel
+from kgcore.answer.explainer import Explainer
+from kgcore.answer.explanation import Explanation, percent
+from kgcore.answer.explanation_page import explanation_figure, explanation_page
+from kgcore.answer.question import near_names
+from kgcore.calibrate.sample import shift
 from kgcore.config import ExplainConfig
+from kgcore.data.graph import KnowledgeGraph, Split
+from kgcore.embed.models.cohort import draw_cohort
+from kgcore.embed.ranking import filtered_ranks
 from kgcore.errors import InputError
-from kgcore.graph import KnowledgeGraph, Split
-from kgcore.models.cohort import draw_cohort
-from kgcore.prediction.answers import Answers, table_of
-from kgcore.prediction.explainer import Explainer
-from kgcore.prediction.explanation import Explanation, percent
-from kgcore.prediction.explanation_page import explanation_figure, explanation_page
-from kgcore.prediction.question import near_names
-from kgcore.ranking import filtered_ranks
 from kgcore.registries import CALIBRATORS, MODELS
 from tests.core.calibrated_models import calibrated, calibrated_and_sample
 

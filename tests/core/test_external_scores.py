@@ -7,22 +7,22 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kgcore.calibration import folds
-from kgcore.calibration.fit import labelled_sample
-from kgcore.calibration.folds import draw_folds
-from kgcore.calibration.sample import ground_truth_sample
-from kgcore.calibration.support import Support
+from kgcore.calibrate import folds
+from kgcore.calibrate.fit import labelled_sample
+from kgcore.calibrate.folds import draw_folds
+from kgcore.calibrate.sample import ground_truth_sample
+from kgcore.calibrate.support import Support
 from kgcore.config import EvaluateConfig
 from kgcore.errors import InputError, MismatchError
-from kgcore.evaluation.evaluate import evaluate
-from kgcore.external.calibrator import ScoreCalibrator
-from kgcore.external.fit import fit_scores, folds_of, of_other_folds, of_test_rows, usable
-from kgcore.external.rows import joined, read_scores, stored_rows
-from kgcore.external.tables import TableBlock, log_odds
+from kgcore.measure.evaluation.evaluate import evaluate
+from kgcore.measure.report.results import Results
+from kgcore.measure.report.scores import RowCounts, ScoresSummary
 from kgcore.registries import CALIBRATORS
-from kgcore.report.results import Results
-from kgcore.report.scores import RowCounts, ScoresSummary
 from kgcore.storage import tables
+from kgcore.wings.external.calibrator import ScoreCalibrator
+from kgcore.wings.external.fit import fit_scores, folds_of, of_other_folds, of_test_rows, usable
+from kgcore.wings.external.rows import joined, read_scores, stored_rows
+from kgcore.wings.external.tables import TableBlock, log_odds
 from tests.core.scored_rows import config_of, read, rows_of, table_of_scores, written
 
 EVERY = tuple(CALIBRATORS.names())
@@ -165,7 +165,7 @@ def test_answers_keep_the_columns_and_do_not_depend_on_blocks(
         return pa.concat_tables(answers for answers, _ in calibrator.answer_file(path, "f", "r"))
 
     whole = answered()
-    monkeypatch.setattr("kgcore.datasets.formats.text.BLOCK_BYTES", 500)
+    monkeypatch.setattr("kgcore.data.formats.text.BLOCK_BYTES", 500)
     assert answered().combine_chunks() == whole.combine_chunks()
     assert whole.column_names == ["f", "r", "probability", "low", "high"]
     low, q, high = (whole[name].to_numpy() for name in ("low", "probability", "high"))

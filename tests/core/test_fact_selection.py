@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from kgcore.corruptions.base import OBJECT, SUBJECT
-from kgcore.graph import KnowledgeGraph, Split
-from kgcore.models.scorer import Scorer
-from kgcore.prediction.domains import Domains
-from kgcore.prediction.selection import Asked, FactSearch, needed_share, query_side
+from kgcore.answer.domains import Domains
+from kgcore.answer.selection import Asked, FactSearch, needed_share, query_side
+from kgcore.data.graph import KnowledgeGraph, Split
+from kgcore.embed.corruptions.base import OBJECT, SUBJECT
+from kgcore.embed.models.scorer import Scorer
 from tests.core.scored_graphs import functional_graph
 
 BORN_IN = [Asked(0, OBJECT, None)]

@@ -9,20 +9,20 @@ from scipy.optimize import brentq
 from scipy.special import expit
 from scipy.stats import binom
 
-from kgcore.calibration.sample import base_rate_weights
+from kgcore.calibrate.sample import base_rate_weights
 from kgcore.config import CalibrateConfig, TrainConfig
-from kgcore.corruptions.base import corrupt, subject_shares
-from kgcore.corruptions.held_out import corrupt_held_out
-from kgcore.datasets.base import find_dataset
-from kgcore.datasets.family import PREDICATES, generate, write_genealogy
-from kgcore.datasets.prepare import prepare
-from kgcore.graph import KnowledgeGraph, TripleIndex
-from kgcore.metrics.proper import brier, log_loss
-from kgcore.metrics.reliability import ece
-from kgcore.models.trained import TrainedModel
+from kgcore.data.datasets.base import find_dataset
+from kgcore.data.datasets.family import PREDICATES, generate, write_genealogy
+from kgcore.data.datasets.prepare import prepare
+from kgcore.data.graph import KnowledgeGraph, TripleIndex
+from kgcore.embed.corruptions.base import corrupt, subject_shares
+from kgcore.embed.corruptions.held_out import corrupt_held_out
+from kgcore.embed.models.trained import TrainedModel
+from kgcore.embed.training.loop import train
+from kgcore.measure.metrics.proper import brier, log_loss
+from kgcore.measure.metrics.reliability import ece
 from kgcore.registries import CALIBRATORS, STRATEGIES
-from kgcore.score_table import ScoreTable, score_table
-from kgcore.training.loop import train
+from kgcore.scores.table import ScoreTable, score_table
 from tests.core.calibrator_samples import fitted_to
 
 SIZE, SEED = 2_000, 0

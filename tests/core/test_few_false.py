@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgcore.calibration.sample import CalibrationSample
-from kgcore.conformal import benjamini_hochberg
-from kgcore.graph import KnowledgeGraph, Split
-from kgcore.prediction.answers import FEWEST_NEGATIVES, Answers, Negatives, Selection, mark, table_of
+from kgcore.answer.answers import FEWEST_NEGATIVES, Answers, Negatives, Selection, mark, table_of
+from kgcore.answer.conformal import benjamini_hochberg
+from kgcore.calibrate.sample import CalibrationSample
+from kgcore.data.graph import KnowledgeGraph, Split
 from tests.core.calibrated_models import calibrated
 
 

@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from kgcore.answer.answers import NOT_STATED
+from kgcore.answer.loaded import LoadedModel
+from kgcore.answer.population.population import FEWEST_ROWS, unstored
 from kgcore.arrays import Triples
+from kgcore.data.graph import KnowledgeGraph, Split
 from kgcore.errors import InputError
-from kgcore.graph import KnowledgeGraph, Split
-from kgcore.loaded import LoadedModel
-from kgcore.population.population import FEWEST_ROWS, unstored
-from kgcore.prediction.answers import NOT_STATED
 from tests.core.calibrated_models import calibrated
 from tests.core.populations import graph_with_labels
 

@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgcore.calibration.folds import cross_fitted, draw_folds
-from kgcore.calibration.isotonic import Isotonic
-from kgcore.calibration.platt import Platt
-from kgcore.calibration.sample import CalibrationSample, ground_truth_sample
-from kgcore.ensembles.fit import bounds
+from kgcore.calibrate.folds import cross_fitted, draw_folds
+from kgcore.calibrate.isotonic import Isotonic
+from kgcore.calibrate.platt import Platt
+from kgcore.calibrate.sample import CalibrationSample, ground_truth_sample
 from kgcore.errors import InputError
-from kgcore.metrics.proper import log_loss
+from kgcore.measure.metrics.proper import log_loss
 from kgcore.registries import POOLS
+from kgcore.wings.ensembles.fit import bounds
 from tests.core.ensemble_samples import independent_members
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from kgcore.answer.pairs import PairSearch
 from kgcore.combiners import base
 from kgcore.combiners.base import Combined, CombinedModel, Combiner, EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
@@ -10,7 +11,6 @@ from kgcore.combiners.joined import Stack
 from kgcore.config.base import PER
 from kgcore.evidence.base import Source
 from kgcore.evidence.table import Features, Grid
-from kgcore.prediction.pairs import PairSearch
 from kgcore.registries import EVIDENCE
 from tests.core.pair_lists import every_pair, found
 from tests.core.tiles import ENTITIES, PREDICATES, named_graph, source_of, tile_of

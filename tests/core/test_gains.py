@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kgcore.answer.domains import Domains
+from kgcore.answer.population.draw import random_candidates
+from kgcore.answer.population.population import Population
 from kgcore.config import CorruptConfig
 from kgcore.config.base import POPULATIONS
+from kgcore.data.graph import KnowledgeGraph, Split
+from kgcore.embed.ranking import filtered_ranks
+from kgcore.embed.training.loop import train
 from kgcore.errors import InputError
-from kgcore.graph import KnowledgeGraph, Split
-from kgcore.metrics.classification import rank_gain, rank_metrics
-from kgcore.population.draw import random_candidates
-from kgcore.population.population import Population
-from kgcore.prediction.domains import Domains
-from kgcore.ranking import filtered_ranks
-from kgcore.training.loop import train
-from kgcore.tuning.objective import MissingFacts, SearchObjective, brier_gain
+from kgcore.measure.metrics.classification import rank_gain, rank_metrics
+from kgcore.wings.tuning.objective import MissingFacts, SearchObjective, brier_gain
 from tests.core.searches import BASE, CPU, without_negatives, without_test
 
 

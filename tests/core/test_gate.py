@@ -7,10 +7,10 @@ from scipy.stats import norm, ttest_1samp
 
 from kgcore.arrays import Ints, Labels, Weights
 from kgcore.config import GateConfig
-from kgcore.metrics.base import bootstrap
-from kgcore.monitoring import paired
-from kgcore.monitoring.gate import gate, level_of
-from kgcore.monitoring.paired import PairedRows, brier_gain, calibration_excess
+from kgcore.measure.metrics.base import bootstrap
+from kgcore.wings.monitoring import paired
+from kgcore.wings.monitoring.gate import gate, level_of
+from kgcore.wings.monitoring.paired import PairedRows, brier_gain, calibration_excess
 from tests.core.monitoring_samples import labelled_triples
 from tests.core.samples import figure
 

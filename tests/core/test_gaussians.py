@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.distributions import Independent, Normal, kl_divergence
 
-from kgcore.graph import TripleIndex
-from kgcore.models import base
-from kgcore.models.base import Comparator, Embeddings
-from kgcore.models.kg2e import Divergence, Likelihood, moments
-from kgcore.models.trained import TrainedModel
-from kgcore.ranking import filtered_ranks
+from kgcore.data.graph import TripleIndex
+from kgcore.embed.models import base
+from kgcore.embed.models.base import Comparator, Embeddings
+from kgcore.embed.models.kg2e import Divergence, Likelihood, moments
+from kgcore.embed.models.trained import TrainedModel
+from kgcore.embed.ranking import filtered_ranks
 from kgcore.wings.fast_cpu import scores as tiles
 from kgcore.wings.fast_cpu.gaussians import divergence_tile
 from tests.core.rank_loop import rank_by_loop

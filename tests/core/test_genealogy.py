@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kgcore.datasets.base import find_dataset
-from kgcore.datasets.family import PREDICATES, SHARES, County, generate, write_genealogy
-from kgcore.datasets.prepare import prepare
+from kgcore.data.datasets.base import find_dataset
+from kgcore.data.datasets.family import PREDICATES, SHARES, County, generate, write_genealogy
+from kgcore.data.datasets.prepare import prepare
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kgcore.data.graph import KnowledgeGraph, TripleIndex
 from kgcore.errors import InputError
-from kgcore.graph import KnowledgeGraph, TripleIndex
 
 E, R = 7, 3
 triple = st.tuples(st.integers(0, E - 1), st.integers(0, R - 1), st.integers(0, E - 1))

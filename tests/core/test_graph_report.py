@@ -5,8 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kgcore.graph import KnowledgeGraph, Split
-from kgcore.report.graph_findings import Predicate, confidence_findings, confidences_of, findings, graph_page, shape_of
+from kgcore.data.graph import KnowledgeGraph, Split
+from kgcore.measure.report.graph_findings import (
+    Predicate,
+    confidence_findings,
+    confidences_of,
+    findings,
+    graph_page,
+    shape_of,
+)
 
 # 0 likes, 1 liked_by (its inverse), 2 knows (symmetric), 3 in (n-to-1); entities 0-5 are one component, 6 and 7 another
 LIKES = [(0, 0, 1), (1, 0, 2), (2, 0, 3), (3, 0, 0), (0, 0, 2)]

@@ -6,20 +6,20 @@ import numpy as np
 import pytest
 
 from kgcore.base_rate import HiddenShare
-from kgcore.calibration.fit import synthetic_of
-from kgcore.calibration.hidden import HiddenFacts, chances_of, hidden_facts, hidden_hits
-from kgcore.calibration.per_relation import PerRelation
-from kgcore.calibration.sample import base_rate_weights, both_labels
-from kgcore.calibration.support import Support
+from kgcore.calibrate.fit import synthetic_of
+from kgcore.calibrate.hidden import HiddenFacts, chances_of, hidden_facts, hidden_hits
+from kgcore.calibrate.per_relation import PerRelation
+from kgcore.calibrate.sample import base_rate_weights, both_labels
+from kgcore.calibrate.support import Support
 from kgcore.combiners.hidden import with_hidden_log_odds
 from kgcore.config import CalibrateConfig, CorruptConfig
-from kgcore.corruptions.base import corrupt, hits_of, subject_shares
-from kgcore.corruptions.held_out import every_corruption
+from kgcore.data.graph import KnowledgeGraph, Split
+from kgcore.embed.corruptions.base import corrupt, hits_of, subject_shares
+from kgcore.embed.corruptions.held_out import every_corruption
 from kgcore.evidence.base import Source
-from kgcore.graph import KnowledgeGraph, Split
-from kgcore.metrics.proper import brier
+from kgcore.measure.metrics.proper import brier
 from kgcore.registries import CALIBRATORS, STRATEGIES
-from kgcore.score_table import ScoreTable
+from kgcore.scores.table import ScoreTable
 from kgcore.storage.tables import read_corruptions, read_scores, write_corruptions, write_scores
 from tests.core.calibrator_samples import fitted_to
 from tests.core.dense_graphs import Dense, dense_graph

@@ -15,13 +15,8 @@ ROOT = Path(__file__).parents[2]
 CODE = ("kgcore", "tasks", "flows")
 LONGEST_FILE, LONGEST_TEST_FILE, LONGEST_FUNCTION = 400, 400, 60
 SHORTEST_MODULE = 80  # lines of a module that only one other module imports, unless it is a component
-ROOMS = (
-    *("audit", "calibration", "combiners", "config", "corruptions", "datasets", "ensembles", "evaluation"),
-    *("evidence", "external", "imports", "losses", "metrics", "mixture", "models", "monitoring", "optimisers"),
-    *("population", "prediction", "report", "reproduction", "storage", "training", "tuning", "wings"),
-)
 ROOMS_WITHOUT_PIECES = (
-    *(f"kgcore/{room}/" for room in ROOMS),
+    "kgcore/",
     *(f"flows/{room}/" for room in ("cli", "jobs", "local")),
     *(f"tasks/{room}/" for room in ("jobs", "serving", "stages", "tracking", "workspace")),
 )
@@ -38,7 +33,7 @@ JSON_FILES = {
     "kgcore/storage/graph.py",
     "kgcore/storage/json_file.py",
     "kgcore/storage/tables.py",
-    "kgcore/training/loop.py",
+    "kgcore/embed/training/loop.py",
     "tasks/serving/api.py",
     "tasks/tracking/artifacts.py",
 }
@@ -177,7 +172,7 @@ def only_one_file_asks_for_the_flow_run() -> Iterator[str]:
 @rule
 def only_backends_have_compiled_formulas() -> Iterator[str]:
     """The formulas of models, losses and optimisers are compiled loops in kgcore/wings/fast_cpu alone."""
-    for path in sources("kgcore/models", "kgcore/losses", "kgcore/optimisers", "kgcore/training"):
+    for path in sources("kgcore/embed"):
         if any(name.startswith(("kgcore.loops", "numba")) for name in imported(path)):
             yield path
 
@@ -296,7 +291,7 @@ def test_the_rule_holds(name: str) -> None:
 def test_the_rules_read_the_sources() -> None:
     assert len(sources(*CODE)) > 200
     assert "kgcore/errors.py" in sources(*CODE)
-    assert "kgcore.errors" in set(imported("kgcore/graph.py")) | set(imported("kgcore/registry.py"))
+    assert "kgcore.errors" in set(imported("kgcore/data/graph.py")) | set(imported("kgcore/registry.py"))
 
 
 def test_a_function_without_a_caller_is_found() -> None:
@@ -317,13 +312,13 @@ def test_a_class_name_of_two_files_is_found() -> None:
 
 def test_a_piece_of_a_module_is_found() -> None:
     texts = {
-        "kgcore/audit/__init__.py": "",
-        "kgcore/audit/piece.py": "x = 1\n",
-        "kgcore/audit/shared.py": "y = 1\n",
-        "kgcore/audit/page.py": "z = 1\n" * SHORTEST_MODULE,
-        "kgcore/audit/component.py": "from kgcore.audit.shared import y\n\nTHINGS.add('c', y)\n",
-        "kgcore/audit/main.py": "from kgcore.audit import piece\nfrom kgcore.audit.shared import y\n"
+        "kgcore/wings/audit/__init__.py": "",
+        "kgcore/wings/audit/piece.py": "x = 1\n",
+        "kgcore/wings/audit/shared.py": "y = 1\n",
+        "kgcore/wings/audit/page.py": "z = 1\n" * SHORTEST_MODULE,
+        "kgcore/wings/audit/component.py": "from kgcore.wings.audit.shared import y\n\nTHINGS.add('c', y)\n",
+        "kgcore/wings/audit/main.py": "from kgcore.wings.audit import piece\nfrom kgcore.wings.audit.shared import y\n"
         + "\n" * SHORTEST_MODULE,
-        "kgcore/models/other.py": "x = 1\n",
+        "kgcore/embed/models/other.py": "x = 1\n",
     }
-    assert list(single_use(texts, ("kgcore/audit/",))) == ["kgcore/audit/piece.py"]
+    assert list(single_use(texts, ("kgcore/wings/audit/",))) == ["kgcore/wings/audit/piece.py"]

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import torch
 
+from kgcore.data.graph import KnowledgeGraph, Split
 from kgcore.errors import InputError
-from kgcore.graph import KnowledgeGraph, Split
-from kgcore.imports.embeddings import Foreign, import_model
-from kgcore.imports.libraries import read_libkge
+from kgcore.wings.imports.embeddings import Foreign, import_model
+from kgcore.wings.imports.libraries import read_libkge
 
 ENTITIES, PREDICATES = ("a", "b", "c", "d"), ("likes", "owns")
 FILE_ENTITIES, FILE_PREDICATES = ("d", "unused", "b", "a", "c"), ("owns", "likes")

@@ -9,11 +9,11 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from kgcore.data.graph import KnowledgeGraph, Split
 from kgcore.errors import InputError
-from kgcore.graph import KnowledgeGraph, Split
-from kgcore.imports.embeddings import Foreign, Table, check_widths, import_model
-from kgcore.imports.files import Numbers, load_apart, read_names, read_table
-from kgcore.imports.libraries import read_pykeen
+from kgcore.wings.imports.embeddings import Foreign, Table, check_widths, import_model
+from kgcore.wings.imports.files import Numbers, load_apart, read_names, read_table
+from kgcore.wings.imports.libraries import read_pykeen
 
 ENTITIES, PREDICATES = ("a", "b", "c", "d"), ("likes", "owns")
 FILE_ORDER, FILE_PREDICATES = ("d", "unused", "b", "a", "c"), ("owns", "likes", "hates")

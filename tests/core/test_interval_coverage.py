@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kgcore.metrics.base import Sample, estimate, every_metric, resampled
+from kgcore.measure.metrics.base import Sample, estimate, every_metric, resampled
 from tests.core.judged import measure
 from tests.core.samples import DISTORTIONS, calibrated
 

@@ -7,18 +7,18 @@ import pytest
 import torch
 
 from kgcore.config import TrainConfig
-from kgcore.corruptions.base import subject_shares
-from kgcore.graph import KnowledgeGraph
-from kgcore.metrics.classification import rank_metrics
-from kgcore.models.base import Embeddings
-from kgcore.models.trained import BothWays, TrainedModel
-from kgcore.ranking import filtered_ranks
+from kgcore.data.graph import KnowledgeGraph
+from kgcore.embed.corruptions.base import subject_shares
+from kgcore.embed.models.base import Embeddings
+from kgcore.embed.models.trained import BothWays, TrainedModel
+from kgcore.embed.ranking import filtered_ranks
+from kgcore.embed.training import loop
+from kgcore.embed.training.batches import StepCorruptions
+from kgcore.embed.training.loop import TrainingState, built, with_inverses
+from kgcore.measure.metrics.classification import rank_metrics
 from kgcore.registries import MODELS
 from kgcore.registry import build
 from kgcore.storage.calibrated import read_model, write_model
-from kgcore.training import loop
-from kgcore.training.batches import StepCorruptions
-from kgcore.training.loop import TrainingState, built, with_inverses
 from tests.core.trainings import CPU, StoppedError, stop_at
 
 CONFIG = TrainConfig(

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from sklearn.isotonic import IsotonicRegression
 
-from kgcore.calibration.isotonic import Isotonic, SmoothedIsotonic
-from kgcore.calibration.sample import CalibrationSample, ground_truth_sample
+from kgcore.calibrate.isotonic import Isotonic, SmoothedIsotonic
+from kgcore.calibrate.sample import CalibrationSample, ground_truth_sample
 from tests.core.calibrator_samples import GRID, drawn, samples
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from kgcore.data.graph import KnowledgeGraph
 from kgcore.errors import InputError
-from kgcore.graph import KnowledgeGraph
 from kgcore.mixture.judged import JudgedCandidates, read_judged
 
 COLUMNS = ["subject", "predicate", "object"]

@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from kgcore.config import TrainConfig
-from kgcore.corruptions.base import OBJECT, SUBJECT, Strategy
-from kgcore.graph import KnowledgeGraph
-from kgcore.optimisers.adam import RowAdam
+from kgcore.data.graph import KnowledgeGraph
+from kgcore.embed.corruptions.base import OBJECT, SUBJECT, Strategy
+from kgcore.embed.optimisers.adam import RowAdam
+from kgcore.embed.training import loop
+from kgcore.embed.training.objective import mean_scores
 from kgcore.registries import STRATEGIES
-from kgcore.training import loop
-from kgcore.training.objective import mean_scores
 from tests.core.trainings import CPU
 
 

@@ -8,14 +8,14 @@ import pandas as pd
 import pytest
 from scipy.special import expit
 
-from kgcore.calibration.fit import calibration_bases
-from kgcore.calibration.platt import Platt
-from kgcore.calibration.sample import CalibrationSample
+from kgcore.calibrate.fit import calibration_bases
+from kgcore.calibrate.platt import Platt
+from kgcore.calibrate.sample import CalibrationSample
 from kgcore.config import CalibrateConfig
-from kgcore.datasets.labels import read_labels, with_labels
+from kgcore.data.datasets.labels import read_labels, with_labels
+from kgcore.data.graph import KnowledgeGraph, Split
 from kgcore.errors import InputError
-from kgcore.graph import KnowledgeGraph, Split
-from kgcore.score_table import ScoreTable
+from kgcore.scores.table import ScoreTable
 from kgcore.storage.graph import read_graph, write_graph
 from tests.core.unused import unused_triples
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
-from kgcore.datasets.base import DatasetSpec, find_dataset
-from kgcore.datasets.prepare import prepare
+from kgcore.data.datasets.base import DatasetSpec, find_dataset
+from kgcore.data.datasets.prepare import prepare
+from kgcore.measure.report.data import data_notes, hidden_fact_notes
 from kgcore.registries import DATASETS
-from kgcore.report.data import data_notes, hidden_fact_notes
 
 
 def leaky(folder: Path) -> DatasetSpec:

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
+from kgcore.answer.population.likeness import CalibrationTriples, SampleDifference, difference, separation, true_share
 from kgcore.arrays import Floats, Triples
-from kgcore.calibration.calibrated import CorruptionSettings
+from kgcore.calibrate.calibrated import CorruptionSettings
 from kgcore.errors import InputError
-from kgcore.population.likeness import CalibrationTriples, SampleDifference, difference, separation, true_share
-from kgcore.score_table import Evidence
+from kgcore.scores.table import Evidence
 from tests.core.calibrated_models import calibrated
 from tests.core.populations import graph_with_labels
 

@@ -5,15 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from kgcore.answer.domains import Domains
+from kgcore.answer.population.calibration import Calibration
+from kgcore.answer.population.draw import DrawSize, draw
+from kgcore.answer.population.population import FEWEST_ROWS, Population, of_base_rate, stated_facts, unstored
+from kgcore.answer.population.survey import survey
 from kgcore.arrays import Triples
 from kgcore.base_rate import BaseRate
 from kgcore.config import EvidenceConfig
-from kgcore.graph import Split
-from kgcore.population.calibration import Calibration
-from kgcore.population.draw import DrawSize, draw
-from kgcore.population.population import FEWEST_ROWS, Population, of_base_rate, stated_facts, unstored
-from kgcore.population.survey import survey
-from kgcore.prediction.domains import Domains
+from kgcore.data.graph import Split
 from tests.core.calibrated_models import trained_on
 from tests.core.populations import graph_with_labels, graph_with_types
 
@@ -51,7 +51,7 @@ def test_labelled_negatives_are_no_candidates() -> None:
 
 
 def test_the_facts_of_a_file_stand_for_its_true_rows_if_there_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = "kgcore.population.population.FEWEST_OF_PREDICATE"
+    module = "kgcore.answer.population.population.FEWEST_OF_PREDICATE"
     valid, rows = np.unique(GRAPH.valid.positives, axis=0), pairs(range(2))
     in_file = valid[GRAPH.index(rows).contains(valid)]
     unknown, counts = unstored(GRAPH, rows), np.bincount(in_file[:, 1])

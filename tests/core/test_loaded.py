@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 
 import kgcore
-from kgcore.calibrated import CalibratedModel
-from kgcore.calibration.sample import synthetic_sample
+from kgcore.answer.answers import ANSWERS, Answers
+from kgcore.answer.calibrated_model import CalibratedModel
+from kgcore.calibrate.sample import synthetic_sample
+from kgcore.data.graph import KnowledgeGraph
+from kgcore.embed.models.cohort import draw_cohort
 from kgcore.errors import InputError, MismatchError
-from kgcore.graph import KnowledgeGraph
-from kgcore.models.cohort import draw_cohort
-from kgcore.prediction.answers import ANSWERS, Answers
 from tests.core.calibrated_models import trained_on, with_calibrator, write_calibrated
 from tests.core.populations import graph_with_labels
 from tests.few_trees import few_trees

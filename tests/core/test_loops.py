@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from kgcore.embed.losses.base import NO_CORRUPTION
+from kgcore.embed.models.base import Comparator, DotProduct, NegativeDistance
+from kgcore.embed.models.kg2e import Divergence, moments
+from kgcore.embed.models.rotate import ModulusDistance
+from kgcore.embed.optimisers.adagrad import RowAdagrad
+from kgcore.embed.optimisers.adam import RowAdam
 from kgcore.loops.compiled import Array, fits_cpu_loops
 from kgcore.loops.compiled import part as loop
-from kgcore.losses.base import NO_CORRUPTION
-from kgcore.models.base import Comparator, DotProduct, NegativeDistance
-from kgcore.models.kg2e import Divergence, moments
-from kgcore.models.rotate import ModulusDistance
-from kgcore.optimisers.adagrad import RowAdagrad
-from kgcore.optimisers.adam import RowAdam
 from kgcore.registries import LOSSES, MODELS
 from kgcore.registry import build
 from kgcore.wings.fast_cpu import gaussians, losses, steps

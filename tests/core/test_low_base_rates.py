@@ -7,7 +7,7 @@ import pytest
 
 from docs.scripts import low_base_rates
 from docs.scripts.low_base_rates import GRID, measured, population, simulate
-from kgcore.calibration.sample import synthetic_sample
+from kgcore.calibrate.sample import synthetic_sample
 from kgcore.config import CalibrateConfig, CorruptConfig
 from kgcore.registries import CALIBRATORS
 

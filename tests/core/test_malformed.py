@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kgcore.datasets.base import find_dataset
-from kgcore.datasets.prepare import prepare
+from kgcore.data.datasets.base import find_dataset
+from kgcore.data.datasets.prepare import prepare
 from kgcore.errors import InputError
 from tests.core.graph_files import LAYOUTS, write_triples_factory
 

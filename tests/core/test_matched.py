@@ -9,14 +9,14 @@ import pytest
 from scipy.special import expit
 
 from kgcore.base_rate import BaseRate
-from kgcore.calibration.calibrated import Calibrated
+from kgcore.calibrate.calibrated import Calibrated
 from kgcore.config import CalibrateConfig
 from kgcore.errors import InputError, MismatchError
+from kgcore.measure.report.plots import candidates_figure
 from kgcore.mixture.calibrate import candidate_sample, fit_matched
 from kgcore.mixture.fit import MixtureOptions
 from kgcore.mixture.matched import Matched, match
 from kgcore.mixture.samples import LabelledCandidates, MixtureData, ScoreSample
-from kgcore.report.plots import candidates_figure
 from kgcore.storage.json_file import read_matched, write_matched
 from kgcore.storage.tables import read_mixture, write_mixture
 from tests.core.calibrator_samples import bound_to

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from kgcore.metrics.base import Metric, Sample, Tally, every_metric, highest_best, metric_names, ranked
+from kgcore.measure.metrics.base import Metric, Sample, Tally, every_metric, highest_best, metric_names, ranked
+from kgcore.measure.report.page import page
+from kgcore.measure.report.results import Results, first_table, further_tables, headline, leading, overview, title
+from kgcore.measure.report.summary import Summary
 from kgcore.registries import METRICS
-from kgcore.report.page import page
-from kgcore.report.results import Results, first_table, further_tables, headline, leading, overview, title
-from kgcore.report.summary import Summary
 from tests.core.judged import AUDITS, measure
 from tests.core.samples import calibrated, pair_weights
 

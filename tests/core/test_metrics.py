@@ -8,15 +8,15 @@ from sklearn.metrics import brier_score_loss
 from sklearn.metrics import log_loss as sk_log_loss
 
 from kgcore.errors import InputError
-from kgcore.metrics.classification import (
+from kgcore.measure.metrics.classification import (
     accuracy,
     best_threshold,
     learned_thresholds,
     median_thresholds,
     weighted_median,
 )
-from kgcore.metrics.proper import brier, log_loss
-from kgcore.metrics.reliability import ece, reliability, wilson
+from kgcore.measure.metrics.proper import brier, log_loss
+from kgcore.measure.metrics.reliability import ece, reliability, wilson
 
 triples = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 1), st.floats(0.1, 5)), min_size=1, max_size=50).map(
     lambda rows: tuple(np.array(column, dtype=float) for column in zip(*rows, strict=True))

@@ -9,9 +9,9 @@ from scipy.special import expit, logit
 from sklearn.isotonic import IsotonicRegression
 
 from kgcore.errors import InputError
-from kgcore.metrics.base import Sample, Tally
-from kgcore.metrics.proper import brier, brier_parts, log_loss, log_loss_parts
-from kgcore.metrics.reliability import debiased_square, ece, equal_mass_bins, smoothed_error
+from kgcore.measure.metrics.base import Sample, Tally
+from kgcore.measure.metrics.proper import brier, brier_parts, log_loss, log_loss_parts
+from kgcore.measure.metrics.reliability import debiased_square, ece, equal_mass_bins, smoothed_error
 from tests.core.samples import DISTORTIONS, calibrated, copies, figure, pair_weights, samples, tally_of
 
 ece_equal_mass, sharpness = figure("ece_equal_mass"), figure("sharpness")

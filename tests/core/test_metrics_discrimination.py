@@ -8,7 +8,7 @@ from hypothesis import given
 from scipy.special import expit
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from kgcore.metrics.base import Sample
+from kgcore.measure.metrics.base import Sample
 from kgcore.registries import METRICS
 from tests.core.samples import both_labels, copies, figure
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kgcore.datasets.base import DatasetSpec, SplitFile
-from kgcore.datasets.fetch import fetch
+from kgcore.data.datasets.base import DatasetSpec, SplitFile
+from kgcore.data.datasets.fetch import fetch
 from kgcore.errors import InputError
 
 TEXTS = {"train.txt": "a\tr\tb\nb\tr\tc\n", "valid.txt": "a\tr\tc\n", "test.txt": "c\tr\ta\n"}

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from kgcore.calibration.isotonic import Isotonic
-from kgcore.calibration.platt import Platt
-from kgcore.calibration.sample import CalibrationSample
+from kgcore.calibrate.isotonic import Isotonic
+from kgcore.calibrate.platt import Platt
+from kgcore.calibrate.sample import CalibrationSample
 from kgcore.errors import FitError, InputError
 from kgcore.mixture.calibrate import fit_to_candidates, mixture_sample, relation_sample
 from kgcore.mixture.em import solve

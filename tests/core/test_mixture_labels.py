@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, binomtest
 
-from kgcore.calibration.support import exact_limits
+from kgcore.calibrate.support import exact_limits
 from kgcore.errors import FitError, InputError
 from kgcore.mixture.interval import Rate, is_narrow, labelled_rate, labelled_rates, labels_needed
 

@@ -4,8 +4,8 @@ import inspect
 
 import pytest
 
+from kgcore.embed.models.base import CHOSEN_FROM_K, Chosen
 from kgcore.errors import InputError
-from kgcore.models.base import CHOSEN_FROM_K, Chosen
 from kgcore.registries import MODELS
 from kgcore.registry import build
 from tests.core.model_cases import Options

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from kgcore.models.base import Model, QueryModel
-from kgcore.models.trained import BothWays
+from kgcore.embed.models.base import Model, QueryModel
+from kgcore.embed.models.trained import BothWays
 from kgcore.registries import MODELS
 from tests.core.model_cases import CASES, FEW, OPTIONS, Options, bound, rows
 from tests.core.second_formulas import SECOND_FORMULA, K

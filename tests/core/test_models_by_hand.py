@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from kgcore.models.base import GraphModel
+from kgcore.embed.models.base import GraphModel
 from kgcore.registries import MODELS
 from kgcore.registry import build
 from tests.core.model_cases import Options, bound, rows

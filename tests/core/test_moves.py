@@ -5,10 +5,10 @@ import pytest
 from scipy.special import expit, logit
 from scipy.stats import binom, chi2
 
-from kgcore.calibration.sample import CalibrationSample, ground_truth_sample
+from kgcore.calibrate.sample import CalibrationSample, ground_truth_sample
 from kgcore.errors import InputError
-from kgcore.monitoring.moves import Moves, moves
-from kgcore.monitoring.two_samples import NewTriples, cells_of, normal_scores, spline_columns
+from kgcore.wings.monitoring.moves import Moves, moves
+from kgcore.wings.monitoring.two_samples import NewTriples, cells_of, normal_scores, spline_columns
 from tests.core.monitoring_samples import drawn, ground_truth, synthetic
 
 ONE_IN_A_MILLION = 1e-6

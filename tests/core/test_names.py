@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kgcore.data.graph import Split
 from kgcore.evidence.lookup import LONGEST, parts_of, trigrams_of, words_of
 from kgcore.evidence.names import NAME_FOLDS, PENALTY, NameEmbeddings, matrix_of, name_folds
 from kgcore.evidence.table import Features
-from kgcore.graph import Split
 from tests.core.names import FACTS, GROUPS, NAMES, column, features_of, source_of
 
 

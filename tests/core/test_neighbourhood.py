@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from kgcore.models.base import GraphModel
-from kgcore.training.step import around
+from kgcore.embed.models.base import GraphModel
+from kgcore.embed.training.step import around
 from tests.core.model_cases import bound, rows
 
 

@@ -8,21 +8,21 @@ import numpy as np
 import pytest
 
 import kgcore
+from kgcore.answer.calibrated_model import CalibratedModel
+from kgcore.answer.explainer import Explainer
+from kgcore.answer.explanation import Explanation
+from kgcore.answer.loaded import missing_parts, read_calibrated
 from kgcore.arrays import Triples
-from kgcore.calibrated import CalibratedModel
-from kgcore.calibration.sample import ground_truth_sample
-from kgcore.calibration.support import Support
+from kgcore.calibrate.sample import ground_truth_sample
+from kgcore.calibrate.support import Support
 from kgcore.combiners.base import Combined, EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
+from kgcore.data.graph import KnowledgeGraph
+from kgcore.embed.models.trained import TrainedModel
 from kgcore.errors import InputError, MismatchError
 from kgcore.evidence.base import Source
 from kgcore.evidence.scores import Cohorts, OtherScores
 from kgcore.evidence.table import Features
-from kgcore.graph import KnowledgeGraph
-from kgcore.loaded import missing_parts, read_calibrated
-from kgcore.models.trained import TrainedModel
-from kgcore.prediction.explainer import Explainer
-from kgcore.prediction.explanation import Explanation
 from kgcore.registries import CALIBRATORS
 from tests.core.calibrated_models import trained_on, write_calibrated
 from tests.core.calibrator_samples import bound_to

@@ -10,19 +10,19 @@ import pytest
 from scipy.special import logit
 
 import kgcore
+from kgcore.answer.answers import Answers, table_of
+from kgcore.answer.calibrated_model import CalibratedModel
+from kgcore.answer.explainer import Explainer
+from kgcore.answer.explanation import Explanation, UnseenExplanation
 from kgcore.base_rate import BaseRate
-from kgcore.calibrated import CalibratedModel
-from kgcore.calibration.calibrated import Calibrated
-from kgcore.calibration.calibrated import UnseenProbabilities as Found
+from kgcore.calibrate.calibrated import Calibrated
+from kgcore.calibrate.calibrated import UnseenProbabilities as Found
 from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.combiners.unseen import UnseenAnswers
+from kgcore.data.graph import KnowledgeGraph, Split
 from kgcore.errors import InputError
 from kgcore.evidence.base import Source
 from kgcore.evidence.table import Features
-from kgcore.graph import KnowledgeGraph, Split
-from kgcore.prediction.answers import Answers, table_of
-from kgcore.prediction.explainer import Explainer
-from kgcore.prediction.explanation import Explanation, UnseenExplanation
 from tests.core.calibrated_models import calibrated_and_sample, write_calibrated
 from tests.core.deer import ENTITIES, UNSEEN
 

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 
+from kgcore.answer.pairs import BestPairs, PairSearch, best_of
 from kgcore.config import TrainConfig
 from kgcore.config.base import PER
-from kgcore.graph import KnowledgeGraph
-from kgcore.models import trained as trained_model
-from kgcore.models.cohort import draw_cohort
-from kgcore.models.trained import TrainedModel
-from kgcore.prediction.pairs import BestPairs, PairSearch, best_of
-from kgcore.training.loop import train
+from kgcore.data.graph import KnowledgeGraph
+from kgcore.embed.models import trained as trained_model
+from kgcore.embed.models.cohort import draw_cohort
+from kgcore.embed.models.trained import TrainedModel
+from kgcore.embed.training.loop import train
 from tests.core.pair_lists import every_pair, found
 
 MODELS = ("transe", "distmult", "complex", "rotate", "conve", "capse")
@@ -68,7 +68,7 @@ def test_equal_scores_are_ordered_by_the_pair() -> None:
 
 
 def test_pruning_keeps_the_best_of_a_long_stream(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kgcore.prediction.pairs.MOST_ROWS", 50)
+    monkeypatch.setattr("kgcore.answer.pairs.MOST_ROWS", 50)
     rng, best = np.random.default_rng(1), BestPairs(top=3, groups=4)
     scores, groups = rng.normal(size=2000), rng.integers(4, size=2000)
     rows = np.stack([groups, np.arange(2000)], axis=1)
@@ -85,7 +85,7 @@ def test_pruning_keeps_the_best_of_a_long_stream(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("groups", [1, 3])
 def test_bounds_lose_no_pair_of_the_best(groups: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kgcore.prediction.pairs.MOST_ROWS", 60)
+    monkeypatch.setattr("kgcore.answer.pairs.MOST_ROWS", 60)
     for seed in range(5):
         rng, best = np.random.default_rng(seed), BestPairs(top=8, groups=groups)
         scores, own = rng.integers(0, 30, 900) / 2, rng.integers(groups, size=900)  # many are equal

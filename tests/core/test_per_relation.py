@@ -7,11 +7,11 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import expit, logit
 
-from kgcore.calibration.isotonic import SmoothedIsotonic
-from kgcore.calibration.per_relation import PerRelation, RelationCounts, fit_relations
-from kgcore.calibration.sample import CalibrationSample, base_rate_weights, ground_truth_sample, synthetic_sample
+from kgcore.calibrate.isotonic import SmoothedIsotonic
+from kgcore.calibrate.per_relation import PerRelation, RelationCounts, fit_relations
+from kgcore.calibrate.sample import CalibrationSample, base_rate_weights, ground_truth_sample, synthetic_sample
 from kgcore.errors import InputError
-from kgcore.metrics.proper import brier, log_loss
+from kgcore.measure.metrics.proper import brier, log_loss
 from tests.core.calibrator_samples import bound_to
 
 OFFSETS = np.array([-1.5, 0.0, 1.5])  # of the log-odds of each relation

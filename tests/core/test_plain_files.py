@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from kgcore.datasets.base import DatasetSpec, ExpectedCounts, SplitFile
-from kgcore.datasets.fetch import fetch
-from kgcore.datasets.formats.base import TriplesFile
-from kgcore.datasets.formats.numbered import read_numbered, read_vocabulary
-from kgcore.datasets.prepare import Prepared, prepare
+from kgcore.data.datasets.base import DatasetSpec, ExpectedCounts, SplitFile
+from kgcore.data.datasets.fetch import fetch
+from kgcore.data.datasets.prepare import Prepared, prepare
+from kgcore.data.formats.base import TriplesFile
+from kgcore.data.formats.numbered import read_numbered, read_vocabulary
 from kgcore.errors import InputError
 from kgcore.registries import DATASETS
 

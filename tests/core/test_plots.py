@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from kgcore.evaluation.evaluate import Measured
-from kgcore.metrics.reliability import reliability
+from kgcore.measure.evaluation.evaluate import Measured
+from kgcore.measure.metrics.reliability import reliability
+from kgcore.measure.report.plots import reliability_figures
 from kgcore.registries import CALIBRATORS
-from kgcore.report.plots import reliability_figures
 
 
 def test_every_calibrator_of_a_diagram_has_its_own_style(rng: np.random.Generator) -> None:

@@ -7,25 +7,25 @@ import pytest
 import torch
 
 import kgcore
-from kgcore.calibrated import CalibratedModel
+from kgcore.answer.answers import Answers, table_of
+from kgcore.answer.calibrated_model import CalibratedModel
+from kgcore.answer.discovery import Discovery
+from kgcore.answer.domains import Domains
+from kgcore.answer.explainer import Explainer
+from kgcore.answer.pairs import BestPairs, best_answers_to
+from kgcore.answer.population.draw import ranked_by
+from kgcore.answer.population.population import Population
+from kgcore.answer.queries import PredicateQueries, score_blocks
+from kgcore.answer.question import Question
 from kgcore.config import ClassifyConfig, TrainConfig
-from kgcore.corruptions.base import OBJECT, SUBJECT, Corruptions
-from kgcore.ensembles.ensemble import PooledModel, pooled_table, pooling_of
-from kgcore.ensembles.fit import judge
+from kgcore.data.graph import KnowledgeGraph
+from kgcore.embed.corruptions.base import OBJECT, SUBJECT, Corruptions
+from kgcore.embed.training.loop import train
 from kgcore.errors import InputError, MismatchError
-from kgcore.graph import KnowledgeGraph
-from kgcore.population.draw import ranked_by
-from kgcore.population.population import Population
-from kgcore.prediction.answers import Answers, table_of
-from kgcore.prediction.discovery import Discovery
-from kgcore.prediction.domains import Domains
-from kgcore.prediction.explainer import Explainer
-from kgcore.prediction.pairs import BestPairs, best_answers_to
-from kgcore.prediction.queries import PredicateQueries, score_blocks
-from kgcore.prediction.question import Question
 from kgcore.registries import POOLS
-from kgcore.score_table import ScoreTable, score_table
-from kgcore.training.loop import train
+from kgcore.scores.table import ScoreTable, score_table
+from kgcore.wings.ensembles.ensemble import PooledModel, pooled_table, pooling_of
+from kgcore.wings.ensembles.fit import judge
 from tests.core.calibrated_models import write_calibrated
 from tests.core.ensemble_samples import fit_pools
 

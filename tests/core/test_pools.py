@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import expit, logit
 
-from kgcore.calibration import logistic
-from kgcore.calibration.sample import ground_truth_sample
-from kgcore.ensembles.fit import bounds
-from kgcore.ensembles.pools import Linear, LogOdds
+from kgcore.calibrate import logistic
+from kgcore.calibrate.sample import ground_truth_sample
 from kgcore.errors import FitError, InputError
 from kgcore.registries import POOLS
+from kgcore.wings.ensembles.fit import bounds
+from kgcore.wings.ensembles.pools import Linear, LogOdds
 
 every_pool = pytest.mark.parametrize("name", POOLS.names())
 

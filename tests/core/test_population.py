@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kgcore.completeness import read_completeness
+from kgcore.answer.domains import Domains
+from kgcore.answer.population.draw import DrawSize, draw
+from kgcore.answer.population.population import PairBlock, Population, stated_facts
+from kgcore.data.completeness import read_completeness
 from kgcore.errors import InputError
-from kgcore.population.draw import DrawSize, draw
-from kgcore.population.population import PairBlock, Population, stated_facts
-from kgcore.prediction.domains import Domains
 from tests.core.calibrated_models import trained_on
 from tests.core.populations import graph_with_types
 

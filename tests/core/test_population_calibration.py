@@ -8,20 +8,20 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
+from kgcore.answer.domains import Domains
+from kgcore.answer.population.calibrate import Lost, fit_population, in_order
+from kgcore.answer.population.calibration import Calibration
+from kgcore.answer.population.curve import Cells, fit_curve, hinges, knots_of
+from kgcore.answer.population.draw import DrawSize, ranked_by
+from kgcore.answer.population.population import PairBlock, Population, UnknownFacts, stated_facts
+from kgcore.answer.population.survey import Survey, read_survey, survey, write_survey
+from kgcore.answer.question import Question
 from kgcore.combiners.base import Combiner
 from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.combiners.joined import Folded
 from kgcore.config import EvidenceConfig
 from kgcore.errors import InputError
 from kgcore.evidence.fold import FOLDS, fold_of
-from kgcore.population.calibrate import Lost, fit_population, in_order
-from kgcore.population.calibration import Calibration
-from kgcore.population.curve import Cells, fit_curve, hinges, knots_of
-from kgcore.population.draw import DrawSize, ranked_by
-from kgcore.population.population import PairBlock, Population, UnknownFacts, stated_facts
-from kgcore.population.survey import Survey, read_survey, survey, write_survey
-from kgcore.prediction.domains import Domains
-from kgcore.prediction.question import Question
 from tests.core.calibrated_models import trained_on
 from tests.core.populations import evidence_sample, graph_with_types, sampled_below_the_top, simulated_survey
 

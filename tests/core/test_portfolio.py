@@ -11,8 +11,8 @@ from docs.scripts.portfolio_pool import GRAPHS, POOL
 from kgcore.config import TrainConfig
 from kgcore.config.base import POPULATIONS
 from kgcore.config.race import FEWEST_EPOCHS, PORTFOLIO, contenders
-from kgcore.graph import KnowledgeGraph
-from kgcore.training.loop import train
+from kgcore.data.graph import KnowledgeGraph
+from kgcore.embed.training.loop import train
 from tests.core.trainings import CPU
 
 MILLION = 1_000_000

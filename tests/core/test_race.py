@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from kgcore.config import CorruptConfig, TrainConfig
+from kgcore.data.graph import KnowledgeGraph
+from kgcore.embed.models.trained import TrainedModel
+from kgcore.embed.training import loop
 from kgcore.errors import FitError
-from kgcore.graph import KnowledgeGraph
-from kgcore.models.trained import TrainedModel
-from kgcore.report.race import SHARES, Race
-from kgcore.training import loop
-from kgcore.tuning import race as module
-from kgcore.tuning.objective import SearchObjective
-from kgcore.tuning.race import Track, field_sizes, race
+from kgcore.measure.report.race import SHARES, Race
+from kgcore.wings.tuning import race as module
+from kgcore.wings.tuning.objective import SearchObjective
+from kgcore.wings.tuning.race import Track, field_sizes, race
 from tests.core.searches import without_test
 from tests.core.trainings import CPU, StoppedError
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 
 from kgcore.config import CorruptConfig
-from kgcore.graph import KnowledgeGraph, Split
+from kgcore.data.graph import KnowledgeGraph, Split
 from kgcore.registries import MODELS
-from kgcore.tuning.objective import SearchObjective
-from kgcore.tuning.study import begun, config_of, open_study
+from kgcore.wings.tuning.objective import SearchObjective
+from kgcore.wings.tuning.study import begun, config_of, open_study
 from tests.docs.scripts import script
 
 script_of_race = script("race_against_tune")

@@ -14,8 +14,8 @@ from kgcore.config import (
 from kgcore.config import race as module
 from kgcore.config.base import BY_PRESET, OBJECTIVES
 from kgcore.config.race import RaceConfig, contenders, entries
+from kgcore.embed.training.loop import built
 from kgcore.errors import InputError
-from kgcore.training.loop import built
 
 PORTFOLIO = {
     "a": TrainConfig(epochs=50),

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from kgcore.graph import KnowledgeGraph, TripleIndex
-from kgcore.metrics.classification import rank_metrics
-from kgcore.models import trained as trained_model
-from kgcore.models.base import Embeddings
-from kgcore.models.trained import TrainedModel
-from kgcore.ranking import filtered_ranks
+from kgcore.data.graph import KnowledgeGraph, TripleIndex
+from kgcore.embed.models import trained as trained_model
+from kgcore.embed.models.base import Embeddings
+from kgcore.embed.models.trained import TrainedModel
+from kgcore.embed.ranking import filtered_ranks
+from kgcore.measure.metrics.classification import rank_metrics
 from kgcore.registries import MODELS
 from kgcore.registry import build
 from kgcore.wings.fast_cpu import scores as tiles
@@ -19,7 +19,7 @@ from tests.core.rank_loop import rank_by_loop
 @pytest.mark.parametrize("name", ["transe", "distmult", "simple", "convkb", "conve", "capse"])
 @pytest.mark.parametrize("block", [None, 300])
 def test_ranks_equal_those_of_a_loop(small_graph: KnowledgeGraph, monkeypatch, name: str, block: int | None) -> None:
-    monkeypatch.setattr("kgcore.ranking.TILE_QUERIES", 16)
+    monkeypatch.setattr("kgcore.embed.ranking.TILE_QUERIES", 16)
     if block:
         monkeypatch.setattr(trained_model, "LARGEST_BLOCK", block)  # the 40 entities are scored in parts
         monkeypatch.setattr(tiles, "TILE_ENTITIES", 24)

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from kgcore.config import TrainConfig
-from kgcore.graph import KnowledgeGraph, Split
-from kgcore.models.base import GraphModel
+from kgcore.data.graph import KnowledgeGraph, Split
+from kgcore.embed.models.base import GraphModel
+from kgcore.embed.training.loop import Training, train
 from kgcore.registries import MODELS
-from kgcore.training.loop import Training, train
 from kgcore.wings.fast_gpu import GpuBackend, places_of_equals
 from tests.core.trainings import CPU
 
@@ -33,7 +33,7 @@ def graph() -> KnowledgeGraph:
 def trained(model: str, backend: type[GpuBackend] | None, settings: dict[str, Any]) -> Training:
     """Train on the CPU by the steps of a backend; None: by automatic differentiation of single steps."""
     config = TrainConfig(model=model, k=8, epochs=3, batch_size=200, **settings)
-    with patch("kgcore.training.loop.backend_of", lambda device: backend):
+    with patch("kgcore.embed.training.loop.backend_of", lambda device: backend):
         return train(graph(), config, CPU)
 
 

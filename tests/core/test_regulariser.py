@@ -5,11 +5,11 @@ import pytest
 import torch
 
 from kgcore.config import TrainConfig
+from kgcore.data.graph import KnowledgeGraph
+from kgcore.embed.training import loop
+from kgcore.embed.training.loop import TrainingState, built
+from kgcore.embed.training.objective import StepObjective, dropout, lp
 from kgcore.errors import InputError
-from kgcore.graph import KnowledgeGraph
-from kgcore.training import loop
-from kgcore.training.loop import TrainingState, built
-from kgcore.training.objective import StepObjective, dropout, lp
 from tests.core.trainings import CPU
 
 

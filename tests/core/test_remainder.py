@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from kgcore.calibration.isotonic import Isotonic
-from kgcore.calibration.platt import Platt
+from kgcore.calibrate.isotonic import Isotonic
+from kgcore.calibrate.platt import Platt
 from kgcore.mixture.calibrate import fit_to_candidates, mixture_sample, relation_sample
 from kgcore.mixture.fit import MixtureFit, MixtureOptions, fit_mixture
 from kgcore.mixture.remainder import REMAINDER, remainder, true_shares

@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 
 from kgcore.registries import DATASETS, LOSSES, MODELS
-from kgcore.reproduction import compare as paper
-from kgcore.reproduction.compare import PaperSchema, read_paper
+from kgcore.wings.reproduction import compare as paper
+from kgcore.wings.reproduction.compare import PaperSchema, read_paper
 
 FITS = list(product(("ground_truth", "synthetic"), ("platt", "platt_exact", "isotonic")))
 LABELLED = {

@@ -7,21 +7,21 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from kgcore.calibration.answering import NEGATIVES, POSITIVES, score_audit, thin_figures
-from kgcore.calibration.fit import calibration_bases
-from kgcore.calibration.folds import cross_fitted, draw_folds
-from kgcore.calibration.sample import CalibrationSample, base_rate_weights, even_sample, label_sizes, synthetic_sample
-from kgcore.calibration.support import Band, Support
+from kgcore.answer.calibration_evidence import evidence_of
+from kgcore.answer.conformal import conformal_p_values
+from kgcore.calibrate.answering import NEGATIVES, POSITIVES, score_audit, thin_figures
+from kgcore.calibrate.fit import calibration_bases
+from kgcore.calibrate.folds import cross_fitted, draw_folds
+from kgcore.calibrate.sample import CalibrationSample, base_rate_weights, even_sample, label_sizes, synthetic_sample
+from kgcore.calibrate.support import Band, Support
 from kgcore.config import CalibrateConfig
-from kgcore.conformal import conformal_p_values
-from kgcore.corruptions.base import Corruptions
-from kgcore.ensembles.fit import bounds, check_same_rows
+from kgcore.embed.corruptions.base import Corruptions
 from kgcore.errors import MismatchError
-from kgcore.monitoring.two_samples import NewTriples, TwoSamples, cells_of, normal_scores
-from kgcore.prediction.calibration_evidence import evidence_of
 from kgcore.registries import CALIBRATORS, POOLS
-from kgcore.score_table import CORRUPTION, LABELLED, ScoreTable
+from kgcore.scores.table import CORRUPTION, LABELLED, ScoreTable
 from kgcore.storage.tables import read_corruptions, read_scores, write_corruptions, write_scores
+from kgcore.wings.ensembles.fit import bounds, check_same_rows
+from kgcore.wings.monitoring.two_samples import NewTriples, TwoSamples, cells_of, normal_scores
 from tests.core.calibrator_samples import bound_to
 
 ALPHA = 0.03

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgcore.config import TrainConfig
-from kgcore.graph import KnowledgeGraph, Split
+from kgcore.data.graph import KnowledgeGraph, Split
+from kgcore.embed.training import loop as training
+from kgcore.embed.training.loop import Training, backend_of, built, train
 from kgcore.registries import LOSSES, MODELS, OPTIMISERS, STRATEGIES
-from kgcore.training import loop as training
-from kgcore.training.loop import Training, backend_of, built, train
 from kgcore.wings.fast_cpu.training import FORMS, numbered
 from kgcore.workers import Workers
 from tests.core.trainings import CPU, same

@@ -18,12 +18,12 @@ from sklearn.preprocessing import FunctionTransformer, OrdinalEncoder
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from kgcore.arrays import Floats
-from kgcore.calibration.base import Calibrator
-from kgcore.calibration.calibrated import stored_class
-from kgcore.calibration.isotonic import Isotonic
-from kgcore.calibration.per_relation import PerRelation
-from kgcore.calibration.platt import Platt
-from kgcore.calibration.sample import CalibrationSample
+from kgcore.calibrate.base import Calibrator
+from kgcore.calibrate.calibrated import stored_class
+from kgcore.calibrate.isotonic import Isotonic
+from kgcore.calibrate.per_relation import PerRelation
+from kgcore.calibrate.platt import Platt
+from kgcore.calibrate.sample import CalibrationSample
 from kgcore.errors import FitError, InputError
 from kgcore.registries import CALIBRATORS
 from tests.core.calibrator_samples import COUNTING, EVERY, GRID, drawn

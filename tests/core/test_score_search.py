@@ -8,18 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgcore.arrays import Floats
-from kgcore.calibration.fit import calibration_bases
-from kgcore.calibration.per_relation import RelationCounts
-from kgcore.calibration.sample import even_sample
-from kgcore.calibration.support import Support
+from kgcore.calibrate.fit import calibration_bases
+from kgcore.calibrate.per_relation import RelationCounts
+from kgcore.calibrate.sample import even_sample
+from kgcore.calibrate.support import Support
 from kgcore.config import CalibrateConfig, CorruptConfig
 from kgcore.config import stages as bounds
-from kgcore.corruptions.base import Corruptions, Mixture, corrupt, subject_shares
-from kgcore.corruptions.held_out import Further, Top, every_corruption
-from kgcore.graph import KnowledgeGraph
+from kgcore.data.graph import KnowledgeGraph
+from kgcore.embed.corruptions.base import Corruptions, Mixture, corrupt, subject_shares
+from kgcore.embed.corruptions.held_out import Further, Top, every_corruption
 from kgcore.registries import CALIBRATORS
-from kgcore.score_search import searched_table
-from kgcore.score_table import CORRUPTION, SEARCHED, ScoreTable, score_table
+from kgcore.scores.search import searched_table
+from kgcore.scores.table import CORRUPTION, SEARCHED, ScoreTable, score_table
 from tests.docs.scripts import script
 
 ETA, MOST, RATE, SEPARATED = 12, 400, 0.01, 2.5
@@ -63,7 +63,7 @@ class Case:
         positives = self.graph.valid.positives
         further = Further(positives, ETA, looks, self.strategy, self.sides, self.graph.known, self.rng)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("kgcore.score_search.MOST", MOST)
+            patch.setattr("kgcore.scores.search.MOST", MOST)
             return searched_table(self.table, further, self.model)
 
     def all(self) -> Corruptions:
@@ -249,7 +249,7 @@ def test_a_search_needs_more_than_the_draws_in_memory(monkeypatch: pytest.Monkey
 def test_a_search_is_nearer_to_a_known_truth_than_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     """20,000 draws fit in memory, and 1,000,000 are needed at 1e-4."""
     monkeypatch.setattr(bounds, "MOST_CORRUPTIONS", 20_000)
-    monkeypatch.setattr("kgcore.score_search.MOST", 4_000)
+    monkeypatch.setattr("kgcore.scores.search.MOST", 4_000)
     module = script("all_corruptions")
     drawn, searched = (
         [module.rare(1e-4, search, seed)["smoothed_isotonic"] for seed in range(5)] for search in (False, True)

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgcore.errors import InputError
-from kgcore.external.rows import in_halves, joined, tables_after
-from kgcore.score_table import ScoreTable
+from kgcore.scores.table import ScoreTable
+from kgcore.wings.external.rows import in_halves, joined, tables_after
 from tests.core.scored_rows import rows_of
 
 Listed = list[tuple[float, float, str]]

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from scipy.special import expit, logit
 
 from kgcore.base_rate import BaseRate
-from kgcore.calibration.calibrated import Calibrated, stored_class
-from kgcore.calibration.isotonic import Isotonic
-from kgcore.calibration.sample import shift, synthetic_sample
+from kgcore.calibrate.calibrated import Calibrated, stored_class
+from kgcore.calibrate.isotonic import Isotonic
+from kgcore.calibrate.sample import shift, synthetic_sample
+from kgcore.data.graph import KnowledgeGraph
 from kgcore.errors import InputError
-from kgcore.graph import KnowledgeGraph
 from kgcore.registries import CALIBRATORS
 from tests.core.calibrated_models import calibrated
 from tests.core.calibrator_samples import EVERY, bound_to

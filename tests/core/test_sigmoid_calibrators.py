@@ -12,13 +12,13 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
-from kgcore.calibration.beta import BENDS, Beta, best_bend, features
-from kgcore.calibration.logistic import fit_logistic, mean_keeping_targets, smoothed_targets
-from kgcore.calibration.platt import Platt
-from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, synthetic_sample
-from kgcore.calibration.temperature import Temperature
+from kgcore.calibrate.beta import BENDS, Beta, best_bend, features
+from kgcore.calibrate.logistic import fit_logistic, mean_keeping_targets, smoothed_targets
+from kgcore.calibrate.platt import Platt
+from kgcore.calibrate.sample import CalibrationSample, ground_truth_sample, synthetic_sample
+from kgcore.calibrate.temperature import Temperature
 from kgcore.errors import FitError
-from kgcore.metrics.proper import log_loss
+from kgcore.measure.metrics.proper import log_loss
 from tests.core.calibrator_samples import GRID, drawn, quiet, samples
 
 # Platt scaling
@@ -236,7 +236,7 @@ def test_beta_finds_a_bend_that_is_not_where_platt_scaling_is_one_half(
     labels = (rng.random(len(scores)) < truth).astype(float)
     sample, best = ground_truth_sample(scores, labels), log_loss(truth, labels)
     found = log_loss(Beta().fit_sample(sample).calibrate(scores), labels) - best
-    monkeypatch.setattr("kgcore.calibration.beta.BENDS", np.array([]))
+    monkeypatch.setattr("kgcore.calibrate.beta.BENDS", np.array([]))
     assert found < 0.6 * (log_loss(Beta().fit_sample(sample).calibrate(scores), labels) - best)
 
 
@@ -274,7 +274,7 @@ def test_blocks_of_rows_do_not_change_a_fit(monkeypatch: pytest.MonkeyPatch, rng
     design, bounded = np.stack([f, -np.abs(f), np.ones(500)]), np.array([True, True, False])
     fits = []
     for block in (2**15, 7):
-        monkeypatch.setattr("kgcore.calibration.logistic.BLOCK", block)
+        monkeypatch.setattr("kgcore.calibrate.logistic.BLOCK", block)
         fits.append(fit_logistic("a test", design, labels, np.full(500, 0.3), np.zeros(3), bounded))
     assert fits[1] == pytest.approx(fits[0], abs=1e-9)
 

@@ -7,8 +7,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from kgcore.answer.sink import sink
 from kgcore.errors import InputError
-from kgcore.prediction.sink import sink
 
 FLOATS = np.array([0.1, 1 / 3, 1e-300, np.nextafter(1, 0), 123456789.123456789, 5e-324])
 

@@ -8,14 +8,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgcore.calibration.answering import score_audit
-from kgcore.calibration.base import Constant, ConstantByRelation
-from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, soft_sample, synthetic_sample
+from kgcore.calibrate.answering import score_audit
+from kgcore.calibrate.base import Constant, ConstantByRelation
+from kgcore.calibrate.sample import CalibrationSample, ground_truth_sample, soft_sample, synthetic_sample
 from kgcore.errors import InputError
-from kgcore.evaluation.evaluate import evaluate
-from kgcore.metrics.base import Sample
-from kgcore.metrics.classification import accuracy, best_threshold
-from kgcore.metrics.proper import brier, brier_parts, log_loss
+from kgcore.measure.evaluation.evaluate import evaluate
+from kgcore.measure.metrics.base import Sample
+from kgcore.measure.metrics.classification import accuracy, best_threshold
+from kgcore.measure.metrics.proper import brier, brier_parts, log_loss
 from kgcore.registries import CALIBRATORS, LOSSES, METRICS
 from kgcore.registry import build
 from tests.core.judged import FAST, predictions

@@ -7,9 +7,9 @@ import pytest
 from kgcore.config import CorruptConfig, PipelineConfigs, PrepareConfig
 from kgcore.config.base import SplitRule
 from kgcore.config.presets import resolve
-from kgcore.datasets.twins import repeats_of
+from kgcore.data.datasets.twins import repeats_of
 from kgcore.errors import InputError
-from kgcore.report.graph_findings import findings, shape_of
+from kgcore.measure.report.graph_findings import findings, shape_of
 from tests.core.split_graphs import ENTITIES, KNOWS, LIKES, LIKES_TOO, NAMES, graph_with_twins, lines_of, read
 
 MADE = [f"x{i % 13}\tr\ty{i % 17}\t{2000 + i % 10}\tstudy {i % 8}" for i in range(220)]

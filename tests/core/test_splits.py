@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgcore.config.base import SplitRule
-from kgcore.datasets.draw import SplitDraw, Values, draw_splits
-from kgcore.datasets.twins import Families, Repeat
-from kgcore.report.graph_findings import shape_of
+from kgcore.data.datasets.draw import SplitDraw, Values, draw_splits
+from kgcore.data.datasets.twins import Families, Repeat
+from kgcore.measure.report.graph_findings import shape_of
 from tests.core.split_graphs import (
     IN,
     KNOWS,

@@ -10,17 +10,17 @@ import pytest
 import torch
 
 from kgcore.base_rate import ASSUMED, BaseRate
-from kgcore.calibration.calibrated import Calibrated, CorruptionSettings
+from kgcore.calibrate.calibrated import Calibrated, CorruptionSettings
 from kgcore.config import CalibrateConfig, ClassifyConfig, CorruptConfig, EvaluateConfig
-from kgcore.corruptions.base import Corruptions
-from kgcore.corruptions.held_out import corrupt_held_out
-from kgcore.evaluation.evaluate import evaluate
-from kgcore.evaluation.predictions import Predictions, classify
-from kgcore.graph import KnowledgeGraph, Split
-from kgcore.models.base import Embeddings
-from kgcore.models.trained import TrainedModel
+from kgcore.data.graph import KnowledgeGraph, Split
+from kgcore.embed.corruptions.base import Corruptions
+from kgcore.embed.corruptions.held_out import corrupt_held_out
+from kgcore.embed.models.base import Embeddings
+from kgcore.embed.models.trained import TrainedModel
+from kgcore.measure.evaluation.evaluate import evaluate
+from kgcore.measure.evaluation.predictions import Predictions, classify
 from kgcore.registries import STRATEGIES
-from kgcore.score_table import ScoreTable, score_table
+from kgcore.scores.table import ScoreTable, score_table
 from kgcore.storage.calibrated import read_model, write_model
 from kgcore.storage.graph import read_graph, write_graph
 from kgcore.storage.json_file import read_measured, write_measured

@@ -5,7 +5,7 @@ from pathlib import Path
 import optuna
 import pytest
 
-from kgcore.tuning.study import open_study
+from kgcore.wings.tuning.study import open_study
 
 STARTS = [{"k": 50}, {"k": 100}, {"k": 200}]
 

@@ -11,14 +11,14 @@ from rich.console import Console
 from flows.cli.printer import show, show_table
 from kgcore.config import EvaluateConfig
 from kgcore.config.base import value_text
-from kgcore.evaluation.evaluate import Measured, evaluate
-from kgcore.metrics.base import every_metric, highest_best, ranked
-from kgcore.metrics.reliability import reliability
-from kgcore.report.data import count_title, shown_settings
-from kgcore.report.html import coded
-from kgcore.report.page import page
-from kgcore.report.results import MetricsRow, Results, title
-from kgcore.report.summary import PipelineSummary, Summary
+from kgcore.measure.evaluation.evaluate import Measured, evaluate
+from kgcore.measure.metrics.base import every_metric, highest_best, ranked
+from kgcore.measure.metrics.reliability import reliability
+from kgcore.measure.report.data import count_title, shown_settings
+from kgcore.measure.report.html import coded
+from kgcore.measure.report.page import page
+from kgcore.measure.report.results import MetricsRow, Results, title
+from kgcore.measure.report.summary import PipelineSummary, Summary
 from tests.core.judged import AUDITS, predictions
 from tests.core.samples import DISTORTIONS, calibrated
 

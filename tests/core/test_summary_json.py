@@ -5,13 +5,13 @@ import json
 import numpy as np
 import pytest
 
-from kgcore.evaluation.evaluate import evaluate
-from kgcore.evaluation.groups import reliability_by_relation
-from kgcore.metrics.classification import RelationDecisions, ThresholdResult
-from kgcore.report.ensemble_summary import Disputed, EnsembleSummary, MemberSummary, PooledSummary
-from kgcore.report.result import runs_text
-from kgcore.report.results import MetricsRow, Results
-from kgcore.report.summary import PipelineSummary, Summary, summarise_relations
+from kgcore.measure.evaluation.evaluate import evaluate
+from kgcore.measure.evaluation.groups import reliability_by_relation
+from kgcore.measure.metrics.classification import RelationDecisions, ThresholdResult
+from kgcore.measure.report.ensemble_summary import Disputed, EnsembleSummary, MemberSummary, PooledSummary
+from kgcore.measure.report.result import runs_text
+from kgcore.measure.report.results import MetricsRow, Results
+from kgcore.measure.report.summary import PipelineSummary, Summary, summarise_relations
 from tests.core.judged import FAST, predictions
 
 LABELS = ("uncalibrated", "ground_truth.platt", "ground_truth.isotonic", "synthetic.platt")

@@ -9,13 +9,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgcore.graph import TripleIndex
-from kgcore.models import base as comparators
-from kgcore.models.base import Embeddings
-from kgcore.models.rotate import ModulusDistance
-from kgcore.models.toruse import TorusDistance
-from kgcore.models.trained import TrainedModel
-from kgcore.ranking import filtered_ranks
+from kgcore.data.graph import TripleIndex
+from kgcore.embed.models import base as comparators
+from kgcore.embed.models.base import Embeddings
+from kgcore.embed.models.rotate import ModulusDistance
+from kgcore.embed.models.toruse import TorusDistance
+from kgcore.embed.models.trained import TrainedModel
+from kgcore.embed.ranking import filtered_ranks
 from kgcore.wings.fast_cpu import scores as tiles
 from kgcore.wings.fast_cpu.scores import TiledQueries
 from tests.core.rank_loop import rank_by_loop
@@ -130,7 +130,7 @@ def test_the_rank_of_a_triple_does_not_depend_on_the_others(name: str, monkeypat
     known = TripleIndex(np.array(sorted(facts)), 40, 3)
     alone = [filtered_ranks(trained, triple[None], known)[0] for triple in triples]
     np.testing.assert_array_equal(filtered_ranks(trained, triples, known), alone)
-    monkeypatch.setattr("kgcore.ranking.TILE_QUERIES", 3)
+    monkeypatch.setattr("kgcore.embed.ranking.TILE_QUERIES", 3)
     np.testing.assert_array_equal(filtered_ranks(trained, triples, known), alone)
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from kgcore.models.base import Embeddings
-from kgcore.models.trained import TrainedModel
+from kgcore.embed.models.base import Embeddings
+from kgcore.embed.models.trained import TrainedModel
 from kgcore.registries import MODELS
 from kgcore.storage.calibrated import read_model, write_model
 from tests.core.model_cases import bound, rows

@@ -9,17 +9,17 @@ import pytest
 import torch
 
 from kgcore.config import TrainConfig
+from kgcore.data.graph import KnowledgeGraph, Split
+from kgcore.embed.losses.base import Loss
+from kgcore.embed.models.base import GraphModel
+from kgcore.embed.models.trained import TrainedModel
+from kgcore.embed.training import loop
+from kgcore.embed.training.batches import SharedCorruptions, TrainingBatch
+from kgcore.embed.training.loop import TrainingState, built
+from kgcore.embed.training.objective import Gathered, StepObjective
+from kgcore.embed.training.step import Step
 from kgcore.errors import FitError
-from kgcore.graph import KnowledgeGraph, Split
-from kgcore.losses.base import Loss
-from kgcore.models.base import GraphModel
-from kgcore.models.trained import TrainedModel
 from kgcore.registries import LOSSES, MODELS
-from kgcore.training import loop
-from kgcore.training.batches import SharedCorruptions, TrainingBatch
-from kgcore.training.loop import TrainingState, built
-from kgcore.training.objective import Gathered, StepObjective
-from kgcore.training.step import Step
 from tests.core.trainings import CPU, StoppedError, same
 
 

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgcore.config import TrainConfig
-from kgcore.corruptions.base import OBJECT, SUBJECT, subject_shares
-from kgcore.graph import KnowledgeGraph, Split
-from kgcore.losses.base import NO_CORRUPTION
+from kgcore.data.graph import KnowledgeGraph, Split
+from kgcore.embed.corruptions.base import OBJECT, SUBJECT, subject_shares
+from kgcore.embed.losses.base import NO_CORRUPTION
+from kgcore.embed.training import loop
+from kgcore.embed.training.batches import Batches, StepCorruptions, fill_last_chunk
+from kgcore.embed.training.loop import TrainingState, built
 from kgcore.registries import LOSSES
 from kgcore.registry import build
-from kgcore.training import loop
-from kgcore.training.batches import Batches, StepCorruptions, fill_last_chunk
-from kgcore.training.loop import TrainingState, built
 from tests.core.trainings import CPU
 
 

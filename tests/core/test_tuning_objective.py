@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from kgcore.config import CorruptConfig
 from kgcore.config.base import OBJECTIVES
+from kgcore.data.graph import KnowledgeGraph, Split
+from kgcore.embed.ranking import filtered_ranks
+from kgcore.embed.training.loop import train
 from kgcore.errors import FitError, InputError
-from kgcore.graph import KnowledgeGraph, Split
-from kgcore.metrics.classification import rank_metrics
-from kgcore.ranking import filtered_ranks
+from kgcore.measure.metrics.classification import rank_metrics
 from kgcore.storage.graph import read_graph, write_graph
-from kgcore.training.loop import train
-from kgcore.tuning.objective import SearchObjective, ValidationHalves, halves, held_out
-from kgcore.tuning.study import trials_table
+from kgcore.wings.tuning.objective import SearchObjective, ValidationHalves, halves, held_out
+from kgcore.wings.tuning.study import trials_table
 from tests.core.searches import BASE, CPU, objective, run, without_negatives, without_test
 
 

@@ -11,13 +11,13 @@ from optuna import Study
 from optuna.trial import TrialState
 
 from kgcore.config import TrainConfig
+from kgcore.data.graph import KnowledgeGraph
 from kgcore.errors import FitError
-from kgcore.graph import KnowledgeGraph
-from kgcore.tuning import search
-from kgcore.tuning.objective import SearchObjective
-from kgcore.tuning.record import Record
-from kgcore.tuning.space import RANGES, STEPS
-from kgcore.tuning.study import begun, best, completed, config_of, open_study, running, trials_table
+from kgcore.wings.tuning import search
+from kgcore.wings.tuning.objective import SearchObjective
+from kgcore.wings.tuning.record import Record
+from kgcore.wings.tuning.space import RANGES, STEPS
+from kgcore.wings.tuning.study import begun, best, completed, config_of, open_study, running, trials_table
 from tests.conftest import random_graph
 from tests.core.searches import BASE, run, story, without_test
 

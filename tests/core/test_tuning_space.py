@@ -13,7 +13,7 @@ from kgcore.config import TrainConfig
 from kgcore.config.base import SEARCHABLE
 from kgcore.registries import MODELS
 from kgcore.registry import build
-from kgcore.tuning.space import RANGES, STEPS, Space
+from kgcore.wings.tuning.space import RANGES, STEPS, Space
 
 
 @pytest.mark.parametrize("model", MODELS.names())

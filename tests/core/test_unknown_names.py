@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from kgcore.datasets.prepare import MOST_EXAMPLES, describe_unknown_names, examples_of_unknown_names
+from kgcore.data.datasets.prepare import MOST_EXAMPLES, describe_unknown_names, examples_of_unknown_names
 
 
 def test_an_example_has_the_line_and_each_unknown_name_once() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from kgcore.calibration.logistic import stack_weights
+from kgcore.calibrate.logistic import stack_weights
 from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.combiners.unlabelled import Rows, fit_unlabelled
 from kgcore.mixture.goodness import unlabelled_brier

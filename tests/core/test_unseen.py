@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 
-from kgcore.datasets.base import DatasetSpec, SplitFile, find_dataset
-from kgcore.datasets.prepare import prepare
-from kgcore.datasets.read import read_files, unseen_rows
+from kgcore.data.datasets.base import DatasetSpec, SplitFile, find_dataset
+from kgcore.data.datasets.prepare import prepare
+from kgcore.data.datasets.read import read_files, unseen_rows
 
 TRAIN = "cat\tis_a\tfeline\nlion\tis_a\tfeline\nfeline\tis_a\tanimal\n"
 VALID = "cat\tis_a\tanimal\t1\nmanx_cat\tis_a\tcat\t1\nmanx_cat\tis_a\tanimal\t0\nmanx_cat\tis_a\tcat\t1\n"

@@ -8,10 +8,10 @@ import pytest
 
 from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.combiners.unseen import FEWEST, UnseenAnswers
+from kgcore.data.graph import KnowledgeGraph, Split
 from kgcore.errors import InputError, MismatchError
 from kgcore.evidence.base import Source
 from kgcore.evidence.table import Features
-from kgcore.graph import KnowledgeGraph, Split
 from tests.core.deer import ENTITIES, UNSEEN
 from tests.core.names import model_of
 

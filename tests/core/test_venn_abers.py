@@ -12,9 +12,9 @@ from scipy.special import expit
 from sklearn.isotonic import IsotonicRegression
 from venn_abers import VennAbers as PublishedVennAbers
 
-from kgcore.calibration.isotonic import Isotonic
-from kgcore.calibration.sample import CalibrationSample, ground_truth_sample, synthetic_sample
-from kgcore.calibration.venn_abers import VennAbers
+from kgcore.calibrate.isotonic import Isotonic
+from kgcore.calibrate.sample import CalibrationSample, ground_truth_sample, synthetic_sample
+from kgcore.calibrate.venn_abers import VennAbers
 from tests.core.calibrator_samples import drawn, samples
 
 

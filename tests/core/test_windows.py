@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kgcore.calibration.platt import Platt
-from kgcore.calibration.sample import CalibrationSample, synthetic_sample
+from kgcore.calibrate.platt import Platt
+from kgcore.calibrate.sample import CalibrationSample, synthetic_sample
 from kgcore.mixture.calibrate import Windows, fit_to_candidates
 from kgcore.mixture.fit import MixtureOptions, fit_mixture
 from tests.core.mixtures import normal_mixture

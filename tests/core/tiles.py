@@ -3,11 +3,11 @@
 import numpy as np
 import torch
 
+from kgcore.data.graph import KnowledgeGraph, Split
+from kgcore.embed.models.base import Embeddings
+from kgcore.embed.models.cohort import draw_cohort
+from kgcore.embed.models.trained import TrainedModel
 from kgcore.evidence.base import Source, Tile
-from kgcore.graph import KnowledgeGraph, Split
-from kgcore.models.base import Embeddings
-from kgcore.models.cohort import draw_cohort
-from kgcore.models.trained import TrainedModel
 
 ENTITIES, PREDICATES, FACTS = 150, 3, 700
 WORDS = ("red", "fox", "old", "foxes", "oak", "tree", "river", "boat")

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import torch
 
-from kgcore.training.loop import Training
+from kgcore.embed.training.loop import Training
 
 CPU = torch.device("cpu")
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kgcore.graph import KnowledgeGraph
+from kgcore.data.graph import KnowledgeGraph
 
 
 def unused_triples(graph: KnowledgeGraph, count: int) -> np.ndarray:

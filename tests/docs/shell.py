@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from kgcore.datasets.family import write_genealogy
+from kgcore.data.datasets.family import write_genealogy
 from tests.docs.pages import CHECKOUT, Block
 from tests.pipeline.forks import UNSET, Forks
 

@@ -7,8 +7,8 @@ original has them. Its triples are those of a generated family of 200 people.
 from dataclasses import replace
 from pathlib import Path
 
-from kgcore.datasets.base import DatasetSpec, ExpectedCounts, SplitFile
-from kgcore.datasets.family import write_genealogy
+from kgcore.data.datasets.base import DatasetSpec, ExpectedCounts, SplitFile
+from kgcore.data.datasets.family import write_genealogy
 from kgcore.registries import DATASETS
 
 PEOPLE = 200

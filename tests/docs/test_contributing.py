@@ -13,12 +13,12 @@ import torch
 from typer.testing import CliRunner
 
 from flows.cli.main import whole_app
-from kgcore.datasets.base import find_dataset
-from kgcore.datasets.prepare import prepare
+from kgcore.data.datasets.base import find_dataset
+from kgcore.data.datasets.prepare import prepare
+from kgcore.embed.models.base import Embeddings
+from kgcore.embed.models.trained import TrainedModel
 from kgcore.evidence.base import Source
 from kgcore.evidence.table import Features
-from kgcore.models.base import Embeddings
-from kgcore.models.trained import TrainedModel
 from kgcore.registries import CALIBRATORS, DATASETS, EVIDENCE, FORMATS, LOSSES, METRICS, MODELS, STRATEGIES
 from tests.core.drawn import graph_of
 from tests.docs.pages import CHECKOUT, blocks_of

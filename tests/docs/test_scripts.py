@@ -10,10 +10,10 @@ import torch
 
 from flows.cli.main import whole_app
 from kgcore.config import CorruptConfig, EvaluateConfig, EvidenceConfig, TrainConfig
-from kgcore.evaluation.predictions import Predictions
-from kgcore.graph import KnowledgeGraph
-from kgcore.models.base import Embeddings
-from kgcore.models.trained import TrainedModel
+from kgcore.data.graph import KnowledgeGraph
+from kgcore.embed.models.base import Embeddings
+from kgcore.embed.models.trained import TrainedModel
+from kgcore.measure.evaluation.predictions import Predictions
 from tests.docs.commands import unknown_words
 from tests.docs.scripts import script
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kgcore.graph import KnowledgeGraph, Split
+from kgcore.data.graph import KnowledgeGraph, Split
 from tests.docs.scripts import script
 
 

@@ -15,7 +15,7 @@ from flows.jobs.promote import promote
 from flows.jobs.watch import watch
 from flows.pipeline import pipeline
 from kgcore.config import CalibrateConfig, CorruptConfig, PrepareConfig, TrainConfig, WatchConfig
-from kgcore.report.summary import PipelineSummary
+from kgcore.measure.report.summary import PipelineSummary
 from tasks.jobs.calibrated_model import load
 from tasks.jobs.watch import WatchResult
 from tests.conftest import use_home

@@ -14,7 +14,7 @@ from pathlib import Path
 from mlflow import MlflowClient
 from mlflow.entities import LoggedModel, Run
 
-from kgcore.datasets.base import DatasetSpec
+from kgcore.data.datasets.base import DatasetSpec
 from kgcore.registries import DATASETS
 from tasks.stages.table import STAGES
 from tasks.tracking.record import RunTags

@@ -56,7 +56,7 @@ def test_weights_reach_the_calibrators_and_the_report(home: Path) -> None:
 @pytest.mark.long
 def test_a_search_reaches_the_calibrators_and_the_report(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "MOST_CORRUPTIONS", 3_000)
-    monkeypatch.setattr("kgcore.score_search.MOST", 500)
+    monkeypatch.setattr("kgcore.scores.search.MOST", 500)
     folder = write_folder(home / "mine")
     result = pipeline.fn(
         prepare=PrepareConfig(dataset=str(folder)),

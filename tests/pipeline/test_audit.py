@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from kgcore.datasets.family import write_genealogy
+from kgcore.data.datasets.family import write_genealogy
 from kgcore.storage.calibrated import read_model
 from kgcore.storage.graph import read_graph
 from tests.conftest import TINY_TRAINING

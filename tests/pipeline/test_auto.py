@@ -20,7 +20,7 @@ from kgcore.config import (
     race,
 )
 from kgcore.errors import InputError
-from kgcore.report.summary import PipelineSummary
+from kgcore.measure.report.summary import PipelineSummary
 from tasks.jobs.pipeline import log_choice, log_train_command
 from tasks.stages import train as train_stage
 from tasks.stages.choose import CHOOSE, best_settings, chosen_settings, race_of

@@ -15,9 +15,9 @@ from kgcore.config import (
     PrepareConfig,
     TrainConfig,
 )
-from kgcore.ensembles.ensemble import pooling_of
 from kgcore.errors import InputError, MismatchError
-from kgcore.metrics.proper import brier
+from kgcore.measure.metrics.proper import brier
+from kgcore.wings.ensembles.ensemble import pooling_of
 from tasks.jobs.compare import comparison
 from tasks.jobs.ensemble import member_names
 from tasks.stages.calibrate import CALIBRATE

@@ -13,9 +13,9 @@ import pytest
 
 from flows.jobs.watch import watch
 from kgcore.config import EvidenceConfig
-from kgcore.monitoring.drift import Check, DriftReference, check
-from kgcore.monitoring.two_samples import NewTriples
 from kgcore.storage.tables import read_predictions
+from kgcore.wings.monitoring.drift import Check, DriftReference, check
+from kgcore.wings.monitoring.two_samples import NewTriples
 from tasks.jobs.calibrated_model import Ask, locate, read_located
 from tasks.tracking.artifacts import CALIBRATOR
 from tests.conftest import use_home

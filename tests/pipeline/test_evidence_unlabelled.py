@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from flows.pipeline import pipeline
-from kgcore.calibration.answering import answering
+from kgcore.calibrate.answering import answering
 from kgcore.config import CalibrateConfig, CorruptConfig, EvaluateConfig, EvidenceConfig, PrepareConfig, TrainConfig
-from kgcore.datasets.family import write_genealogy
+from kgcore.data.datasets.family import write_genealogy
 from kgcore.errors import InputError
-from kgcore.report.summary import PipelineSummary
+from kgcore.measure.report.summary import PipelineSummary
 from tasks.tracking.artifacts import CALIBRATOR, EVIDENCE, GRAPH, HELD_OUT_LOG_ODDS
 from tasks.tracking.store import open_store
 from tests.conftest import use_home

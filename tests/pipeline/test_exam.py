@@ -8,8 +8,8 @@ import pytest
 from flows.jobs.promote import promote
 from flows.jobs.recalibrate import recalibrate
 from kgcore.config import GateConfig, WatchConfig
-from kgcore.datasets.labels import for_exam, read_labels
-from kgcore.monitoring.exam import TEST, Exam
+from kgcore.data.datasets.labels import for_exam, read_labels
+from kgcore.wings.monitoring.exam import TEST, Exam
 from tasks.jobs.exam import EXAM
 from tasks.jobs.manifest import resolve
 from tasks.jobs.promote import Decision

@@ -167,7 +167,7 @@ def test_results_are_compared_by_a_new_metric(extended: Extended, tmp_path: Path
     table = tmp_path / "compared.csv"
     options = ["compare", "--metric", "spread", "--csv", str(table)]
     script = (
-        f"import kgcore.metrics; kgcore.metrics.__path__.append({str(EXTENSIONS / 'metrics')!r}); "
+        f"import kgcore.measure.metrics; kgcore.measure.metrics.__path__.append({str(EXTENSIONS / 'metrics')!r}); "
         f"from flows.cli.main import whole_app; whole_app()({options!r})"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=CHECKOUT, check=False)

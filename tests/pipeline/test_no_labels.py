@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kgcore.datasets.family import write_genealogy
+from kgcore.data.datasets.family import write_genealogy
 from tasks.tracking.artifacts import CALIBRATOR
 from tests.pipeline.command import Kgcal, client_of, model_folder, models_of, tags_of_run
 

@@ -42,10 +42,10 @@ from kgcore.config import (
     TuneConfig,
 )
 from kgcore.errors import InputError
+from kgcore.measure.report.results import Results
+from kgcore.measure.report.summary import PipelineSummary
 from kgcore.registries import DATASETS
-from kgcore.report.results import Results
-from kgcore.report.summary import PipelineSummary
-from kgcore.reproduction import grid
+from kgcore.wings.reproduction import grid
 from tasks.workspace.progress import progress_bar
 from tasks.workspace.resources import gpu_slot
 from tests.conftest import FEW_CORRUPTIONS, FEW_REPLICATES

@@ -12,8 +12,8 @@ from flows.jobs.promote import promote
 from flows.pipeline import pipeline
 from kgcore.config import CalibrateConfig, GateConfig, PrepareConfig, TrainConfig
 from kgcore.errors import InputError
-from kgcore.evaluation.evaluate import TOLERANCE
-from kgcore.report.summary import PipelineSummary
+from kgcore.measure.evaluation.evaluate import TOLERANCE
+from kgcore.measure.report.summary import PipelineSummary
 from tasks.jobs.promote import Decision
 from tests.conftest import FEW_CORRUPTIONS, FEW_REPLICATES, use_home
 from tests.folders import ROWS, TEST, TRAIN, VALID, write_folder

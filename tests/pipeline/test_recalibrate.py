@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from mlflow.entities import Run
 
-from kgcore.datasets.labels import for_exam, read_labels
+from kgcore.data.datasets.labels import for_exam, read_labels
 from tasks.tracking.artifacts import CALIBRATOR
 from tests.pipeline.command import Kgcal, all_runs, client_of, model_folder, models_of, tags_of_run
 from tests.pipeline.finished import finished

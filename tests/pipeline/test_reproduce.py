@@ -12,8 +12,8 @@ from flows.cli.main import whole_app
 from kgcore.config import TrainConfig
 from kgcore.errors import InputError
 from kgcore.registries import DATASETS
-from kgcore.reproduction import grid as grid_module
-from kgcore.reproduction.compare import COLUMNS
+from kgcore.wings.reproduction import grid as grid_module
+from kgcore.wings.reproduction.compare import COLUMNS
 from tests.pipeline.command import small_family
 
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("home")]

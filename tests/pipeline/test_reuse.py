@@ -83,6 +83,6 @@ def test_changed_code_re_runs_the_stages_that_call_it_and_the_stages_after_them(
     code = copy_of_the_code(tmp_path)
     finished(tmp_path)
     kgcal = Kgcal(tmp_path, code)
-    with (code / "kgcore/calibration/fit.py").open("a") as source:
+    with (code / "kgcore/calibrate/fit.py").open("a") as source:
         source.write("\n# touched\n")
     assert kgcal.results(*tiny_options())["reused"] == ["prepare", "train", "corrupt", "score", "rank"]

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from flows.cli.main import whole_app
 from kgcore.config import CalibrateConfig, CorruptConfig, PrepareConfig, TrainConfig
 from kgcore.config.base import SEARCHABLE
-from kgcore.tuning.space import Space
+from kgcore.wings.tuning.space import Space
 from tasks.jobs.pipeline import run_command
 from tests.folders import TEST, write_folder
 from tests.pipeline.command import Kgcal, client_of, runs_of, tags_of

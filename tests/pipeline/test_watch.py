@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from flows.jobs.watch import watch
-from kgcore.calibrated import CalibratedModel
+from kgcore.answer.calibrated_model import CalibratedModel
 from kgcore.config import WatchConfig
-from kgcore.datasets.labels import read_labels
+from kgcore.data.datasets.labels import read_labels
 from kgcore.errors import InputError
 from tasks.tracking.registry import load_calibrated
 from tasks.tracking.store import Store

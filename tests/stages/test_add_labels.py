@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from kgcore.config import PrepareConfig
-from kgcore.datasets.labels import for_exam
+from kgcore.data.datasets.labels import for_exam
+from kgcore.data.graph import KnowledgeGraph
 from kgcore.errors import InputError
-from kgcore.graph import KnowledgeGraph
 from tasks.stages.prepare import PREPARE, add_labels
 from tasks.tracking.artifacts import COUNTS, GRAPH
 from tasks.tracking.store import open_store

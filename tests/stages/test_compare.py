@@ -10,7 +10,7 @@ from rich.console import Console
 
 from flows.cli.printer import show, show_table
 from kgcore.errors import InputError
-from kgcore.report.result import ResultTable, table_of
+from kgcore.measure.report.result import ResultTable, table_of
 from tasks.jobs.compare import COLUMNS, comparison, shown_comparison
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store

@@ -26,7 +26,7 @@ from kgcore.config import (
     TrainConfig,
     TuneConfig,
 )
-from kgcore.external.calibrator import ScoreCalibrator
+from kgcore.wings.external.calibrator import ScoreCalibrator
 from tasks.jobs import calibrate_scores as scores_job
 from tasks.jobs import exam as exam_job
 from tasks.jobs import pipeline as pipeline_job

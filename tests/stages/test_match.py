@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from kgcore.config import CalibrateConfig, CorruptConfig, MatchConfig, PrepareConfig, TrainConfig
-from kgcore.datasets.labels import for_exam
+from kgcore.data.datasets.labels import for_exam
+from kgcore.data.graph import KnowledgeGraph
 from kgcore.errors import InputError
-from kgcore.graph import KnowledgeGraph
 from kgcore.mixture.judged import read_judged
-from kgcore.monitoring.exam import first_exam
+from kgcore.wings.monitoring.exam import first_exam
 from tasks.jobs.calibrated_model import Ask, locate
 from tasks.jobs.exam import StoredAnswers, add_field_labels, exam_of
 from tasks.stages.calibrate import CALIBRATE, settle

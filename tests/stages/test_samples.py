@@ -9,7 +9,7 @@ import pytest
 
 from flows.pipeline import pipeline
 from kgcore.config import CalibrateConfig, CorruptConfig, EvaluateConfig, GateConfig, PrepareConfig, TrainConfig
-from kgcore.report.summary import PipelineSummary
+from kgcore.measure.report.summary import PipelineSummary
 from tasks.jobs.compare import comparison
 from tasks.jobs.exam import EXAM
 from tasks.jobs.promote import promote_best

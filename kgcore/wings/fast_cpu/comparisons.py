@@ -17,7 +17,7 @@ import numpy.typing as npt
 from kgcore.loops.compiled import AHEAD, Array, exact_loop, exact_part, loop, part, prefetch
 
 L1, L2, MODULUS, DOT = 0, 1, 2, 3  # sum_i |x_i|, its Euclidean form, its form for complex numbers, and dot products
-MODULUS_PLUS = np.float32(1e-12)  # as in kgcore/models/rotate.py
+MODULUS_PLUS = np.float32(1e-12)  # as in kgcore/embed/models/rotate.py
 ZERO, ONE = np.float32(0), np.float32(1)
 
 Numbers = npt.NDArray[np.int64]

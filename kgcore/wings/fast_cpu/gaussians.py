@@ -1,4 +1,4 @@
-"""KG2E: a training step, and the divergences of a tile: see kgcore/models/kg2e.py.
+"""KG2E: a training step, and the divergences of a tile: see kgcore/embed/models/kg2e.py.
 
 A query has 3 k numbers: a mean m, a variance v, and a variance w. An entity has 2 k: a mean m' and a variance v'. With
 V = v + v' and d = m - m', their score is
@@ -18,7 +18,7 @@ from kgcore.loops.compiled import AHEAD, Array, exact_loop, exact_part, loop, pa
 from kgcore.wings.fast_cpu.comparisons import ZERO, Numbers
 from kgcore.wings.fast_cpu.losses import exponentials, log1p, loss_of_sides, penalise
 
-LEAST_VARIANCE = np.float32(0.05)  # as in kgcore/models/kg2e.py
+LEAST_VARIANCE = np.float32(0.05)  # as in kgcore/embed/models/kg2e.py
 LOG_2 = np.float32(np.log(2))
 BIAS, MANTISSA, ONE = np.int32(127), np.int32(0x007FFFFF), np.int32(0x3F800000)  # of the bits of a float32
 TERMS = 4  # ratios that are multiplied before the exponent is taken out of their product

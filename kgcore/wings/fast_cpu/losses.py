@@ -1,7 +1,7 @@
 """Losses and their gradients in one loop over the scores of some positives; the LP penalty.
 
-PyTorch computes a loss in a dozen passes over the scores, forward and backward. `kgcore/losses` has the plain form of
-each loss.
+PyTorch computes a loss in a dozen passes over the scores, forward and backward. `kgcore/embed/losses` has the plain
+form of each loss.
 
 Each function of a loss takes the scores f(t+) (b,) and f(t-) (b, n) and the mask of the corruptions that the loss
 ignores (b, n), fills the gradients of both, and returns the loss. A number that is not finite stays in the loss.
@@ -59,7 +59,7 @@ def _self_adversarial(
     positives: Array, corruptions: Array, left_out: Bools, margin: float, alpha: float, of_positives: Array,
     of_corruptions: Array,
 ) -> float:  # fmt: skip
-    """See kgcore/losses/self_adversarial.py."""
+    """See kgcore/embed/losses/self_adversarial.py."""
     n, total = corruptions.shape[1], 0.0
     shift, heat = np.float32(margin), np.float32(alpha)
     x, weights, t = np.empty(n, np.float32), np.empty(n, np.float32), np.empty(n, np.float32)
@@ -95,7 +95,7 @@ def _self_adversarial(
 
 @part
 def _nll(positives: Array, corruptions: Array, left_out: Bools, of_positives: Array, of_corruptions: Array) -> float:
-    """See kgcore/losses/nll.py."""
+    """See kgcore/embed/losses/nll.py."""
     n, total = corruptions.shape[1], 0.0
     x, t, bits = np.empty(n, np.float32), np.empty(n, np.float32), np.empty(n, np.int32)
     for i in range(len(positives)):
@@ -117,7 +117,7 @@ def _nll(positives: Array, corruptions: Array, left_out: Bools, of_positives: Ar
 def _multiclass_nll(
     positives: Array, corruptions: Array, left_out: Bools, of_positives: Array, of_corruptions: Array
 ) -> float:
-    """See kgcore/losses/multiclass_nll.py."""
+    """See kgcore/embed/losses/multiclass_nll.py."""
     n, total = corruptions.shape[1], 0.0
     x, t, bits = np.empty(n, np.float32), np.empty(n, np.float32), np.empty(n, np.int32)
     for i in range(len(positives)):
@@ -145,7 +145,7 @@ def _multiclass_nll(
 def _pairwise(
     positives: Array, corruptions: Array, left_out: Bools, margin: float, of_positives: Array, of_corruptions: Array
 ) -> float:
-    """See kgcore/losses/pairwise.py."""
+    """See kgcore/embed/losses/pairwise.py."""
     n, total = corruptions.shape[1], 0.0
     for i in range(len(positives)):
         least, of_row, above = np.float32(margin) - positives[i], ZERO, ZERO

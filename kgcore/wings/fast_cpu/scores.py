@@ -34,13 +34,13 @@ ScoreLoop = Callable[..., None]
 TILE_QUERIES, TILE_ENTITIES = 256, 1040  # a multiple of 8, and at most 2040: see `count_mask`
 SMALL_QUERIES = 16  # fewest queries of a thread
 ROUNDING = 2.0**-24  # of a float32, relative
-MULTIPLE = 64  # rows of a product of matrices: see kgcore/models/base.py
+MULTIPLE = 64  # rows of a product of matrices: see kgcore/embed/models/base.py
 MOST_COUNTS = 3  # a third count is needed only if equal products of matrices differ in their bits
 
 
 @loop
 def complex_products(subjects: Array, predicates: Array, objects: Array, found: Array) -> None:
-    """Fill found (n,) with Re(sum_i r_i s_i conj(o_i)): see kgcore/models/complex.py."""
+    """Fill found (n,) with Re(sum_i r_i s_i conj(o_i)): see kgcore/embed/models/complex.py."""
     k = subjects.shape[1] // 2
     for row in range(len(found)):
         total = np.float32(0)
@@ -52,7 +52,7 @@ def complex_products(subjects: Array, predicates: Array, objects: Array, found: 
 
 @loop
 def turned_distances(subjects: Array, turns: Array, objects: Array, found: Array) -> None:
-    """Fill found (n,) with sum_i |r_i s_i - o_i|: see `modulus` in kgcore/models/rotate.py."""
+    """Fill found (n,) with sum_i |r_i s_i - o_i|: see `modulus` in kgcore/embed/models/rotate.py."""
     k = subjects.shape[1] // 2
     for row in range(len(found)):
         total = np.float32(0)

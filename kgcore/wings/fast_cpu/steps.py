@@ -2,7 +2,7 @@
 
 All that some positives need stays in the processor's cache from their queries to the gradients of their rows. Each part
 [start, stop) of a step writes its own results, so parts may run in several threads. Automatic differentiation of
-`kgcore/training/objective.py` is the plain form: the queries stay one expression in the model's file.
+`kgcore/embed/training/objective.py` is the plain form: the queries stay one expression in the model's file.
 
 `entities` and `predicates` are tables of rows. `prepared` and `asked` are a table of predicates and the row (b,) of
 each positive's predicate in it: the row of a rotation r = exp(i phase) holds its cosines, then its sines. Numbers for

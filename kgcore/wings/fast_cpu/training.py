@@ -16,11 +16,11 @@ from torch import Tensor
 
 from kgcore.arrays import Bools, Ints, Triples
 from kgcore.config import TrainConfig
+from kgcore.embed.optimisers.base import RowOptimiser
+from kgcore.embed.training.batches import TrainingBatch
+from kgcore.embed.training.step import Backend, Evaluate, Tables, WholeStep
 from kgcore.loops.compiled import Array, fits_cpu_loops
-from kgcore.optimisers.base import RowOptimiser
 from kgcore.registries import BACKENDS
-from kgcore.training.batches import TrainingBatch
-from kgcore.training.step import Backend, Evaluate, Tables, WholeStep
 from kgcore.wings.fast_cpu.comparisons import DOT, L1, L2, MODULUS
 from kgcore.wings.fast_cpu.gaussians import run_gaussians
 from kgcore.wings.fast_cpu.losses import LOSSES

@@ -2,7 +2,7 @@
 
 The gradients of equal rows are found by counting, without a sort. They are summed for some rows, and the optimiser
 updates these rows while the sums are in the cache. Parts [start, stop) of the rows may run in several threads.
-`kgcore/optimisers` has the plain form of each optimiser.
+`kgcore/embed/optimisers` has the plain form of each optimiser.
 """
 
 import numpy as np

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kgcore.calibration.base import Calibrator
+from kgcore.calibrate.base import Calibrator
 from kgcore.registries import CALIBRATORS
 
 

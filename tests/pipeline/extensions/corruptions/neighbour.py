@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kgcore.corruptions.base import Strategy
+from kgcore.embed.corruptions.base import Strategy
 from kgcore.registries import STRATEGIES
 
 

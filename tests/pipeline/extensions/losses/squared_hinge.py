@@ -1,6 +1,6 @@
 """sum (max(0, 1 + f- - f+))^2."""
 
-from kgcore.losses.base import Loss
+from kgcore.embed.losses.base import Loss
 from kgcore.registries import LOSSES
 
 

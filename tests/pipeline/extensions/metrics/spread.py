@@ -1,6 +1,6 @@
 """Spread: the distance between the lowest and the highest probability."""
 
-from kgcore.metrics.base import Metric, Tally
+from kgcore.measure.metrics.base import Metric, Tally
 from kgcore.registries import METRICS
 
 

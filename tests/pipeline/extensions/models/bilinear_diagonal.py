@@ -1,6 +1,6 @@
 """f(s, p, o) = 2 <s, p, o>."""
 
-from kgcore.models.base import DotProduct, QueryModel
+from kgcore.embed.models.base import DotProduct, QueryModel
 from kgcore.registries import MODELS
 
 

@@ -36,6 +36,6 @@ HISTOGRAM = Stage(
     title="histogram of {predictions}",
     config=HistogramConfig,
     body=_body,
-    code=lambda config: ("kgcore.evaluation.predictions",),
+    code=lambda config: ("kgcore.measure.evaluation.predictions",),
     inputs={"predictions": CLASSIFY},
 )

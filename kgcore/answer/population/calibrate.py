@@ -1,0 +1,257 @@
+"""A calibrator of a population, and the number of true facts in a list."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import expit, logit
+
+from kgcore.answer.population.curve import Cells, LogOddsCurve, fit_curve, knots_of
+from kgcore.answer.population.population import UnknownFacts
+from kgcore.answer.population.survey import Survey
+from kgcore.arrays import Bools, Floats, Ints, Probabilities, Triples
+from kgcore.base_rate import BaseRate
+from kgcore.calibrate.calibrated import Calibrated, Terms
+from kgcore.calibrate.fit import calibrated
+from kgcore.calibrate.per_relation import PerRelation
+from kgcore.calibrate.support import CONFIDENCE, Band, Support, lower_limits
+
+POPULATION = "population"  # the kind of negatives of a calibrator that is fitted to a population
+REPLICATES = 50
+MISFIT = 1 / 3  # standard deviation of the log-odds of a predicate's list from the map that predicates share
+POINTS, POINTS_OF_PREDICATE = 1000, 48  # log-odds at which a map and its limits are stored
+MOST_STEP = 20.0  # largest decrease of the log-odds of candidates below the top
+LOWEST = -30.0  # log-odds of a probability, below which the points of a map are rare
+
+
+@dataclass(frozen=True)
+class Count:
+    """The number of true facts in a list: its expected value, and a 95 % interval.
+
+    The interval counts the finite number of validation facts, the sample of candidates, the interval of the
+    completeness, how far the map of a predicate may be from the one that predicates share, and chance: each fact of the
+    list is true or false.
+    """
+
+    expected: float
+    low: float
+    high: float
+
+    @property
+    def ends(self) -> tuple[float, float, float]:
+        """Return the expected number, the lower and the upper end."""
+        return self.expected, self.low, self.high
+
+
+@dataclass(frozen=True)
+class PopulationFit:
+    """A survey that is calibrated to a number of true candidates.
+
+    survey      the survey, with the log-odds that the map is about
+    bound       the calibrator of these log-odds
+    predicates  (p,) the predicates of the population, ascending
+    replicates  maps of bootstrap replicates
+    supported   highest log-odds of a validation fact: nothing is known about higher ones
+    highest     largest probability
+    true        (p,) number of true candidates of each predicate that the map is fitted to
+    """
+
+    survey: Survey
+    bound: Calibrated
+    predicates: Ints
+    replicates: Sequence[LogOddsCurve]
+    supported: float
+    highest: float
+    true: Floats
+
+    def probabilities(self, log_odds: Floats, predicates: Ints) -> Probabilities:
+        """Return the probabilities (n,) of triples with log-odds (n,) and predicates (n,)."""
+        return self.bound.predict(log_odds, self.bound.model, predicates)
+
+    def count(self, log_odds: Floats, predicates: Ints, rng: np.random.Generator) -> Count:
+        """Return the number of true facts in a list of triples with log-odds (n,) and predicates (n,).
+
+        The log-odds of the rows of a predicate differ by a common error from the map, with the standard deviation
+        MISFIT: predicates share the shape of the map, and more facts do not make the error smaller. It is less for a
+        list with a large share of the predicate's true facts, as their number is given.
+        """
+        z, places, drawn = np.minimum(log_odds, self.supported), np.searchsorted(self.predicates, predicates), []
+        for curve in self.replicates:
+            q = expit(curve.log_odds(z, places)).clip(max=self.highest)
+            sums, variances = (np.bincount(places, values, len(self.true)) for values in (q, q * (1 - q)))
+            left = np.clip(1 - sums / self.true, 0, 1)
+            spread = np.sqrt((variances + (MISFIT * left * variances) ** 2).sum())
+            drawn.append(q.sum() + rng.standard_normal(40) * spread)
+        tail = (1 - CONFIDENCE) / 2
+        low, high = np.quantile(np.concatenate(drawn), [tail, 1 - tail]).clip(0, len(log_odds)).tolist()
+        expected = float(self.probabilities(log_odds, predicates).sum())
+        return Count(expected, min(low, expected), max(high, expected))
+
+
+def fit_population(
+    survey: Survey, true: UnknownFacts, sizes: Ints, dataset: str, rng: np.random.Generator, pooled: bool = False
+) -> PopulationFit:
+    """Calibrate a survey, by kgcore/answer/population/curve.py.
+
+    true     number of true candidates of each block
+    sizes    (p,) number of candidates of each block, in the order of the predicates
+    dataset  fingerprint of the graph
+    pooled   whether the predicates share one map: nothing says how many true candidates each of them has
+
+    The map is fitted to the candidates of the top, which are all drawn, and to the validation facts with scores as
+    high. Their share of the facts is the share of the true candidates that is in the top. The few drawn candidates
+    below the top stand for too many others to say how many have as strong evidence as the top. Their log-odds become
+    less by a constant, with which they have the other true candidates in all.
+
+    In every bootstrap replicate the validation facts are drawn again, and the number of true candidates is drawn from
+    its interval: see `UnknownFacts.drawn`. A pooled population may be small, so all of its candidates are drawn again.
+
+    Raises FitError if a fit does not converge.
+    """
+    predicates, top = np.unique(survey.facts[:, 1]), survey.top()
+    maps = np.arange(len(predicates)) * (not pooled)  # a map for each predicate, or one for all
+    of_candidates, of_facts, of_every = (
+        maps[np.searchsorted(predicates, rows[:, 1])] for rows in (top.drawn.triples, top.facts, survey.facts)
+    )
+    below = [top is not survey and np.isfinite(survey.drawn.lowest.get(p, -np.inf)) for p in predicates.tolist()]
+    shares = partial(_shares, of_every, survey.facts_in_top, np.array([any(below)]) if pooled else np.array(below))
+    true = true.together if pooled else true
+    weights, drawn = top.drawn.weights, np.ones(len(survey.facts))
+    in_map = np.ones(len(drawn), dtype=bool) if top is survey else survey.facts_in_top
+    kept = top.drawn.in_top & (not pooled)
+    cells = Cells.of((top.log_odds, top.of_facts), (of_candidates, of_facts), weights)
+    knots = knots_of(top.of_facts)
+    number = true.values * shares(drawn)
+    curve = fit_curve(cells.counted(weights, drawn[in_map]), number, knots)
+    replicates = []
+    for _ in range(REPLICATES):
+        again = weights.copy()
+        again[~kept] *= rng.poisson(1.0, int((~kept).sum()))
+        drawn = rng.multinomial(len(drawn), np.full(len(drawn), 1 / len(drawn))).astype(np.float64)
+        numbers = true.drawn(np.bincount(of_every, drawn, len(number)).astype(float), rng) * shares(drawn)
+        replicates.append(fit_curve(cells.counted(again, drawn[in_map]), numbers, knots, start=curve))
+    curve, *replicates = (replace(each, constants=each.constants[maps]) for each in (curve, *replicates))
+    rate = float(np.clip(true.total / sizes.sum(), 1e-12, 1 - 1e-12))
+    supported, highest = float(top.of_facts.max()), (len(top.facts) + 1) / (len(top.facts) + 2)
+    if top is not survey:
+        survey = survey.lowered(_step(survey, curve, predicates, supported, true.total - number.sum()))
+    bound = calibrated(
+        Terms(negatives=POPULATION, rate=BaseRate(rate), dataset=dataset),
+        "per_relation",
+        _calibrator(survey, curve, predicates, supported, highest),
+        survey.combined,
+        _support(survey, curve, replicates, predicates, supported),
+    )
+    return PopulationFit(survey, bound, predicates, replicates, supported, highest, number[maps])
+
+
+def _shares(maps: Ints, in_top: Bools, below: Bools, drawn: Floats) -> Floats:
+    """Return the share of the true candidates of each map (p,) in the top: (t + .5) / (n + 1) of n facts."""
+    every, inside = (np.bincount(maps, weights, len(below)) for weights in (drawn, drawn * in_top))
+    return np.where(below, (inside + 0.5) / (every + 1), 1.0)
+
+
+def _step(survey: Survey, curve: LogOddsCurve, predicates: Ints, supported: float, expected: float) -> float:
+    """Return by how much the log-odds of candidates below the top are to be less, so that `expected` are true."""
+    rest = ~survey.drawn.in_top
+    z, weights = survey.log_odds[rest], survey.drawn.weights[rest]
+    places = np.searchsorted(predicates, survey.drawn.triples[rest, 1])
+
+    def excess(step: float) -> float:
+        return float(weights @ expit(curve.log_odds(np.minimum(z - step, supported), places))) - expected
+
+    low, high = -survey.folded.step, MOST_STEP  # log-odds never fall with the score
+    if excess(low) <= 0 or excess(high) >= 0:
+        return low if excess(low) <= 0 else high
+    return float(brentq(excess, low, high, xtol=1e-6))
+
+
+def _calibrator(survey: Survey, curve: LogOddsCurve, predicates: Ints, supported: float, highest: float) -> PerRelation:
+    """Return the map as a calibrator with points. Beyond the highest validation fact, it is constant.
+
+    m facts cannot show a share of mistakes far below 1 / m, so no probability is above (m + 1) / (m + 2), as by
+    Laplace's rule of succession.
+    """
+    common = float(curve.constants.mean())
+    pooled = LogOddsCurve(curve.knots, curve.slopes, np.array([common]))
+    z = _grid(survey, supported, POINTS)
+    log_odds = pooled.log_odds(z, np.zeros(len(z), dtype=np.int64))
+    ends = max(LOWEST, float(log_odds.min())), min(-LOWEST, float(log_odds.max()))
+    levels = np.linspace(*ends, POINTS)
+    z = np.unique(np.r_[z, np.interp(levels, log_odds, z)])  # probabilities between two points are nearly linear
+    offsets = curve.constants - common
+    most = logit(highest) - max(0.0, float(offsets.max()))  # no predicate has a probability above the highest one
+    q = expit(np.minimum(pooled.log_odds(z, np.zeros(len(z), dtype=np.int64)), most))
+    relations = {p: (0.0, offset) for p, offset in zip(predicates.tolist(), offsets.tolist(), strict=True)}
+    return PerRelation().set_fitted(scores=z, probabilities=q, relations=relations)
+
+
+def _grid(survey: Survey, supported: float, points: int) -> Floats:
+    """Return ascending log-odds: half of them at equal distances, the others at quantiles of the validation facts."""
+    low = min(float(survey.log_odds.min()), float(survey.of_facts.min()))
+    quantiles = np.quantile(survey.of_facts, np.linspace(0, 1, points // 2))
+    return np.unique(np.r_[np.linspace(low, supported, points // 2), quantiles])
+
+
+def _support(
+    survey: Survey, curve: LogOddsCurve, replicates: Sequence[LogOddsCurve], predicates: Ints, supported: float
+) -> Support:
+    """Return the limits of the probabilities: percentiles over the replicates, for each predicate.
+
+    Where nearly all candidates are true, the replicates agree. But m facts of the predicate with as high log-odds allow
+    a share of true ones of t^(1/m), with the error level t of one limit (Clopper & Pearson 1934), so the lower limit is
+    at most this, or the lower limit at lower log-odds.
+    """
+    z, tail = _grid(survey, supported, POINTS_OF_PREDICATE), (1 - CONFIDENCE) / 2
+    bands = {}
+    for place, predicate in enumerate(predicates.tolist()):
+        positions = np.full(len(z), place)
+        values = np.stack([each.log_odds(z, positions) for each in (curve, *replicates)])
+        low, high = expit(np.quantile(values, [tail, 1 - tail], axis=0))
+        facts = np.sort(survey.of_facts[survey.facts[:, 1] == predicate])
+        above = len(facts) - np.searchsorted(facts, z)
+        low = np.maximum.accumulate(np.minimum(low, tail ** (1 / np.maximum(above, 1))))
+        bands[predicate] = Band(z, low, high)
+    size = int(predicates.max()) + 1
+    facts = np.bincount(survey.facts[:, 1], minlength=size)
+    rows = {p: (int(facts[p]), int(facts[p])) for p in predicates.tolist()}  # candidates are never too few
+    return Support(bands[int(predicates[0])], bands, rows)
+
+
+@dataclass(frozen=True)
+class Lost:
+    """How many of the true facts a list should hold and cannot, because the evidence of their triples is not weighed.
+
+    likely   validation facts that are as probable as the last row of the list
+    outside  those of them whose scores are too low
+    limit    upper 95 % limit of the share of the true facts that are lost (Clopper & Pearson 1934); 0: none is
+    """
+
+    likely: int = 0
+    outside: int = 0
+    limit: float = 0.0
+
+
+def lost_share(likely: Bools, weighed: Bools) -> Lost:
+    """Return what a list loses, from the validation facts (m,).
+
+    likely   whether a fact is as probable as the last row of the list
+    weighed  whether its score is so high that its evidence would be weighed
+    """
+    total, outside = int(likely.sum()), int((likely & ~weighed).sum())
+    [not_lost] = lower_limits(np.array([total - outside]), np.array([total]), 1 - CONFIDENCE)
+    return Lost(total, outside, 1 - float(not_lost))
+
+
+def in_order(survey: Survey, fit: PopulationFit) -> Ints:
+    """Return the rows of the top's candidates in the order of a list."""
+    rows = np.flatnonzero(survey.drawn.in_top)
+    triples, log_odds = survey.drawn.triples[rows], survey.log_odds[rows]
+    return rows[list_order(fit.probabilities(log_odds, triples[:, 1]), log_odds, triples)]
+
+
+def list_order(q: Probabilities, log_odds: Floats, triples: Triples) -> Ints:
+    """Return the rows (n,) by probability, then log-odds, then number, from the highest down."""
+    return np.lexsort((triples[:, 2], triples[:, 1], triples[:, 0], -log_odds, -q))

@@ -1,0 +1,184 @@
+"""A model that is calibrated to a population, and the lists that it makes."""
+
+import math
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kgcore.answer.calibrated_model import CalibratedModel
+from kgcore.answer.population.calibrate import (
+    Count,
+    Lost,
+    PopulationFit,
+    fit_population,
+    in_order,
+    list_order,
+    lost_share,
+)
+from kgcore.answer.population.draw import highest
+from kgcore.answer.population.population import NOTHING_STATED, PairBlock, Population, UnknownFacts, of_base_rate
+from kgcore.answer.population.survey import Survey
+from kgcore.answer.question import Question
+from kgcore.arrays import Ints, Triples
+from kgcore.base_rate import BaseRate
+from kgcore.combiners.base import CombinedModel
+from kgcore.workers import EachPart, one_by_one
+
+if TYPE_CHECKING:
+    from kgcore.embed.models.trained import TrainedModel
+
+
+MUCH_LESS = 0.8  # share of the stated true candidates below which the evidence contradicts the statement
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A model that is calibrated to a population.
+
+    population  the candidates
+    survey      the evidence about them
+    fit         its calibrator. If nothing was stated, it serves the order of a list alone: its base rate is arbitrary
+    model       the calibrated model
+    true        number of true candidates that the user states; None: nothing was stated
+    asked       the predicate that is asked about; None: all
+    """
+
+    population: Population
+    survey: Survey
+    fit: PopulationFit
+    model: CalibratedModel
+    true: UnknownFacts | None
+    asked: int | None = None
+
+    @classmethod
+    def of(
+        cls,
+        population: Population,
+        survey: Survey,
+        models: "Sequence[TrainedModel]",
+        true: UnknownFacts | None,
+        rng: np.random.Generator,
+        asked: int | None = None,
+    ) -> "Calibration":
+        """Calibrate a survey to the number of true candidates.
+
+        models  the model of the survey's evidence, and the further models
+
+        Raises FitError if a fit does not converge.
+        """
+        graph, sizes = population.graph, population.sizes
+        nominal = min(0.5, len(survey.facts) / float(sizes.sum()))  # as many as validation knows
+        count = true or of_base_rate(population, BaseRate(nominal))
+        pooled = population.rows is not None and not count.by_predicate
+        fit = fit_population(survey, count, sizes, graph.fingerprint(), rng, pooled)
+        survey = fit.survey
+        top = survey.drawn.in_top
+        judged = survey.drawn.triples[top], survey.log_odds[top]
+        scorer = CombinedModel(survey.combined, models[0], graph, tuple(models[1:]), judged)
+        bound = fit.bound
+        if true is not None and asked is not None:  # what is stated is about the predicate that is asked about
+            [place] = [n for n, block in enumerate(population.blocks) if block.predicate == asked]
+            bound = replace(bound, rate=BaseRate(float(true.values[place] / sizes[place])))
+        return cls(population, survey, fit, CalibratedModel(scorer, bound, graph), true, asked)
+
+    @property
+    def about(self) -> str:
+        """Return what the probabilities are about, or why there are none, in a sentence."""
+        asked = np.array([self.asked in (None, block.predicate) for block in self.population.blocks])
+        candidates, facts = int(self.population.sizes[asked].sum()), len(self.survey.facts)
+        if self.true is None:
+            return NOTHING_STATED.format(candidates=f"{candidates:,} candidates")
+        true, likely = float(self.true.values[asked].sum()), self._likely()
+        text = (
+            f"the probabilities are about {candidates:,} candidates, {_count(true)} of them true by the stated "
+            f"{self.true.stated}, and are calibrated to these with {facts:,} validation facts"
+        )
+        if likely < MUCH_LESS * true - 3 * math.sqrt(true):
+            text += (
+                f". Only about {_count(likely)} candidates look like these facts: fewer are true than stated, or they "
+                "are unlike the facts of validation"
+            )
+        return text
+
+    def _likely(self) -> float:
+        """Return the sum of the probabilities of all candidates that are asked about."""
+        triples = self.survey.drawn.triples
+        asked = np.ones(len(triples), dtype=bool) if self.asked is None else triples[:, 1] == self.asked
+        q = self.fit.probabilities(self.survey.log_odds[asked], triples[asked, 1])
+        return float(self.survey.drawn.weights[asked] @ q)
+
+    def most_probable(
+        self,
+        question: Question,
+        top: int,
+        above: float = 0.0,
+        each_part: EachPart = one_by_one,
+    ) -> tuple[Triples, Lost]:
+        """Return the `top` missing facts with the highest probabilities, all above a limit, and how many are lost.
+
+        The best facts of whole predicates are in the survey. Those of a query are ranked block by block: see `ranked`.
+        """
+        blocks = self.population.blocks_of(question)
+        if len(blocks) == len(self.population.blocks) and all(map(operator.is_, blocks, self.population.blocks)):
+            return self._listed(in_order(self.survey, self.fit)[:top], above, None)
+        lists = [self.ranked(block, top, above, each_part) for block in blocks]
+        triples = np.concatenate([np.zeros((0, 3), dtype=np.int64), *(own for own, _ in lists)])
+        lost = max((own for _, own in lists), key=lambda own: own.limit, default=Lost())
+        return self._sorted(triples, top, above), lost
+
+    def ranked(
+        self, block: PairBlock, top: int, above: float = 0.0, each_part: EachPart = one_by_one
+    ) -> tuple[Triples, Lost]:
+        """Return the `top` most probable candidates of a block, and how many are lost: see `most_probable`.
+
+        If the block is one of the population's, they are in the survey, unless it has too few. Otherwise all candidates
+        of the block are searched, and none is lost.
+        """
+        if any(of_population is block for of_population in self.population.blocks):
+            rows = in_order(self.survey, self.fit)
+            rows = rows[self.survey.drawn.triples[rows, 1] == block.predicate]
+            if len(rows) >= top or not np.isfinite(self.survey.drawn.lowest[block.predicate]):
+                return self._listed(rows[:top], above, block.predicate)
+        return self._sorted(highest(self.population, block, self.model.trained, top, each_part), top, above), Lost()
+
+    def _listed(self, rows: Ints, above: float, predicate: int | None) -> tuple[Triples, Lost]:
+        """Return candidates of the survey, of one predicate or any, all above a limit, and how many are lost."""
+        drawn, facts = self.survey.drawn, self.survey.facts
+        q = self.fit.probabilities(self.survey.log_odds[rows], drawn.triples[rows, 1])
+        rows, q = (rows[q > above], q[q > above]) if above else (rows, q)
+        if not len(rows) or drawn.in_top.all():
+            return drawn.triples[rows], Lost()
+        likely = self.fit.probabilities(self.survey.of_facts, facts[:, 1]) >= q[-1]
+        likely &= (facts[:, 1] == predicate) | (predicate is None)
+        return drawn.triples[rows], lost_share(likely, self.survey.facts_in_top)
+
+    def answers(self, query: Question, top: int) -> Triples:
+        """Return the `top` most probable answers (n, 3) to a query, the known facts among them."""
+        known = self.population.graph.all_known.triples
+        is_answer = (known[:, 1] == query.predicate) & ((known[:, 0] == query.subject) | (known[:, 2] == query.object))
+        missing, _ = self.most_probable(query, top)
+        return self._sorted(np.concatenate([missing, known[is_answer]]), top, 0.0)
+
+    def count(self, triples: Triples) -> Count:
+        """Return the number of true ones among missing facts (n, 3)."""
+        return self.fit.count(self.model.trained.score(triples), triples[:, 1], np.random.default_rng(0))
+
+    def order(self, triples: Triples) -> Ints:
+        """Return the rows of triples (n, 3) in the order of a list."""
+        log_odds = self.model.trained.score(triples)
+        return list_order(self.fit.probabilities(log_odds, triples[:, 1]), log_odds, triples)
+
+    def _sorted(self, triples: Triples, top: int, above: float) -> Triples:
+        """Return the most probable ones of triples (n, 3), all above a limit, in the order of a list."""
+        log_odds = self.model.trained.score(triples)
+        q = self.fit.probabilities(log_odds, triples[:, 1])
+        order = list_order(q, log_odds, triples)[:top]
+        return triples[order[q[order] > above]] if above else triples[order]
+
+
+def _count(number: float) -> str:
+    """Return a number of facts as text, with digits after the point only if it is small."""
+    return f"{number:,.0f}" if number >= 10 else f"{number:.2g}"

@@ -1,0 +1,254 @@
+"""What validation says about the calibrators: the audit of their samples, and which of them answers.
+
+If the user names none, the best calibrator of the first kind of negatives answers.
+"""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+import numpy as np
+
+from kgcore.arrays import Bools, Ints, Weights
+from kgcore.calibrate.calibrated import Calibrated
+from kgcore.calibrate.fit import BASELINE, CANDIDATES, GROUND_TRUTH, SYNTHETIC
+from kgcore.calibrate.folds import cross_fitted, draw_folds
+from kgcore.calibrate.sample import CalibrationSample
+from kgcore.errors import FitError, KgcalWarning
+from kgcore.registries import CALIBRATORS
+
+FIGURE = "held_out_brier_"  # start of the names of the figures, before the name of the calibrator
+FIT_ERROR = "fit_error_"  # how far the finite validation lets probabilities be off: see `fit_errors`
+MUCH_ERROR = 0.02  # an error from this one on is reported
+REPLICATES = 30  # of `fit_errors`
+MOST_GROUPS = 2_000  # from more groups, the error is small, and the fits take long
+UNLIKE = "unlike_positives_"  # the share of true candidates that cannot be like the positives: see `unlike`
+MUCH_UNLIKE = 0.05  # such a share from this one on is reported
+ORDER = (BASELINE, CANDIDATES, GROUND_TRUTH, SYNTHETIC)  # of the kinds of negatives among the models of a run
+ANSWERING = (GROUND_TRUTH, CANDIDATES, SYNTHETIC)  # the calibrators of the first kind that a run has answer
+MOST_ROWS = 500_000  # of a larger sample, as many rows are cross-fitted
+HIGH = 0.75  # a probability above it counts as high
+MOST_THIN = 0.5  # if a larger share of the high probabilities of positives is thin, a report has a note
+POSITIVES, THIN, NEGATIVES = "high_positives", "thin_positives", "high_negatives"
+
+
+def score_audit(sample: CalibrationSample, soft: bool = False) -> dict[str, float]:
+    """Return the overlap and the effective size of a sample, by name.
+
+    soft  whether the labels are soft (`soft_sample`). Then every row is a positive and a negative, and the overlap is
+          weighted
+
+    overlap                P(f(t-) > f(t+)) + P(f(t-) = f(t+)) / 2 = 1 - AUROC, in [0, 1], for the score f of a random
+                           negative t- and a random positive t+. Rows count by their `counts`, not by their weights.
+                           0: the model scores every positive above every negative. 0.5: the model cannot separate
+                           them. If synthetic negatives overlap with the positives far less than labelled negatives do,
+                           then synthetic negatives are easier than real mistakes, and the probabilities fitted on them
+                           are too confident.
+    effective_sample_size  (sum w)^2 / sum w^2 (Kish 1965): the number of equally weighted rows that would carry the
+                           same information
+    """
+    weights, rows = sample.weights, np.ones(len(sample.labels)) if sample.counts is None else sample.counts
+    overlap = _overlap(sample, weights if soft else rows)
+    return {"overlap": overlap, "effective_sample_size": float(weights.sum() ** 2 / (weights**2).sum())}
+
+
+def _overlap(sample: CalibrationSample, weights: Weights) -> float:
+    """Return the overlap of `score_audit`, where positives and negatives are drawn in proportion to weights (n,)."""
+    _, place = np.unique(sample.scores, return_inverse=True)
+    positive, negative = (np.bincount(place, np.where(sample.labels == label, weights, 0.0)) for label in (1, 0))
+    below = np.cumsum(positive) - positive / 2
+    return float(negative @ below / (positive.sum() * negative.sum()))
+
+
+def thin_figures(bound: Calibrated, sample: CalibrationSample) -> dict[str, float]:
+    """Return the numbers of rows of a calibration sample that have a high probability, by name.
+
+    bound   a calibrator, at its own base rate, which may be another than that of the sample
+    sample  the sample that it was fitted on
+
+    POSITIVES  positives among them
+    THIN       those of these positives whose 95 % confidence interval reaches to 1/2 or below
+    NEGATIVES  negatives among them; if rows have counts, the sum of these
+
+    The names end with the name of the calibrator.
+    """
+    predicates = sample.predicates
+    q = bound.predict(sample.scores, bound.model, predicates)
+    true, false = ((q > HIGH) & (sample.labels == label) for label in (1, 0))
+    low, _ = bound.interval(sample.scores[true], q[true], None if predicates is None else predicates[true])
+    negatives = int(false.sum()) if sample.counts is None else round(float(sample.counts[false].sum()))
+    numbers = {POSITIVES: int(true.sum()), THIN: int(np.sum(low <= 0.5)), NEGATIVES: negatives}
+    return {f"{key}.{bound.name}": float(number) for key, number in numbers.items()}
+
+
+def thin_notes(audits: Mapping[str, Mapping[str, float]]) -> list[str]:
+    """Return a note about the calibrators whose sample is too small for high probabilities, if there are any.
+
+    audits  kind of negatives -> the results of `thin_figures` of the calibrators on them; other keys are ignored
+
+    A sample is too small if more than half of the validation positives with a high probability are thin. The number of
+    negatives with a high probability does not decide it: if a model separates well, even a large sample has hardly any
+    of them.
+    """
+    thin = []
+    for negatives, figures in sorted(audits.items()):
+        for name in (key.removeprefix(f"{POSITIVES}.") for key in figures if key.startswith(f"{POSITIVES}.")):
+            positives, reach, false = (int(figures[f"{key}.{name}"]) for key in (POSITIVES, THIN, NEGATIVES))
+            if reach > MOST_THIN * positives:
+                thin.append(f"{negatives}.{name} ({reach:,} of {positives:,}; {false:,} negatives)")
+    if not thin:
+        return []
+    return [
+        f"The calibration sample is too small for probabilities above {HIGH:g} at this base rate. Most validation "
+        "positives with such a probability have a 95 % confidence interval that reaches below 0.5: "
+        f"{', '.join(thin)}. Read the intervals of the predictions, or add validation triples."
+    ]
+
+
+def held_out_figures(
+    fitted: Sequence[tuple[Calibrated, CalibrationSample]], groups: Ints, folds: int, rng: np.random.Generator
+) -> dict[str, float]:
+    """Return the cross-fitted Brier score of each calibrator on the validation rows of one kind of negatives.
+
+    fitted  calibrators, and the samples that they were fitted on. That of a combiner has log-odds of combiners that had
+            not seen the triple
+    groups  (n,) the group of each row: see `row_groups`. A group stays in one fold
+    folds   parts of the rows: a calibrator that is fitted to the others predicts each. Fewer, if fewer groups have a
+            label
+
+    Empty if fewer than two groups have a label. A calibrator whose fit to a part fails has no figure.
+    """
+    rows = _some(groups, rng)
+    labels, groups = fitted[0][1].labels[rows], groups[rows]
+    folds = min(folds, *(len(np.unique(groups[labels == label])) for label in (0, 1)))
+    if folds < 2:
+        return {}
+    parts, figures = draw_folds(groups, labels, folds, rng), {}
+    for bound, sample in fitted:
+        own = sample if rows.all() else sample.part(rows)
+        with suppress(FitError), warnings.catch_warnings():
+            warnings.simplefilter("ignore", KgcalWarning)  # the fit to all rows has warned
+            q = cross_fitted(CALIBRATORS.get(bound.name), own, parts)
+            figures[FIGURE + bound.shown_name] = float(np.average((q - labels) ** 2, weights=own.weights))
+    return figures
+
+
+def fit_errors(
+    fitted: Sequence[tuple[Calibrated, CalibrationSample]], groups: Ints, rng: np.random.Generator
+) -> dict[str, float]:
+    """Return how far the probabilities of each calibrator are off because validation has so few groups, in [0, 1].
+
+    fitted  calibrators, and the samples that they were fitted on
+    groups  (n,) the group of each row, such as a cold entity: see `row_groups`
+
+    The calibrator is fitted again to groups that are drawn with replacement, REPLICATES times. The figure is the root
+    mean square, over rows and replicates, of the difference to its probabilities (the cluster bootstrap: Davison &
+    Hinkley 1997, section 3.8). Rows of a group are right or wrong together, so their number says little about it. A
+    calibrator whose fit to a replicate fails has no figure. Empty if there are more than MOST_GROUPS.
+    """
+    distinct, place = np.unique(groups, return_inverse=True)
+    if len(distinct) > MOST_GROUPS:
+        return {}
+    drawn = [
+        np.bincount(rng.integers(0, len(distinct), len(distinct)), minlength=len(distinct)) for _ in range(REPLICATES)
+    ]
+    figures = {}
+    for bound, sample in fitted:
+        q, squares = bound.calibrator.calibrate_of(sample.scores, sample.predicates), []
+        with suppress(FitError), warnings.catch_warnings():
+            warnings.simplefilter("ignore", KgcalWarning)
+            for times in drawn:
+                again = CALIBRATORS.get(bound.name)().fit_sample(sample.repeated(times[place]))
+                off = again.calibrate_of(sample.scores, sample.predicates) - q
+                squares.append(float(np.average(off**2, weights=sample.weights)))
+            figures[FIT_ERROR + bound.shown_name] = float(np.sqrt(np.mean(squares)))
+    return figures
+
+
+def _some(groups: Ints, rng: np.random.Generator) -> Bools:
+    """Return a mask (n,) of the rows of random groups: of about MOST_ROWS rows, or of all if there are not more."""
+    if len(groups) <= MOST_ROWS:
+        return np.ones(len(groups), dtype=bool)
+    distinct, place = np.unique(groups, return_inverse=True)
+    return (rng.random(len(distinct)) < MOST_ROWS / len(groups))[place]
+
+
+def in_order(fitted: Sequence[Calibrated], figures: Mapping[str, Mapping[str, float]]) -> list[Calibrated]:
+    """Return the calibrators in the order in which they answer: of each kind of negatives, the first one does.
+
+    figures  kind of negatives -> the figures of its calibrators
+
+    Of each kind, the lowest figure comes first, and calibrators without a figure come last.
+    """
+    briers = {kind: _figures(figures.get(kind, {}), FIGURE) for kind in ORDER}
+    return sorted(
+        fitted,
+        key=lambda bound: (ORDER.index(bound.negatives), briers[bound.negatives].get(bound.shown_name, np.inf)),
+    )
+
+
+def answering(fitted: Sequence[Calibrated]) -> str:
+    """Return the label of the calibrator that answers, given all of a run in order; '' if only baselines are there."""
+    for kind in ANSWERING:
+        for bound in fitted:
+            if bound.negatives == kind:
+                return bound.label
+    return ""
+
+
+def answers_because(figures: Mapping[str, float]) -> str:
+    """Return which calibrator of a kind of negatives answers, and why; '' if there is no comparison.
+
+    figures  the figures of the calibrators of this kind
+    """
+    best, *others = sorted(_figures(figures, FIGURE).items(), key=lambda item: item[1]) or [("", 0.0)]
+    if not others:
+        return ""
+    (name, brier), (following, next_brier) = best, others[0]
+    return (
+        f"The calibrator {_words(name)} answers: the best of {1 + len(others)} on validation (Brier score {brier:.4f}; "
+        f"next: {_words(following)}, {next_brier:.4f})."
+    )
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def answering_notes(audits: Mapping[str, Mapping[str, float]]) -> list[str]:
+    """Return which calibrator answers, and what validation says about all of them, in sentences.
+
+    audits  kind of negatives -> figures, among them those of this module
+    """
+    first = next((kind for kind in ANSWERING if kind in audits), "")
+    notes = [said] if (said := answers_because(audits.get(first, {}))) else []
+    ways = {
+        GROUND_TRUTH: "cross-fitted on the labelled validation triples",
+        CANDIDATES: "estimated without labels",
+        SYNTHETIC: "cross-fitted on the validation triples and their corruptions",
+    }
+    for kind, how in ways.items():
+        own = _figures(audits.get(kind, {}), FIGURE)
+        if len(own) > 1:
+            texts = ", ".join(f"{name} {value:.4f}" for name, value in sorted(own.items(), key=lambda item: item[1]))
+            words = "synthetic negatives" if kind == SYNTHETIC else _words(kind)
+            notes.append(f"Brier scores of the calibrators on {words}, {how}: {texts}.")
+        for name, error in _figures(audits.get(kind, {}), FIT_ERROR).items():
+            if error >= MUCH_ERROR and kind == first and name == min(own, key=lambda each: own[each], default=name):
+                notes.append(
+                    f"The probabilities of {_words(name)} are off by about {error:.2f} because validation has so few "
+                    "entities: so much do they change if its entities are drawn again. Hold out more of them."
+                )
+        for name, share in _figures(audits.get(kind, {}), UNLIKE).items():
+            if share >= MUCH_UNLIKE:
+                notes.append(
+                    f"{name}: at least {share:.0%} of the true candidates differ from the validation positives, if the "
+                    "base rate is right. Without labels, this calibrator is then wrong about them: label some "
+                    "candidates, or check the base rate."
+                )
+    return notes
+
+
+def _figures(figures: Mapping[str, float], start: str) -> dict[str, float]:
+    """Return calibrator -> its figure with this start of its name."""
+    return {name.removeprefix(start): value for name, value in figures.items() if name.startswith(start)}

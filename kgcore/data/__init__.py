@@ -1,0 +1,1 @@
+"""Graphs: what they are (graph.py), the data sets, and the formats of files."""

@@ -1,0 +1,232 @@
+"""The declaration of a data set: its source, its files, and their expected counts."""
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from os.path import commonpath
+from pathlib import Path
+
+from kgcore.data.formats.base import endings, format_name, format_of, stem_of
+from kgcore.errors import InputError
+from kgcore.registries import DATASETS, LAYOUTS
+
+# The names of a split's file, without endings. The first one has priority.
+NAMES = {
+    "train": ("train", "training"),
+    "valid": ("valid", "dev", "validation", "val"),
+    "test": ("test", "testing"),
+}
+NODES, EDGES = "nodes", "edges"  # words in the names of KGX files
+
+
+@dataclass(frozen=True)
+class SplitFile:
+    """A file in the folder of a data set, and the md5 sums that it may have. A file without md5 sums is not checked."""
+
+    path: str
+    md5: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ExpectedCounts:
+    """The expected counts of a data set. A count of None is not checked.
+
+    train_rows       lines of the training file
+    train_distinct   distinct lines of the training file
+    entities         distinct entities of the training file, or of all files if `entities_in_all`
+    entities_in_all  whether `entities` counts the names of all files
+    predicates       distinct predicates of the training file
+    """
+
+    train_rows: int | None = None
+    train_distinct: int | None = None
+    entities: int | None = None
+    entities_in_all: bool = False
+    predicates: int | None = None
+
+
+@dataclass(frozen=True)
+class DatasetSpec:
+    """A data set. Its files come from a `url`, from the function `generate`, or from a user's `folder`.
+
+    name      the name that a user types
+    title     a description in one line
+    files     role -> file. The files of train, valid and test have triples in any format. The negatives of a `labelled`
+              data set are marked by a column of labels in valid and test, or are in files with the roles
+              valid_negatives and test_negatives. If there are files with the roles entities and predicates, these map
+              names to ids, and triples consist of ids. Without valid and test, these are drawn from train
+    labelled  whether valid and test have labelled negatives; None: the files say it
+    url       the public archive (zip) or, if `plain`, the public folder that contains the files
+    archives  names that the archive may have in a mirror; they are tried in this order. A mirror of a `plain` data set
+              may have the single files instead
+    plain     whether the public host has single files instead of an archive
+    generate  function of a folder, a size and a seed. It writes the files into the folder
+    folder    the folder with a user's own files
+    counts    the expected counts of the files
+    as_published  whether valid and test keep rows that another split has too, so that results can be compared with
+              published or earlier ones. False: such rows are left out
+    layout    registered name of the layout of files of ids: see kgcore/data/formats
+    """
+
+    name: str
+    title: str
+    files: dict[str, SplitFile]
+    labelled: bool | None
+    url: str | None = None
+    archives: tuple[str, ...] = ()
+    plain: bool = False
+    generate: Callable[[Path, int, int], None] | None = field(default=None, compare=False)
+    folder: Path | None = field(default=None, compare=False)
+    counts: ExpectedCounts = ExpectedCounts()
+    as_published: bool = False
+    layout: str = ""
+
+    @property
+    def drawn(self) -> bool:
+        """Whether valid and test are drawn from the triples of train."""
+        return "valid" not in self.files
+
+    def identity(self) -> str:
+        """Return text that identifies the data in a cache key: names, checksums and counts, but no folder or URL."""
+        return repr((self.name, self.files, self.labelled, self.counts, self.as_published)) + self.layout
+
+
+def md5_of(path: Path) -> str:
+    """Return the md5 sum of a file in hex, to compare it with the published sum. It detects damage, not attacks.
+
+    Raises InputError if the file cannot be read.
+    """
+    try:
+        status = path.stat()
+        return _md5_of(path, status.st_mtime_ns, status.st_size)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from error
+
+
+@lru_cache(maxsize=64)
+def _md5_of(path: Path, modified: int, size: int) -> str:
+    """Return the md5 sum. The cache reads a file again if its modification time or size differs."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+
+
+def find_dataset(name: str) -> DatasetSpec:
+    """Return the data set with a registered name, or a user's own one.
+
+    name  a registered name, a folder, a file, or several files separated by commas. If a folder has the same name as a
+          registered data set, the registered one is returned
+
+    In a folder, and among several files, the splits are known by the files' names. If no name tells a split, all files
+    together are one graph.
+
+    Raises InputError if the name is unknown, if a folder or file does not exist or has an unknown ending, if a folder
+    lacks one of the files, or if the split of a file is not clear.
+    """
+    whole, parts = Path(name).expanduser(), [name_part.strip() for name_part in name.split(",") if name_part.strip()]
+    paths = [whole] if whole.exists() else [Path(name_part).expanduser() for name_part in parts]
+    missing = next((name_part for name_part, path in zip(parts, paths, strict=False) if not path.exists()), None)
+    if name in DATASETS.names() or (missing and not any(path.exists() for path in paths) and not _is_path(name, parts)):
+        return DATASETS.get(name)
+    if missing:
+        kind = "file" if format_name(Path(missing)) else "folder"
+        known = f": a data set is a folder or one of {', '.join(DATASETS.names())}, or one or more files"
+        raise InputError(f"the {kind} {missing} does not exist{'' if any(p.exists() for p in paths) else known}")
+    if whole.is_dir():
+        return _in_folder(whole)
+    for path in paths:
+        if path.is_dir():
+            raise InputError(f"{path} is a folder: name one folder alone, or files")
+        format_of(path)
+    paths = _without_nodes([path.resolve() for path in paths])
+    if len(paths) == 1:
+        [path] = paths
+        return _of_user(stem_of(path), f"the file {whole}", path.parent, {"train": path.name})
+    folder = Path(commonpath([path.parent for path in paths]))
+    return _of_user(folder.name, f"{len(paths)} files in {folder}", folder, _by_split(folder, paths))
+
+
+def _is_path(name: str, parts: Sequence[str]) -> bool:
+    """Return whether a name is spelt like a path: it has a slash, or the ending of a format."""
+    return "/" in name or any(format_name(Path(name_part)) for name_part in parts)
+
+
+def _of_user(name: str, title: str, folder: Path, files: Mapping[str, str], layout: str = "") -> DatasetSpec:
+    """Return a user's own data set. Several files of one split have the roles train, train+2, train+3, and so on."""
+    summed = {role: SplitFile(path, (md5_of(folder / path),)) for role, path in files.items()}
+    return DatasetSpec(name, title, summed, None, folder=folder, layout=layout)
+
+
+def _in_folder(folder: Path) -> DatasetSpec:
+    name, title = folder.resolve().name, f"the files in {folder}"
+    files = [path for path in sorted(folder.iterdir()) if path.is_file() and path.name[0] != "." and format_name(path)]
+    splits = _exact(folder, files)
+    if "train" not in splits:
+        for layout in LAYOUTS.names():
+            if (files_of_layout := LAYOUTS.get(layout).find(folder)) is not None:
+                return _of_user(name, title, folder.resolve(), _complete(folder, files_of_layout), layout)
+        splits = _by_words(folder, files)
+    return _of_user(name, title, folder.resolve(), _complete(folder, splits))
+
+
+def _complete(folder: Path, files: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the files. Raises InputError if train is missing, or if one of valid and test is there alone."""
+    for split, names in NAMES.items():
+        if split not in files and (split == "train" or files.keys() & {"valid", "test"}):
+            wanted = " or ".join(f"{name}.txt" for name in names[:2] if name != "training" and name != "testing")
+            raise InputError(
+                f"{folder} has no {wanted}: a data set needs train, valid and test, each with the ending "
+                f"{', '.join(endings())}, or a single file, which is then split"
+            )
+    return files
+
+
+def _exact(folder: Path, files: Sequence[Path]) -> dict[str, str]:
+    """Return split -> file, for files whose names are exactly those of splits. A .txt file has priority."""
+    splits: dict[str, str] = {}
+    for split, names in NAMES.items():
+        for name in names:
+            same = [path.name for path in files if stem_of(path).lower() == name]
+            if same and split not in splits:
+                if len(same) > 1 and f"{name}.txt" not in same:
+                    raise InputError(f"{folder} has {' and '.join(same)}: keep one of them, or name the files to read")
+                splits[split] = f"{name}.txt" if f"{name}.txt" in same else same[0]
+    return splits
+
+
+def _by_words(folder: Path, files: Sequence[Path]) -> dict[str, str]:
+    """Return role -> file, for a folder whose files' names contain the words train, valid and test, or of one file."""
+    files = _without_nodes(files)
+    edges = [path for path in files if EDGES in _words(path)]
+    used = edges or [path for path in files if _split(path)] or files
+    return _by_split(folder, used) if len(used) == 1 or any(map(_split, used)) else {}
+
+
+def _by_split(folder: Path, paths: Sequence[Path]) -> dict[str, str]:
+    """Return role -> path from the folder. If no name tells a split, all files are train."""
+    splits = [_split(path) for path in paths]
+    if not any(splits):
+        splits = ["train"] * len(paths)
+    files: dict[str, str] = {}
+    for split, path in zip(splits, paths, strict=True):
+        if split is None:
+            raise InputError(f"the name of {path} does not tell its split: it must contain train, valid or test")
+        number = sum(role.partition("+")[0] == split for role in files) + 1
+        files[split if number == 1 else f"{split}+{number}"] = str(path.relative_to(folder))
+    return files if len(paths) == 1 else dict(_complete(folder, files))
+
+
+def _split(path: Path) -> str | None:
+    """Return the split that one word of a file's name tells; None if no word or several words do."""
+    splits = {split for split, names in NAMES.items() if set(names) & _words(path)}
+    return splits.pop() if len(splits) == 1 else None
+
+
+def _words(path: Path) -> set[str]:
+    return set(re.split(r"[^a-z]+", stem_of(path).lower()))
+
+
+def _without_nodes(paths: Sequence[Path]) -> list[Path]:
+    """Return the files that are no KGX files of nodes; all files if there are no others."""
+    return [path for path in paths if NODES not in _words(path)] or list(paths)

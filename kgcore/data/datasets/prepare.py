@@ -1,0 +1,290 @@
+"""Convert verified files into a `KnowledgeGraph`, and count the contents of the files."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from kgcore.arrays import Bools, Floats, Ints, sorted_distinct
+from kgcore.data.datasets.base import DatasetSpec
+from kgcore.data.datasets.draw import SplitDraw, Values, draw_splits
+from kgcore.data.datasets.read import Read, UnseenRows, read_files, unseen_rows
+from kgcore.data.graph import SPLITS, KnowledgeGraph, Split, TripleIndex
+from kgcore.errors import InputError, raise_faults
+
+# At most this share of a held-out split's positives may be in another split too, and at most this share of a split's
+# negatives may be positives of the split too. A larger share shows that one file is a copy of the other.
+LARGEST_OVERLAP = 0.2
+MOST_EXAMPLES = 3
+
+
+def _check_counts(spec: DatasetSpec, counts: dict[str, int]) -> None:
+    """Raise InputError if a count differs from the declared count."""
+    wanted = spec.counts
+    counted = {
+        "train_rows": counts["train_rows"],
+        "train_distinct": counts["train_rows"] - counts["train_duplicates"],
+        "entities": counts["entities_in_all_files" if wanted.entities_in_all else "entities"],
+        "predicates": counts["predicates"],
+    }
+    for name, value in counted.items():
+        expected = getattr(wanted, name)
+        if expected is not None and value != expected:
+            raise InputError(f"{spec.name} has {value:,} {name.replace('_', ' ')}: it must have {expected:,}")
+
+
+def _count_overlaps(distinct: dict[str, Ints], entities: int, predicates: int, counts: dict[str, int]) -> None:
+    """Count the positives that two splits share, and the negatives that a split has as positives, into `counts`."""
+    true = {name: rows[rows[:, 3] == 1, :3] for name, rows in distinct.items()}
+    false = {name: rows[rows[:, 3] == 0, :3] for name, rows in distinct.items()}
+    index = {name: TripleIndex(triples, entities, predicates) for name, triples in true.items()}
+    for name, other in (("valid", "train"), ("test", "train"), ("valid", "test")):
+        shared = counts[f"{name}_positives_in_{other}"] = int(index[other].contains(true[name]).sum())
+        smaller = name if other == "train" or len(true[name]) <= len(true[other]) else other
+        if shared > LARGEST_OVERLAP * len(true[smaller]):
+            raise InputError(
+                f"{shared:,} of {len(true[smaller]):,} positives of {smaller} are also in "
+                f"{other if smaller == name else name}: a held-out split must not contain the triples of another split"
+            )
+    for name in ("valid", "test"):
+        for other in SPLITS:
+            counts[f"{name}_negatives_true_in_{other}"] = int(index[other].contains(false[name]).sum())
+
+
+def examples_of_unknown_names(
+    frame: pd.DataFrame, entities: Collection[str], predicates: Collection[str]
+) -> tuple[str, ...]:
+    """Return the unknown names of the first MOST_EXAMPLES triples, each as `line 17: unknown entity 'x'`.
+
+    frame                 triples with at least one unknown name each, in columns subject, predicate, object. The index
+                          is the line number, or a text such as `row 17`
+    entities, predicates  the known names
+    """
+    known = {"subject": set(entities), "predicate": set(predicates)}
+    known["object"] = known["subject"]
+    kinds = {"subject": "entity", "predicate": "predicate", "object": "entity"}
+    examples = []
+    for line, row in frame.head(MOST_EXAMPLES).iterrows():
+        names = [
+            f"unknown {kind} {row[column]!r}" for column, kind in kinds.items() if row[column] not in known[column]
+        ]
+        place = line if isinstance(line, str) else f"line {line}"
+        examples.append(f"{place}: {' and '.join(dict.fromkeys(names))}")
+    return tuple(examples)
+
+
+def describe_unknown_names(count: int, examples: Collection[str]) -> str:
+    """Return text with the count of the triples and examples: `2 with a name that is not in train (line 3: ...)`."""
+    shown = "; ".join(examples) + ("; ..." if count > len(examples) else "")
+    return f"{count:,} with a name that is not in train" + (f" ({shown})" if examples else "")
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A graph and the counts of its files.
+
+    counts   name of a count -> number. The counts are the rows, the duplicates and the triples with unseen entities or
+             predicates of every split, the positives that two splits share, the negatives that are true in a split, and
+             the rows of valid and test that are left out because another split has them. `drawn_from_rows` and
+             `drawn_from_duplicates` are there only if the splits are drawn, `drawn_twins` and `drawn_left_out` only if
+             there are twins, or facts that no split may have, and `triples_with_literals` only if some are left out
+    unknown  split -> examples, as text, of the split's triples with a name that is not in train
+    unseen   the rows of valid and test with an entity that is not in train; None: valid or test has no such row
+    drawn    a sentence about what valid and test have in common, if they are drawn by a rule; otherwise empty
+    """
+
+    graph: KnowledgeGraph
+    counts: dict[str, int]
+    unknown: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    unseen: UnseenRows | None = None
+    drawn: str = ""
+
+    def dropped_notes(self) -> list[str]:
+        """Return how many rows of each split are dropped, and why: a note for each split that lacks rows."""
+        notes = []
+        for split in SPLITS:
+            names = ("duplicates", "with_unseen", "left_out")
+            duplicates, unknown, left_out = (self.counts.get(f"{split}_{name}", 0) for name in names)
+            parts = [f"{duplicates:,} duplicate{'s' if duplicates > 1 else ''}"] if duplicates else []
+            parts += [describe_unknown_names(unknown, self.unknown.get(split, ()))] if unknown else []
+            parts += [f"{left_out:,} that {'is' if left_out == 1 else 'are'} in another split too"] if left_out else []
+            if parts:
+                total, dropped = self.counts[f"{split}_rows"], duplicates + unknown + left_out
+                notes.append(f"{split}: dropped {dropped:,} of {total:,} rows: {', '.join(parts)}")
+        return notes
+
+    def labels_note(self) -> str:
+        """Return how many labelled triples were added, and why the others were not: see `with_labels`."""
+        words = {"not_held_out": "in train or test", "used": "used", "known": "in valid with the same label"}
+        unknown = describe_unknown_names(self.counts["labels_with_unseen"], self.unknown["labels"])
+        parts = [f"{self.counts['labels_rows']:,} labelled triples", unknown]
+        return ", ".join([*parts, *(f"{self.counts[f'labels_{name}']:,} {word}" for name, word in words.items())])
+
+
+def prepare(
+    spec: DatasetSpec, folder: Path, columns: tuple[str, ...] = (), draw: SplitDraw = SplitDraw(), confidence: str = ""
+) -> Prepared:
+    """Read and validate the data set in `folder`, and replace its names by numbers.
+
+    columns  names or positions of the columns with subject, predicate, object and, if there is a fourth entry, label.
+             Empty: they are found
+    draw     how to draw valid and test if the data set has only training triples
+    confidence  name or position of the column of confidences, which are in [0, 1]; empty: the triples have none. A
+             triple with several confidences has the highest. A split whose confidences are all 1 has none
+
+    Duplicate rows are dropped. Held-out triples with an entity or predicate that is not in train are dropped, because
+    they have no embedding. Test triples that are in train, and validation triples that are in train or test, are left
+    out, whatever their labels: they are not held out. A data set with `as_published` keeps them. Vocabularies and
+    splits are sorted, so that the format of the files and the order of their lines have no effect.
+
+    Raises InputError if the files have faults (one message has all faults, with file and line), if a count differs from
+    the declared count, if more than a fifth of a held-out split's positives are in another split too, or if more than a
+    fifth of the negatives in a file are positives of its split too.
+    """
+    read = read_files(spec, folder, columns, confidence, draw.rule)
+    counts: dict[str, int] = {}
+    sizes, detail = (len(read.entities), len(read.predicates)), ""
+    if spec.drawn:
+        rows, detail = _drawn(read, sizes, draw, counts)
+    else:
+        rows = _with_negatives(spec, folder, read, sizes)
+    if literals := sum(places.literals for places in read.places.values()):
+        counts["triples_with_literals"] = literals
+    counts |= {f"{name}_rows": len(rows[name]) for name in SPLITS}
+    counts["entities_in_all_files"] = len(read.entities)
+    distinct_rows = {name: _distinct(rows[name], sizes) for name in SPLITS}
+    for name in SPLITS:
+        counts[f"{name}_duplicates"] = len(rows[name]) - len(distinct_rows[name])
+        if read.confidences is not None:
+            counts[f"{name}_conflicting"] = len(np.unique(rows[name], axis=0)) - len(distinct_rows[name])
+    _count_overlaps(distinct_rows, *sizes, counts)
+
+    entity_ids, predicate_ids = (sorted_distinct(rows["train"][:, columns].reshape(-1)) for columns in ([0, 2], [1]))
+    counts["entities"], counts["predicates"] = len(entity_ids), len(predicate_ids)
+    _check_counts(spec, counts)
+    splits: dict[str, Split] = {}
+    for name, others in (("train", ()), ("test", ("train",)), ("valid", ("train", "test"))):
+        taken = [distinct_rows[other][:, :3] for other in others if not spec.as_published]
+        index = TripleIndex(np.concatenate([rows["train"][:0, :3], *taken]), *sizes)
+        kept = _restrict(name, distinct_rows[name], index, counts, entity_ids, predicate_ids)
+        splits[name] = _split(kept, entity_ids, predicate_ids, read.confidences)
+    names = [read.entities[i] for i in entity_ids.tolist()], [read.predicates[i] for i in predicate_ids.tolist()]
+    unknown = {} if spec.drawn else _unknown(read, rows, (entity_ids, predicate_ids), names, counts)
+    left_out = rows.get("left_out", rows["train"][:0])  # the true ones of them remain known facts
+    left_out = left_out[(left_out[:, 3] == 1) & _known(left_out, entity_ids, predicate_ids)]
+    in_no_split = _split(left_out, entity_ids, predicate_ids, None).triples
+    graph = KnowledgeGraph(spec.name, *names, splits["train"], splits["valid"], splits["test"], in_no_split)
+    some = all(counts[f"{name}_with_unseen"] for name in SPLITS[1:])
+    unseen = unseen_rows(replace(read, rows=rows) if spec.drawn else read, graph) if some else None
+    return Prepared(graph, counts, unknown, unseen, detail)
+
+
+def _drawn(read: Read, sizes: tuple[int, int], draw: SplitDraw, counts: dict[str, int]) -> tuple[dict[str, Ints], str]:
+    """Return split -> rows that are drawn, and a sentence. `read` is emptied, so that memory has a graph once."""
+    whole = read.rows.pop("train")
+    distinct = _distinct(whole, sizes)
+    counts["drawn_from_rows"], counts["drawn_from_duplicates"] = len(whole), len(whole) - len(distinct)
+    values = Values.of(whole, *read.places["train"].values) if draw.rule.column else None
+    del whole
+    drawn = draw_splits(distinct, draw, read.predicates, values)
+    if drawn.twins:
+        counts["drawn_twins"] = drawn.twins
+    if left_out := len(drawn.rows["left_out"]):
+        counts["drawn_left_out"] = left_out
+    return drawn.rows, drawn.detail
+
+
+def _with_negatives(spec: DatasetSpec, folder: Path, read: Read, sizes: tuple[int, int]) -> dict[str, Ints]:
+    """Return split -> rows, in which rows from a file of negatives have the label 0."""
+    rows, faults = dict(read.rows), []
+    for role in [role for role in rows if role.endswith("_negatives")]:
+        split = role.removesuffix("_negatives")
+        true, false = rows[split], rows.pop(role)
+        distinct = _distinct(false, sizes)
+        both = int(TripleIndex(true[:, :3], *sizes).contains(distinct[:, :3]).sum())
+        if both > LARGEST_OVERLAP * len(distinct):
+            faults.append(
+                f"{folder / spec.files[role].path}: {both:,} of {len(distinct):,} negatives are also in "
+                f"{spec.files[split].path}: a triple cannot be both true and false"
+            )
+        rows[split] = np.concatenate([true, np.c_[false[:, :3], np.zeros(len(false), dtype=np.int64)]])
+    raise_faults(faults)
+    return rows
+
+
+def _distinct(rows: Ints, sizes: tuple[int, int]) -> Ints:
+    """Return the distinct rows, sorted. Of rows (n, 5) that differ only in confidence, the highest one is kept."""
+    if rows.shape[1] == 5:
+        ordered: Ints = rows[np.lexsort(rows.T[::-1])]
+        last = np.append((ordered[1:, :4] != ordered[:-1, :4]).any(axis=1), True)
+        kept: Ints = ordered[last]
+        return kept
+    entities, predicates = sizes
+    if 2 * entities * predicates * entities >= 2**63:
+        return np.unique(rows, axis=0)
+    keys = ((rows[:, 0] * predicates + rows[:, 1]) * entities + rows[:, 2]) * 2 + rows[:, 3]
+    keys = sorted_distinct(keys)
+    distinct = np.empty((len(keys), 4), dtype=np.int64)
+    for column, size in ((3, 2), (2, entities), (1, predicates)):
+        keys, distinct[:, column] = np.divmod(keys, size)
+    distinct[:, 0] = keys
+    return distinct
+
+
+def _unknown(
+    read: Read,
+    rows: Mapping[str, Ints],
+    known: tuple[Ints, Ints],
+    names: tuple[list[str], list[str]],
+    counts: Mapping[str, int],
+) -> dict[str, tuple[str, ...]]:
+    """Return split -> examples of its rows with a name that is not in train."""
+    examples = {}
+    for name in SPLITS:
+        if counts[f"{name}_with_unseen"]:
+            missing = np.flatnonzero(~_known(rows[name], *known))
+            # rows of a file of negatives come after the others
+            first_negative = len(read.rows[name])
+            parts = [
+                (name, missing[missing < first_negative]),
+                (f"{name}_negatives", missing[missing >= first_negative] - first_negative),
+            ]
+            frames = [read.frame(role, places[:MOST_EXAMPLES]) for role, places in parts if len(places)]
+            examples[name] = examples_of_unknown_names(pd.concat(frames), *names)
+    return examples
+
+
+def _restrict(
+    name: str, rows: Ints, taken: TripleIndex, counts: dict[str, int], entity_ids: Ints, predicate_ids: Ints
+) -> Ints:
+    """Return the distinct rows whose names are all in train, without the triples `taken`. Add numbers to `counts`."""
+    seen = _known(rows, entity_ids, predicate_ids)
+    counts[f"{name}_with_unseen"] = int((~seen).sum())
+    rows = rows[seen]
+    if name != "train":
+        is_taken = taken.contains(rows[:, :3])
+        counts[f"{name}_left_out"] = int(is_taken.sum())
+        rows = rows[~is_taken]
+    counts[f"{name}_positives"], counts[f"{name}_negatives"] = int(rows[:, 3].sum()), int((rows[:, 3] == 0).sum())
+    if not counts[f"{name}_positives"]:
+        raise InputError(
+            f"{name} has no true triple whose entities and predicates are all in train and which is in no other "
+            "split: add one"
+        )
+    return rows
+
+
+def _split(rows: Ints, entity_ids: Ints, predicate_ids: Ints, confidences: Floats | None) -> Split:
+    """Return the rows as a split of train's ids. `confidences`: what the positions in their fifth column stand for."""
+    s, o = (np.searchsorted(entity_ids, rows[:, column]) for column in (0, 2))
+    values = None if confidences is None else confidences[rows[:, 4]]
+    certain = values is None or bool((values == 1).all())
+    triples = np.c_[s, np.searchsorted(predicate_ids, rows[:, 1]), o]
+    return Split(triples, rows[:, 3].astype(np.float64), None if certain else values)
+
+
+def _known(rows: Ints, entity_ids: Ints, predicate_ids: Ints) -> Bools:
+    """Return a mask (n,) of the rows whose two entities and predicate are all in train."""
+    return np.isin(rows[:, [0, 2]], entity_ids).all(axis=1) & np.isin(rows[:, 1], predicate_ids)

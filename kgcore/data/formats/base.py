@@ -1,0 +1,260 @@
+"""What a reader of a format takes and returns; files that are opened, unpacked, and read in their format."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Self
+
+import numpy as np
+import pyarrow as pa
+
+from kgcore.arrays import Ints
+from kgcore.config.base import GROUP, TIME
+from kgcore.errors import InputError, raise_faults
+from kgcore.registries import FORMATS
+
+COLUMNS = ("subject", "predicate", "object")
+LABEL = "label"
+CONFIDENCE = "confidence"
+BLOCK_ROWS = 2**18  # rows per block of a format that is not text
+PACKED = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
+COMMON = (".tsv", ".txt", ".csv", ".parquet")  # messages name these endings first
+
+
+@dataclass(frozen=True)
+class TriplesFile:
+    """A file of triples, and what is known about its columns.
+
+    columns   names or positions, from 1, of the columns with subject, predicate, object and, if there is a fourth
+              entry, label. Empty: the columns are found by their names, or by their positions
+    labelled  True: the file must have labels. False: it must not. None: it may
+    held_out  whether the file is a validation or test split. A fourth column without a name is then a label, whatever
+              its first value
+    further   whether the table may have any number of other columns, and the blocks keep them
+    confidence  name or position, from 1, of the column of confidences, which the table then must have; empty: none
+    times, groups  the same of the column of times, or of groups, by which the triples are split
+    """
+
+    path: Path
+    columns: tuple[str, ...] = ()
+    labelled: bool | None = None
+    held_out: bool = False
+    further: bool = False
+    confidence: str = ""
+    times: str = ""
+    groups: str = ""
+
+    @property
+    def chosen(self) -> dict[str, tuple[str, str]]:
+        """The further columns that the user chooses: name in a block -> the option, and the column that it names."""
+        options = {
+            CONFIDENCE: ("--confidence ", self.confidence),
+            TIME: ("--split time:", self.times),
+            GROUP: ("--split group:", self.groups),
+        }
+        return {name: option for name, option in options.items() if option[1]}
+
+    @property
+    def first_option(self) -> str:
+        """The first option that names a column, for a format that has no columns to choose; empty: there is none."""
+        return "--columns" if self.columns else next((option.strip() for option, _ in self.chosen.values()), "")
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some rows of a file.
+
+    names     the rows as text: the columns subject, predicate, object, then label, confidence, time or group if there
+              is one, then further columns
+    done      the part of the file that has been read so far, from 0 to 1
+    first     number of the first line or row of the block in the file, from 1
+    skipped   numbers of the lines with faults, which are not in `names`
+    faults    what is wrong with these lines, each a sentence with file and line
+    literals  number of RDF triples left out of the block, because their object is a literal
+    """
+
+    names: pa.Table
+    done: float
+    first: int = 1
+    skipped: tuple[int, ...] = ()
+    faults: tuple[str, ...] = ()
+    literals: int = 0
+
+    @property
+    def numbers(self) -> Ints:
+        """The numbers (n,) of the rows' lines in the file."""
+        every = np.arange(self.first, self.first + len(self.names) + len(self.skipped))
+        return np.setdiff1d(every, self.skipped, assume_unique=True) if self.skipped else every
+
+
+@dataclass(frozen=True)
+class Format:
+    """A file format.
+
+    title    what the format is called in messages and documentation
+    endings  how a file's name ends, in lower case: `.nt`
+    read     function that yields the blocks of a file. It raises InputError for a file that cannot be read
+    unit     what the numbers of the blocks count: line, row or triple
+    packed   whether such a file may be compressed by gzip or zstd, and its name end in .gz or .zst
+    """
+
+    title: str
+    endings: tuple[str, ...]
+    read: Callable[[TriplesFile], Iterator[Block]]
+    unit: str = "line"
+    packed: bool = True
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The names of a data set's ids. `names` maps each id, as text from the file, to its name."""
+
+    path: Path
+    names: dict[str, str]
+
+    @classmethod
+    def of(cls, path: Path, rows: Iterable[tuple[int, str, str]], word: str, faults: Sequence[str] = ()) -> Self:
+        """Make a vocabulary of rows: line, id and name. `word` is what the file calls a name.
+
+        Raises InputError for these faults of the file, and if an id or a name is empty or occurs twice.
+        """
+        faults, names, seen = list(faults), dict[str, str](), set[str]()
+        for line, number, name in rows:
+            for what, value, known in ((word, name, seen), ("id", number, names)):
+                if not value or value in known:
+                    faults.append(f"{path}, line {line}: the {what} {f'{value} occurs twice' if value else 'is empty'}")
+            names[number] = name
+            seen.add(name)
+        raise_faults(faults)
+        return cls(path, names)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A folder of files with fixed names, whose triples consist of ids.
+
+    title       what the layout is called in messages and documentation
+    find        function of a folder that returns role -> path of its files, or None for a folder of another kind. The
+                roles entities and predicates are the vocabularies
+    vocabulary  function that reads a file of names and ids
+    read        function that yields the blocks of a file of triples, with names for ids. Its arguments are the file and
+                the vocabularies of entities and predicates
+    """
+
+    title: str
+    find: Callable[[Path], Mapping[str, str] | None]
+    vocabulary: Callable[[Path], Vocabulary]
+    read: Callable[[TriplesFile, Vocabulary, Vocabulary], Iterator[Block]]
+
+
+def endings() -> list[str]:
+    """Return the endings of all formats. The common ones are first."""
+    every = sorted(ending for name in FORMATS.names() for ending in FORMATS.get(name).endings)
+    return sorted(every, key=lambda ending: COMMON.index(ending) if ending in COMMON else len(COMMON))
+
+
+def stem_of(path: Path) -> str:
+    """Return the name of a file without the endings of compression and format: `mine` for `mine.nt.gz`."""
+    inner = path.with_suffix("") if path.suffix.lower() in PACKED else path
+    return inner.stem
+
+
+def format_name(path: Path) -> str | None:
+    """Return the registered name of a file's format, or None for an unknown ending."""
+    packed = path.suffix.lower() in PACKED
+    ending = (path.with_suffix("") if packed else path).suffix.lower()
+    for name in FORMATS.names():
+        candidate = FORMATS.get(name)
+        if ending in candidate.endings and (candidate.packed or not packed):
+            return name
+    return None
+
+
+def format_of(path: Path) -> Format:
+    """Return the format of a file. Raises InputError for an unknown ending."""
+    name = format_name(path)
+    if name is None:
+        raise InputError(
+            f"{path} is of an unknown kind: its name must end in {', '.join(endings())}; .gz or .zst may follow, but "
+            "not after .parquet"
+        )
+    return FORMATS.get(name)
+
+
+def check_readable(path: Path) -> None:
+    """Raise InputError if a file is of an unknown kind or cannot be opened."""
+    format_of(path)
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def read_blocks(source: TriplesFile) -> Iterator[Block]:
+    """Yield the blocks of a file in any format. Raises InputError for a file that cannot be read."""
+    try:
+        yield from format_of(source.path).read(source)
+    except OSError as error:
+        kind = PACKED.get(source.path.suffix.lower())
+        if kind and not error.strerror:
+            raise InputError(
+                f"{source.path} is damaged, incomplete or not {kind} ({error}): compress it anew"
+            ) from error
+        raise InputError(f"{source.path} cannot be read: {error.strerror or error}") from error
+
+
+@contextmanager
+def open_packed(path: Path) -> Iterator[tuple[Any, IO[bytes]]]:
+    """Open a file that may be compressed. Yield a stream of its unpacked bytes, and the file itself.
+
+    The position of the file tells how much has been read. Raises OSError if the file cannot be opened.
+    """
+    with path.open("rb") as file:
+        kind = PACKED.get(path.suffix.lower())
+        if kind is None:
+            yield file, file
+        else:
+            with pa.CompressedInputStream(pa.PythonFile(file, mode="r"), kind) as stream:
+                yield stream, file
+
+
+def read_candidates(path: Path) -> Iterator[Block]:
+    """Read a file of candidate triples block by block.
+
+    .tsv, .txt  columns separated by tabs, without quotes
+    .csv        columns separated by commas, with quotes where they are needed
+    .parquet    columns subject, predicate, object
+    .nt, .ttl   RDF, and other formats of kgcore/data/formats
+
+    If the first line of a text file names the columns, such as subject, predicate and object or head, relation and
+    tail, the columns may have any order. Otherwise the first three columns are subject, predicate and object, and
+    further columns are column_4, column_5, ... In the blocks, these three are text, come first and have the names
+    subject, predicate and object. A block with faults ends the reading.
+
+    Raises InputError for a file that is missing, empty, not UTF-8 or of another kind, for missing columns, and for
+    lines with another number of columns than the first. The message has the file and the line.
+    """
+    for block in read_blocks(TriplesFile(path, further=True)):
+        raise_faults(list(block.faults))
+        yield block
+
+
+def read_names(path: Path) -> list[str]:
+    """Read a text file with one name per line. Empty lines and repeated names are left out.
+
+    Raises InputError if the file cannot be read, has no name, is not UTF-8, or has a tab in a line.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8: save the file as UTF-8 text") from error
+    for number, line in enumerate(lines, start=1):
+        if "\t" in line:
+            raise InputError(f"{path}, line {number}: the line has a tab: the file must have one name per line")
+    names = list(dict.fromkeys(line for line in lines if line))
+    if not names:
+        raise InputError(f"{path} is empty: it must have one name per line")
+    return names

@@ -1,0 +1,59 @@
+"""Parquet tables. Names may be text, numbers or categories."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet
+
+from kgcore.config.base import GROUP, TIME
+from kgcore.data.formats.base import BLOCK_ROWS, COLUMNS, CONFIDENCE, LABEL, Block, Format, TriplesFile
+from kgcore.data.formats.columns import Columns, find_columns
+from kgcore.errors import InputError
+from kgcore.registries import FORMATS
+
+
+def read_parquet(source: TriplesFile) -> Iterator[Block]:
+    """Yield the blocks of a Parquet file. Raises InputError if it cannot be read, and as `find_columns` does."""
+    for block in read_row_groups(source.path, partial(find_columns, source, named=True)):
+        yield replace(block, names=_as_text(source, block.names))
+
+
+def read_row_groups(path: Path, find: Callable[[list[str]], Columns]) -> Iterator[Block]:
+    """Yield the blocks of a Parquet file with the columns that `find` returns for the names of all, in their types.
+
+    Raises InputError if the file cannot be read, and as `find` does.
+    """
+    try:
+        with pa.parquet.ParquetFile(path) as file:
+            names = file.schema_arrow.names
+            columns = find(names).names
+            wanted = [names[place] for place in columns.values()]
+            rows, done = max(file.metadata.num_rows, 1), 0
+            for batch in file.iter_batches(BLOCK_ROWS, columns=wanted):
+                table = pa.table(batch).select(wanted).rename_columns(list(columns))
+                yield Block(table, (done + len(batch)) / rows, done + 1)
+                done += len(batch)
+    except pa.ArrowInvalid as error:
+        raise InputError(f"{path} cannot be read as Parquet: {error}") from error
+
+
+def _as_text(source: TriplesFile, table: pa.Table) -> pa.Table:
+    """Return the table with all but further columns as strings. A missing value is empty."""
+    others = () if source.further else (LABEL, CONFIDENCE, TIME, GROUP)
+    for name in (*COLUMNS, *(other for other in others if other in table.column_names)):
+        column = table[name]
+        try:
+            text = pc.fill_null(column.cast(pa.string()), "")
+        except pa.ArrowNotImplementedError as error:
+            raise InputError(
+                f"the column {name} of {source.path} has the type {column.type}: it must be text"
+            ) from error
+        table = table.set_column(table.schema.get_field_index(name), name, text)
+    return table
+
+
+FORMATS.add("parquet", Format("Parquet", (".parquet",), read_parquet, unit="row", packed=False))

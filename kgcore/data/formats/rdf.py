@@ -1,0 +1,74 @@
+"""RDF: N-Triples, N-Quads, Turtle and TriG, parsed as a stream by pyoxigraph.
+
+The name of an entity or predicate is its IRI without angle brackets; the name of a blank node is `_:` and its label.
+The parser gives a blank node without a label a random one, so such a node is named by its number in the file.
+Triples whose object is a literal or a quoted triple are left out and counted. The names of graphs are ignored.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import partial
+
+import pyarrow as pa
+import pyoxigraph
+from pyoxigraph import BlankNode, NamedNode, RdfFormat
+
+from kgcore.data.formats.base import BLOCK_ROWS, COLUMNS, Block, Format, TriplesFile, open_packed
+from kgcore.errors import InputError
+from kgcore.registries import FORMATS
+
+# a label that pyoxigraph makes: 128 random bits in hexadecimal digits, the first one a letter
+_RANDOM = re.compile(r"[a-f][0-9a-f]{28,31}")
+
+
+def read_rdf(source: TriplesFile, syntax: RdfFormat) -> Iterator[Block]:
+    """Yield the triples of an RDF file.
+
+    Raises InputError, with file and line, at the first mistake in the syntax, or if `columns` is set.
+    """
+    if option := source.first_option:
+        raise InputError(f"{source.path} is RDF, and its triples have no columns: leave out {option}")
+    size = max(source.path.stat().st_size, 1)
+    with open_packed(source.path) as (stream, file):
+        try:
+            parser = pyoxigraph.parse(stream, format=syntax)
+            blanks: dict[str, str] = {}
+            number, count = 1, BLOCK_ROWS
+            while count == BLOCK_ROWS:
+                columns, literals, count = _some(parser, blanks)
+                table = pa.table([pa.array(column, pa.string()) for column in columns], names=COLUMNS)
+                yield Block(table, min(file.tell() / size, 1.0), number, literals=literals)
+                number += len(table)
+        except SyntaxError as error:
+            what = str(error.msg).partition(": ")[2] or str(error.msg)
+            raise InputError(f"{source.path}, line {error.lineno}: {what}: it must be valid {syntax.name}") from error
+
+
+def _some(parser: pyoxigraph.QuadParser, blanks: dict[str, str]) -> tuple[tuple[list[str], ...], int, int]:
+    """Read up to BLOCK_ROWS triples: names by column, number of literals, number read. `blanks` gets new names."""
+    subjects: list[str] = []
+    predicates: list[str] = []
+    objects: list[str] = []
+    count = 0
+    for count, quad in enumerate(parser, start=1):
+        s, o = quad.subject, quad.object
+        if isinstance(o, NamedNode | BlankNode) and isinstance(s, NamedNode | BlankNode):
+            subjects.append(s.value if isinstance(s, NamedNode) else _blank(s.value, blanks))
+            predicates.append(quad.predicate.value)
+            objects.append(o.value if isinstance(o, NamedNode) else _blank(o.value, blanks))
+        if count == BLOCK_ROWS:
+            break
+    return (subjects, predicates, objects), count - len(subjects), count
+
+
+def _blank(label: str, blanks: dict[str, str]) -> str:
+    if not _RANDOM.fullmatch(label):
+        return f"_:{label}"
+    return blanks.setdefault(label, f"_:unlabelled_{len(blanks) + 1}")
+
+
+TRIPLES, QUADS, TURTLE, TRIG = RdfFormat.N_TRIPLES, RdfFormat.N_QUADS, RdfFormat.TURTLE, RdfFormat.TRIG
+FORMATS.add("n_triples", Format("N-Triples", (".nt", ".ntriples"), partial(read_rdf, syntax=TRIPLES), unit="triple"))
+FORMATS.add("n_quads", Format("N-Quads", (".nq", ".nquads"), partial(read_rdf, syntax=QUADS), unit="triple"))
+FORMATS.add("turtle", Format("Turtle", (".ttl", ".turtle"), partial(read_rdf, syntax=TURTLE), unit="triple"))
+FORMATS.add("trig", Format("TriG", (".trig",), partial(read_rdf, syntax=TRIG), unit="triple"))

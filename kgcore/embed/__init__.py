@@ -1,0 +1,1 @@
+"""Embedding models: formulas, losses, optimisers, corruptions and training, and the ranks of facts by their scores."""
