@@ -1,8 +1,18 @@
 """kgcal's library: knowledge graph embeddings, and the calibration that turns their scores into probabilities.
 
-The library is pure and typed: no prefect, no mlflow, no environment variables, no global state. Read it in the order of
-the pipeline: graph, datasets, models, losses, corruptions, training, score_table, score_search, ranking, calibration,
-metrics, evaluation, prediction, report. `kgcore.load(folder)` loads a calibrated model that answers.
+The library is pure and typed: no prefect, no mlflow, no environment variables, no global state. `kgcore.load(folder)`
+loads a calibrated model that answers. Read its rooms in the order in which a triple passes through them:
+
+data       a file of triples becomes a graph: data/graph.py, data/datasets
+embed      a model is trained on the graph, and gives scores: embed/models, embed/training
+scores     the scores of the held-out triples and their corruptions: scores/table.py
+calibrate  a map from scores to probabilities: calibrate/fit.py makes every calibrated thing
+evidence   what the graph knows of a triple beside its score; combiners/ turn evidence into one score
+mixture    candidates without labels: which share of them is true, and calibration to them
+measure    metrics, evaluation, reports
+answer     questions to a calibrated model, each with the population of its candidates
+
+wings/ has what no room of the core needs. fitted.py fits all calibrators of a run.
 """
 
 from os import PathLike

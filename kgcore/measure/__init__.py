@@ -1,1 +1,6 @@
-"""Measures of calibrated probabilities: metrics, the evaluation of a test split, and the report."""
+"""Measures of calibrated probabilities.
+
+metrics     proper scores, reliability, discrimination, ranks
+evaluation  the predictions of a test split and their metrics, with intervals
+report      results as tables, plots and pages; the data report
+"""

@@ -1,1 +1,1 @@
-"""Scores of triples: the table that calibration reads, and the search of high scores."""
+"""Scores of triples: table.py has what calibrators are fitted to, search.py finds corruptions with high scores."""

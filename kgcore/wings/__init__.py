@@ -1,4 +1,13 @@
-"""Capabilities beside the core. Nothing in the core imports them, except where the backend of the CPU is chosen.
+"""Capabilities beside the core, which register themselves or are called by jobs. No room of the core imports them.
 
-fast_cpu  the compiled loops that train, score and rank on the CPU
+Exceptions: `TrainedModel` and the ranks call fast_cpu, whose loops score and rank.
+
+fast_cpu, fast_gpu  backends: loops for the CPU, recorded steps for a GPU
+ensembles           pools of calibrated models
+external            calibrators of the scores of any other scorer
+imports             models of other libraries
+audit               wrong facts among those of the graph
+monitoring          the exam of champions, the gate, drift
+tuning              the race of the preset `auto`, the search for settings
+reproduction        the paper's figures, tables and page
 """
