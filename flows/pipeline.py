@@ -38,8 +38,8 @@ from tasks.stages.evidence import EVIDENCE_STAGE, check_others, wants_evidence
 from tasks.stages.match import MATCH, check_candidates
 from tasks.stages.prepare import PREPARE
 from tasks.stages.rank import RANK
-from tasks.stages.reference import Context, StageRef
 from tasks.stages.report import REPORT
+from tasks.stages.running import Context, StageRef
 from tasks.stages.score import SCORE
 from tasks.stages.train import TRAIN
 from tasks.workspace.flow_run import FlowRun, current_flow_run

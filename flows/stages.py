@@ -20,8 +20,7 @@ from tasks.stages.choose import CHOOSE
 from tasks.stages.evidence import EVIDENCE_STAGE, evidence_of
 from tasks.stages.match import MATCH
 from tasks.stages.prepare import PREPARE
-from tasks.stages.reference import Context, StageRef
-from tasks.stages.running import Stage
+from tasks.stages.running import Context, Stage, StageRef
 from tasks.stages.table import STAGES, in_order
 from tasks.stages.train import TRAIN
 from tasks.tracking.record import LATEST

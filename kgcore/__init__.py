@@ -7,12 +7,13 @@ data       a file of triples becomes a graph: data/graph.py, data/datasets
 embed      a model is trained on the graph, and gives scores: embed/models, embed/training
 scores     the scores of the held-out triples and their corruptions: scores/table.py
 calibrate  a map from scores to probabilities: calibrate/fit.py makes every calibrated thing
-evidence   what the graph knows of a triple beside its score; combiners/ turn evidence into one score
+evidence   what the graph knows of a triple beside its score; combiners/ turn evidence into one score, and
+           combiners/fit.py fits all calibrators of a run
 mixture    candidates without labels: which share of them is true, and calibration to them
 measure    metrics, evaluation, reports
 answer     questions to a calibrated model, each with the population of its candidates
 
-wings/ has what no room of the core needs. fitted.py fits all calibrators of a run.
+wings/ has what no room of the core needs.
 """
 
 from os import PathLike

@@ -52,7 +52,9 @@ MODELS: "Registry[type[Model]]" = Registry(
         "tucker": "predicate_size=CHOSEN_FROM_K",
     },
 )
-OPTIMISERS: "Registry[type[RowOptimiser]]" = Registry("optimiser", "kgcore.embed.optimisers", "adagrad adam")
+OPTIMISERS: "Registry[type[RowOptimiser]]" = Registry(
+    "optimiser", "kgcore.embed.optimisers", files={"base": "adagrad adam"}
+)
 BACKENDS: "Registry[type[Backend]]" = Registry(
     "backend of a device", "kgcore.wings", files={"fast_cpu.training": "cpu", "fast_gpu": "cuda"}
 )

@@ -13,7 +13,7 @@ from kgcore.config import (
 from kgcore.measure.report.result import Result
 from tasks.jobs.audit import AuditRequest, audit_facts, audit_run, labelled_share
 from tasks.stages.prepare import PREPARE, leave_out
-from tasks.stages.reference import Context
+from tasks.stages.running import Context
 from tasks.stages.train import TRAIN
 
 

@@ -11,7 +11,7 @@ from kgcore.config import EnsembleConfig
 from kgcore.measure.report.ensemble_summary import EnsembleSummary
 from tasks.jobs.ensemble import ensemble_models, ensemble_summary
 from tasks.jobs.manifest import resolve
-from tasks.stages.reference import Context
+from tasks.stages.running import Context
 
 
 @job(shown={"runs": Argument("RUN")})

@@ -9,7 +9,7 @@ from flows.stages import published_stage
 from kgcore.config import ImportConfig, PrepareConfig
 from tasks.jobs.import_model import import_model, read_checkpoint, read_embeddings, read_libkge_checkpoint
 from tasks.stages.prepare import PREPARE
-from tasks.stages.reference import Context
+from tasks.stages.running import Context
 
 
 @job(("import", "embeddings"), shown={"entity_table": Argument("ENTITIES"), "relation_table": Argument("RELATIONS")})

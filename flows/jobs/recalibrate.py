@@ -21,7 +21,7 @@ from tasks.jobs.recalibrate import (
 )
 from tasks.stages.match import check_candidates
 from tasks.stages.prepare import add_labels
-from tasks.stages.reference import Context
+from tasks.stages.running import Context
 from tasks.stages.train import adopt_model
 from tasks.tracking.record import LATEST
 from tasks.workspace.flow_run import current_flow_run

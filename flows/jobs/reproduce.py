@@ -26,7 +26,7 @@ from kgcore.measure.report.summary import PipelineSummary
 from kgcore.wings.reproduction.grid import Cell, grid
 from tasks.jobs.pipeline import finished_pipeline
 from tasks.jobs.reproduce import check_cells, finish_reproduction, reproduction_run, share_cores
-from tasks.stages.reference import Context
+from tasks.stages.running import Context
 from tasks.workspace.flow_run import current_flow_run
 from tasks.workspace.resources import cores
 

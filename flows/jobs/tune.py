@@ -17,7 +17,7 @@ from kgcore.config import (
 from kgcore.measure.report.result import Result
 from tasks.jobs.tune import search_settings, tuning_run
 from tasks.stages.prepare import PREPARE
-from tasks.stages.reference import Context
+from tasks.stages.running import Context
 
 
 @job()

@@ -22,15 +22,15 @@ from kgcore.config import DiscoverConfig, PredictConfig
 from kgcore.config.jobs import SurveyConfig
 from kgcore.data.formats.base import COLUMNS
 from kgcore.errors import InputError, KgcalError, MismatchError, first_line
-from kgcore.storage.calibrated import (
+from kgcore.storage.folders import (
     CALIBRATOR_FILE,
     GRAPH_PART,
     MODEL_PART,
     parts_of,
     read_calibrator,
+    read_graph,
     read_model,
 )
-from kgcore.storage.graph import read_graph
 
 if TYPE_CHECKING:
     from kgcore.answer.population.answers import FileAnswer

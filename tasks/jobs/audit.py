@@ -24,13 +24,12 @@ from kgcore.wings.audit.plan import plan_audit
 from kgcore.wings.audit.sample import draw_sample, read_labelled, sampled_share, stratify, to_label
 from tasks.jobs.pipeline import all_settings, open_work
 from tasks.jobs.request import MOST_EXAMPLES, probability_texts, triple_text
-from tasks.stages.reference import StageRef
-from tasks.stages.running import as_task
+from tasks.stages.running import StageRef, as_task
 from tasks.stages.train import check_training
 from tasks.tracking.artifacts import EMBEDDINGS, GRAPH
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import Store, open_store
-from tasks.workspace.progress import progress_bar
+from tasks.workspace.flow_run import progress_bar
 from tasks.workspace.resources import find_device
 
 if TYPE_CHECKING:

@@ -43,7 +43,7 @@ from tasks.tracking.mlmodel import EXAMPLES, log_score_calibrator
 from tasks.tracking.record import APPLY_SCORES, CALIBRATE_SCORES, WATCH_SCORES, DatasetId, RunTags, labelled_metrics
 from tasks.tracking.registry import CHAMPION, registered_name, run_of_model
 from tasks.tracking.store import Store, open_store
-from tasks.workspace.progress import progress_bar
+from tasks.workspace.flow_run import progress_bar
 
 
 @dataclass(frozen=True)

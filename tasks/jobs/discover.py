@@ -36,7 +36,7 @@ from tasks.jobs.request import (
 )
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
-from tasks.workspace.progress import progress_bar
+from tasks.workspace.flow_run import progress_bar
 from tasks.workspace.resources import THREADS, each_part
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from kgcore.registries import CALIBRATORS, METRICS, POOLS
 from kgcore.scores.table import ScoreTable
 from tasks.stages.calibrate import completeness_of, corruption_params, scores_of
 from tasks.stages.evaluate import measure
-from tasks.stages.reference import Context, StageRef
-from tasks.stages.running import StageRun, as_task, config_of, loss_of, run_stage
+from tasks.stages.running import Context, StageRef, StageRun, as_task, config_of, loss_of, run_stage
 from tasks.tracking.artifacts import (
     CALIBRATOR,
     CORRUPTIONS,

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from kgcore.config import ImportConfig
 from kgcore.config.jobs import ImportedModel
 from kgcore.errors import InputError
-from tasks.stages.reference import Context, StageRef
-from tasks.stages.running import StageRun, run_stage
+from tasks.stages.running import Context, StageRef, StageRun, run_stage
 from tasks.tracking.artifacts import EMBEDDINGS, GRAPH
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store

@@ -4,7 +4,7 @@ import logging
 import re
 
 from kgcore.errors import InputError
-from tasks.stages.reference import StageRef
+from tasks.stages.running import StageRef
 from tasks.tracking.artifacts import MANIFEST
 from tasks.tracking.connection import hint
 from tasks.tracking.record import ENSEMBLE_NAME, LATEST, RunRecord, RunTags

@@ -21,8 +21,7 @@ from kgcore.storage.json_file import FORMAT
 from tasks.stages.calibrate import CALIBRATE
 from tasks.stages.choose import choices_for, chosen_settings
 from tasks.stages.match import check_file, identity
-from tasks.stages.reference import Context, StageRef
-from tasks.stages.running import as_task, config_of, loss_of
+from tasks.stages.running import Context, StageRef, as_task, config_of, loss_of
 from tasks.stages.train import check_training
 from tasks.tracking.artifacts import MANIFEST, PIPELINE_SUMMARY, RACE, REPORT, SUMMARY, save
 from tasks.tracking.keys import digest, whole_code_fingerprint

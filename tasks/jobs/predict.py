@@ -41,13 +41,12 @@ from tasks.jobs.request import (
     lost_by,
     survey_of,
 )
-from tasks.stages.reference import Context, StageRef
-from tasks.stages.running import StageRun, run_stage
+from tasks.stages.running import Context, StageRef, StageRun, run_stage
 from tasks.tracking.artifacts import DIFFERENCE
 from tasks.tracking.keys import digest
 from tasks.tracking.registry import sources_of
 from tasks.tracking.store import open_store
-from tasks.workspace.progress import progress_bar
+from tasks.workspace.flow_run import progress_bar
 from tasks.workspace.resources import THREADS, each_part
 
 if TYPE_CHECKING:

@@ -29,8 +29,7 @@ from tasks.jobs.pipeline import base_rate_of, open_work, pipeline_settings
 from tasks.stages.calibrate import completeness_of
 from tasks.stages.evidence import other_models
 from tasks.stages.match import check_file
-from tasks.stages.reference import StageRef
-from tasks.stages.running import IMPORTED, config_of, loss_of
+from tasks.stages.running import IMPORTED, StageRef, config_of, loss_of
 from tasks.tracking.record import RunRecord, RunTags
 from tasks.tracking.store import Store, open_store
 from tasks.workspace.resources import find_device

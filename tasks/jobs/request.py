@@ -20,14 +20,13 @@ from kgcore.errors import InputError
 from kgcore.registries import COMBINERS, EVIDENCE
 from tasks.jobs.calibrated_model import Ask, FoundModel, find_calibrated_model
 from tasks.stages.calibrate import completeness_of
-from tasks.stages.reference import Context, StageRef
-from tasks.stages.running import StageRun, run_stage
+from tasks.stages.running import Context, StageRef, StageRun, run_stage
 from tasks.tracking.artifacts import SURVEY
 from tasks.tracking.keys import digest
 from tasks.tracking.record import ENSEMBLE_NAME
 from tasks.tracking.registry import sources_of
 from tasks.tracking.store import open_store
-from tasks.workspace.progress import progress_bar
+from tasks.workspace.flow_run import progress_bar
 from tasks.workspace.resources import THREADS, each_part, find_device, gpu_slot
 
 if TYPE_CHECKING:

@@ -25,14 +25,13 @@ from kgcore.wings.tuning.record import Record
 from kgcore.wings.tuning.space import Space
 from tasks.jobs.pipeline import all_settings, open_work, run_command
 from tasks.stages.corrupt import by_model
-from tasks.stages.reference import Context, StageRef
-from tasks.stages.running import as_task
+from tasks.stages.running import Context, StageRef, as_task
 from tasks.stages.train import check_training
 from tasks.tracking.artifacts import BEST_SETTINGS, GRAPH_WITHOUT_TEST, TRIALS, save
 from tasks.tracking.keys import code_fingerprint, digest
 from tasks.tracking.record import RUNNING, DatasetId, RunTags, shares_text
 from tasks.tracking.store import Store, open_store
-from tasks.workspace.progress import SeriesLog, progress_bar
+from tasks.workspace.flow_run import SeriesLog, progress_bar
 from tasks.workspace.resources import find_device, gpu_slot
 from tasks.workspace.settings import ensure_home
 

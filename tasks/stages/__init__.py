@@ -2,8 +2,8 @@
 result and returns a StageRef. The other files:
 
 table.py      all stages, in the order of the pipeline
-running.py    the definition of a stage, its key, its lock, the re-use of finished runs; the decorator for Prefect tasks
-reference.py  StageRef and Context
+running.py    StageRef and Context; the definition of a stage, its key, its lock, the re-use of finished runs; the
+              decorator for Prefect tasks
 
 The functions import the parts of kgcore that compute, which load SciPy, scikit-learn, pandera or torch. So a pipeline
 whose stages are all re-used loads none of these.

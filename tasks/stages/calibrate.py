@@ -12,8 +12,7 @@ from kgcore.registries import ALL_CALIBRATORS
 from kgcore.scores.table import LABELLED, ScoreTable
 from tasks.stages.evidence import EVIDENCE_STAGE, other_models
 from tasks.stages.match import MATCH
-from tasks.stages.reference import Context, StageRef
-from tasks.stages.running import IMPORTED, Stage, StageRun, as_task, config_of, loss_of, run_stage
+from tasks.stages.running import IMPORTED, Context, Stage, StageRef, StageRun, as_task, config_of, loss_of, run_stage
 from tasks.stages.score import SCORE
 from tasks.tracking.artifacts import (
     ABLATION,
@@ -42,20 +41,20 @@ from tasks.tracking.store import open_store
 if TYPE_CHECKING:
     from kgcore.calibrate.calibrated import Calibrated
     from kgcore.calibrate.fit import Basis
-    from kgcore.fitted import Material
+    from kgcore.combiners.fit import Material
     from kgcore.mixture.calibrate import MatchedCandidates
 
 T = TypeVar("T")
 
 
 def _code(config: CalibrateConfig) -> tuple[str, ...]:
-    return ("kgcore.fitted", "kgcore.calibrate.fit", *map(ALL_CALIBRATORS.module, config.calibrators))
+    return ("kgcore.combiners.fit", "kgcore.calibrate.fit", *map(ALL_CALIBRATORS.module, config.calibrators))
 
 
 def _body(run: StageRun, config: CalibrateConfig) -> None:
     """Fit the calibrators, log each of them as a separate LoggedModel, and log an audit of the scores."""
     from kgcore.calibrate.fit import calibration_bases, fit_calibrators
-    from kgcore.fitted import fit_evidence, samples_of, with_thin
+    from kgcore.combiners.fit import fit_evidence, samples_of, with_thin
 
     table, candidates = scores_of(run.inputs, config.completeness), _candidates(run)
     bases = calibration_bases(table, config, run.config(CorruptConfig))
@@ -84,7 +83,7 @@ def _material(
     candidates: "MatchedCandidates | None",
 ) -> "Material":
     """Load what calibrators that see evidence are fitted to."""
-    from kgcore.fitted import Material
+    from kgcore.combiners.fit import Material
 
     sees = EVIDENCE_STAGE.name in run.inputs
     return Material(
@@ -200,7 +199,7 @@ def move_calibrators(calibrators: StageRef, to: CalibrateConfig, context: Contex
 
     def body(run: StageRun) -> None:
         from kgcore.calibrate.fit import calibration_bases
-        from kgcore.fitted import samples_of, with_thin
+        from kgcore.combiners.fit import samples_of, with_thin
 
         table = scores_of(run.inputs, completeness_of(before))
         moved = [store.load_model(model_id, CALIBRATOR).at(config.rate) for model_id in before.model_ids]

@@ -18,13 +18,12 @@ from kgcore.measure.report.race import CHOSEN as IS_CHOSEN
 from kgcore.measure.report.race import Race, RaceRow, contenders_table, race_table
 from kgcore.registries import LOSSES, MODELS, OPTIMISERS, STRATEGIES
 from tasks.stages.prepare import PREPARE
-from tasks.stages.reference import StageRef
-from tasks.stages.running import IMPORTED, Stage, StageRun, as_task, config_of, loss_of
+from tasks.stages.running import IMPORTED, Stage, StageRef, StageRun, as_task, config_of, loss_of
 from tasks.stages.train import handed_over, training_key
 from tasks.tracking.artifacts import CHOSEN, GRAPH_WITHOUT_TEST, RACE, RACE_TABLE
 from tasks.tracking.record import RunRecord, RunTags
 from tasks.tracking.store import Store, open_store
-from tasks.workspace.progress import progress_bar
+from tasks.workspace.flow_run import progress_bar
 from tasks.workspace.resources import find_device, gpu_slot
 from tasks.workspace.settings import checkpoint_seconds
 

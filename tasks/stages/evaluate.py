@@ -29,7 +29,7 @@ from tasks.tracking.artifacts import (
     UNSEEN_TEST,
 )
 from tasks.tracking.record import RunTags, labelled_metrics, short_label
-from tasks.workspace.progress import progress_bar
+from tasks.workspace.flow_run import progress_bar
 
 if TYPE_CHECKING:
     from kgcore.measure.evaluation.evaluate import Measured
@@ -41,7 +41,7 @@ _CODE = (
     "kgcore.measure.evaluation.groups",
     "kgcore.calibrate.answering",
     "kgcore.measure.report.summary",
-    "kgcore.measure.report.data",
+    "kgcore.measure.report.summary",
     "kgcore.measure.report.results",
 )
 

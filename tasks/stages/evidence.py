@@ -12,8 +12,7 @@ from kgcore.registries import COMBINERS
 from kgcore.registries import EVIDENCE as GROUPS
 from kgcore.scores.table import LABELLED
 from tasks.stages.match import MATCH
-from tasks.stages.reference import StageRef
-from tasks.stages.running import Stage, StageRun, config_of
+from tasks.stages.running import Stage, StageRef, StageRun, config_of
 from tasks.stages.score import SCORE
 from tasks.stages.train import TRAIN
 from tasks.tracking.artifacts import (

@@ -18,8 +18,7 @@ from kgcore.data.graph import KnowledgeGraph
 from kgcore.errors import InputError
 from kgcore.registries import STRATEGIES
 from tasks.stages.prepare import PREPARE
-from tasks.stages.reference import StageRef
-from tasks.stages.running import Stage, StageRun, as_task
+from tasks.stages.running import Stage, StageRef, StageRun, as_task
 from tasks.stages.train import TRAIN
 from tasks.tracking.artifacts import EMBEDDINGS, GRAPH, LABELLED, MATCHED, MIXTURE, MIXTURE_TRIPLES
 from tasks.tracking.record import RunTags

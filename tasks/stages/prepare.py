@@ -13,12 +13,11 @@ from kgcore.data.datasets.base import find_dataset, md5_of
 from kgcore.errors import InputError
 from kgcore.measure.report.data import drawn_notes, label_notes
 from kgcore.registries import DATASETS, STRATEGIES
-from tasks.stages.reference import Context, StageRef
-from tasks.stages.running import Stage, StageRun, as_task, config_of, run_stage
+from tasks.stages.running import Context, Stage, StageRef, StageRun, as_task, config_of, run_stage
 from tasks.tracking.artifacts import COUNTS, DATA_REPORT, GRAPH, UNSEEN
 from tasks.tracking.record import DatasetId, RunTags
 from tasks.tracking.store import Store, open_store
-from tasks.workspace.progress import DownloadBar
+from tasks.workspace.flow_run import DownloadBar
 from tasks.workspace.settings import ensure_home, mirror
 
 if TYPE_CHECKING:

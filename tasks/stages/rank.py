@@ -8,7 +8,7 @@ from kgcore.measure.metrics.classification import rank_metrics
 from tasks.stages.running import Stage, StageRun
 from tasks.stages.train import TRAIN
 from tasks.tracking.artifacts import EMBEDDINGS, GRAPH, RANK_METRICS, RANKS
-from tasks.workspace.progress import progress_bar
+from tasks.workspace.flow_run import progress_bar
 from tasks.workspace.resources import find_device, gpu_slot
 
 

@@ -15,7 +15,7 @@ from tasks.stages.corrupt import CORRUPT
 from tasks.stages.running import Stage, StageRun
 from tasks.stages.train import TRAIN
 from tasks.tracking.artifacts import CORRUPTIONS, EMBEDDINGS, GRAPH, SCORES
-from tasks.workspace.progress import progress_bar
+from tasks.workspace.flow_run import progress_bar
 from tasks.workspace.resources import find_device, gpu_slot
 
 if TYPE_CHECKING:  # torch takes more than a second to load

@@ -17,13 +17,12 @@ from kgcore.data.graph import KnowledgeGraph
 from kgcore.errors import MismatchError
 from kgcore.registries import LOSSES, MODELS, OPTIMISERS, STRATEGIES
 from tasks.stages.prepare import PREPARE
-from tasks.stages.reference import Context, StageRef
-from tasks.stages.running import IMPORTED, Stage, StageRun, as_task, config_of, loss_of, run_stage
+from tasks.stages.running import IMPORTED, Context, Stage, StageRef, StageRun, as_task, config_of, loss_of, run_stage
 from tasks.tracking.artifacts import EMBEDDINGS, GRAPH
 from tasks.tracking.keys import code_fingerprint, digest
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import Store, open_store
-from tasks.workspace.progress import SeriesLog, console, progress_bar
+from tasks.workspace.flow_run import SeriesLog, console, progress_bar
 from tasks.workspace.resources import find_device, free_memory, gpu_slot
 from tasks.workspace.settings import checkpoint_seconds, own_database, own_uri, tracking_uri
 

@@ -17,7 +17,7 @@ from kgcore.errors import InputError, KgcalError, first_line
 from kgcore.measure.report.ensemble_summary import EnsembleSummary
 from kgcore.measure.report.race import Race
 from kgcore.measure.report.summary import PipelineSummary, Summary
-from kgcore.storage import calibrated, graph, json_file, tables
+from kgcore.storage import folders, json_file, tables
 from tasks.tracking.connection import input_error
 from tasks.tracking.record import CALIBRATE_SCORES
 
@@ -112,17 +112,17 @@ def _text(stage: str, path: str) -> Artifact[str]:
     return Artifact(stage, path, lambda file: file.read_text(encoding="utf-8"), write)
 
 
-GRAPH = Artifact("prepare", "graph", graph.read_graph, graph.write_graph)
-GRAPH_WITHOUT_TEST = Artifact("prepare", "graph", partial(graph.read_graph, test=False))
-ENTITIES = Artifact("prepare", "graph/entities.parquet", graph.read_names)
-PREDICATES = Artifact("prepare", "graph/predicates.parquet", graph.read_names)
+GRAPH = Artifact("prepare", "graph", folders.read_graph, folders.write_graph)
+GRAPH_WITHOUT_TEST = Artifact("prepare", "graph", partial(folders.read_graph, test=False))
+ENTITIES = Artifact("prepare", "graph/entities.parquet", folders.read_names)
+PREDICATES = Artifact("prepare", "graph/predicates.parquet", folders.read_names)
 COUNTS: Artifact[dict[str, int]] = _json("prepare", "counts.json")
 UNSEEN = Artifact("prepare", "unseen.parquet", tables.read_unseen, tables.write_unseen)
 DATA_REPORT = _text("prepare", "data.html")
 RACE = _typed_json("choose", "race.json", Race)
 RACE_TABLE = Artifact("choose", "race.csv", tables.read_trials, tables.write_trials)
 CHOSEN: Artifact[dict[str, Any]] = _json("choose", "chosen.json")
-EMBEDDINGS = ModelFiles("train", calibrated.read_model, calibrated.write_model)
+EMBEDDINGS = ModelFiles("train", folders.read_model, folders.write_model)
 MIXTURE = Artifact("match", "scores.parquet", tables.read_mixture, tables.write_mixture)
 MIXTURE_TRIPLES = Artifact("match", "triples.parquet", tables.read_triples, tables.write_triples)
 MATCHED = Artifact("match", "mixture.json", json_file.read_matched, json_file.write_matched)
@@ -136,9 +136,7 @@ UNSEEN_ANSWERS = Artifact(
     "evidence", "unseen_answers.json", json_file.read_unseen_answers, json_file.write_unseen_answers
 )
 UNSEEN_TEST = Artifact("evidence", "unseen_test.parquet", tables.read_answers, tables.write_answers)
-CALIBRATOR = ModelFiles(
-    "calibrate", calibrated.read_calibrator, calibrated.write_calibrator, calibrated.CALIBRATOR_FILE
-)
+CALIBRATOR = ModelFiles("calibrate", folders.read_calibrator, folders.write_calibrator, folders.CALIBRATOR_FILE)
 COMBINED_MIXTURE = Artifact("calibrate", "combined_mixture.parquet", tables.read_mixture, tables.write_mixture)
 HELD_OUT_LOG_ODDS = Artifact("calibrate", "held_out_log_odds.parquet", tables.read_log_odds, tables.write_log_odds)
 ABLATION = _typed_json("calibrate", "ablation.json", Ablation)

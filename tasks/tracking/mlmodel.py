@@ -18,7 +18,7 @@ import pandas as pd
 from kgcore.config import PredictConfig
 from kgcore.data.formats.base import COLUMNS
 from kgcore.data.graph import KnowledgeGraph
-from kgcore.storage.calibrated import GRAPH_PART, parts_of
+from kgcore.storage.folders import GRAPH_PART, parts_of
 from tasks.tracking.artifacts import GRAPH, SCORE_CALIBRATOR
 from tasks.tracking.record import RunRecord
 from tasks.tracking.registry import Sources, sources_of
@@ -173,7 +173,7 @@ def example_triples(graph: KnowledgeGraph) -> list[list[str]]:
 
 
 def _models(sources: Sources) -> dict[str, str]:
-    """Return the folder of each embedding model -> the id of its LoggedModel: kgcore/storage/calibrated.py."""
+    """Return the folder of each embedding model -> the id of its LoggedModel: kgcore/storage/folders.py."""
     return dict(zip(parts_of(len(sources.models)), sources.models, strict=True))
 
 

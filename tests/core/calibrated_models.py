@@ -12,8 +12,7 @@ from kgcore.data.graph import KnowledgeGraph
 from kgcore.embed.models.trained import TrainedModel
 from kgcore.embed.training.loop import train
 from kgcore.registries import CALIBRATORS
-from kgcore.storage.calibrated import GRAPH_PART, parts_of, write_calibrator, write_model
-from kgcore.storage.graph import write_graph
+from kgcore.storage.folders import GRAPH_PART, parts_of, write_calibrator, write_graph, write_model
 from tests.core.trainings import CPU
 
 SMALL = {"k": 8, "epochs": 2, "batch_size": 200}

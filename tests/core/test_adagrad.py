@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgcore.config import PipelineConfigs, TrainConfig, presets
-from kgcore.embed.optimisers.adagrad import RowAdagrad
+from kgcore.embed.optimisers.base import RowAdagrad
 from kgcore.embed.training.loop import bytes_of_tables, check_memory
 from kgcore.errors import InputError
 

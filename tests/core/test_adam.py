@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from kgcore.embed.optimisers.adam import RowAdam
+from kgcore.embed.optimisers.base import RowAdam
 
 
 def test_row_adam_equals_adam_when_every_step_has_every_row() -> None:

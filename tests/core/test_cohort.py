@@ -19,7 +19,7 @@ from kgcore.embed.ranking import filtered_ranks
 from kgcore.embed.training.loop import train
 from kgcore.measure.evaluation.predictions import UNCALIBRATED_RAW, classify
 from kgcore.scores.table import score_table
-from kgcore.storage.calibrated import read_model, write_model
+from kgcore.storage.folders import read_model, write_model
 from kgcore.storage.tables import read_scores, write_scores
 
 CPU = torch.device("cpu")

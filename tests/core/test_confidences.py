@@ -16,7 +16,7 @@ from kgcore.data.datasets.prepare import Prepared, prepare
 from kgcore.data.graph import KnowledgeGraph, Split
 from kgcore.embed.training.loop import train, with_inverses
 from kgcore.errors import InputError
-from kgcore.storage.graph import read_graph, write_graph
+from kgcore.storage.folders import read_graph, write_graph
 from kgcore.wings.monitoring.exam import first_exam, read_exam, write_exam
 from tests.core.unused import unused_triples
 

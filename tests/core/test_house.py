@@ -30,7 +30,7 @@ JSON_FILES = {
     "kgcore/config/base.py",
     "kgcore/config/calibrate.py",
     "kgcore/config/race.py",
-    "kgcore/storage/graph.py",
+    "kgcore/storage/folders.py",
     "kgcore/storage/json_file.py",
     "kgcore/storage/tables.py",
     "kgcore/embed/training/loop.py",

@@ -18,7 +18,7 @@ from kgcore.embed.training.loop import TrainingState, built, with_inverses
 from kgcore.measure.metrics.classification import rank_metrics
 from kgcore.registries import MODELS
 from kgcore.registry import build
-from kgcore.storage.calibrated import read_model, write_model
+from kgcore.storage.folders import read_model, write_model
 from tests.core.trainings import CPU, StoppedError, stop_at
 
 CONFIG = TrainConfig(

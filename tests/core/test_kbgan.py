@@ -9,7 +9,7 @@ import torch
 from kgcore.config import TrainConfig
 from kgcore.data.graph import KnowledgeGraph
 from kgcore.embed.corruptions.base import OBJECT, SUBJECT, Strategy
-from kgcore.embed.optimisers.adam import RowAdam
+from kgcore.embed.optimisers.base import RowAdam
 from kgcore.embed.training import loop
 from kgcore.embed.training.objective import mean_scores
 from kgcore.registries import STRATEGIES

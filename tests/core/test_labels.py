@@ -16,7 +16,7 @@ from kgcore.data.datasets.labels import read_labels, with_labels
 from kgcore.data.graph import KnowledgeGraph, Split
 from kgcore.errors import InputError
 from kgcore.scores.table import ScoreTable
-from kgcore.storage.graph import read_graph, write_graph
+from kgcore.storage.folders import read_graph, write_graph
 from tests.core.unused import unused_triples
 
 

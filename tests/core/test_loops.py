@@ -13,8 +13,7 @@ from kgcore.embed.losses.base import NO_CORRUPTION
 from kgcore.embed.models.base import Comparator, DotProduct, NegativeDistance
 from kgcore.embed.models.kg2e import Divergence, moments
 from kgcore.embed.models.rotate import ModulusDistance
-from kgcore.embed.optimisers.adagrad import RowAdagrad
-from kgcore.embed.optimisers.adam import RowAdam
+from kgcore.embed.optimisers.base import RowAdagrad, RowAdam
 from kgcore.loops.compiled import Array, fits_cpu_loops
 from kgcore.loops.compiled import part as loop
 from kgcore.registries import LOSSES, MODELS

@@ -9,7 +9,7 @@ import torch
 from kgcore.embed.models.base import Embeddings
 from kgcore.embed.models.trained import TrainedModel
 from kgcore.registries import MODELS
-from kgcore.storage.calibrated import read_model, write_model
+from kgcore.storage.folders import read_model, write_model
 from tests.core.model_cases import bound, rows
 from tests.core.second_formulas import K
 

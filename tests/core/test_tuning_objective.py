@@ -15,7 +15,7 @@ from kgcore.embed.ranking import filtered_ranks
 from kgcore.embed.training.loop import train
 from kgcore.errors import FitError, InputError
 from kgcore.measure.metrics.classification import rank_metrics
-from kgcore.storage.graph import read_graph, write_graph
+from kgcore.storage.folders import read_graph, write_graph
 from kgcore.wings.tuning.objective import SearchObjective, ValidationHalves, halves, held_out
 from kgcore.wings.tuning.study import trials_table
 from tests.core.searches import BASE, CPU, objective, run, without_negatives, without_test

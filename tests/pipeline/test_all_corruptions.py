@@ -12,7 +12,7 @@ from flows.pipeline import pipeline
 from kgcore.config import CalibrateConfig, CorruptConfig, EvaluateConfig, PrepareConfig, TrainConfig
 from kgcore.config import stages as bounds
 from tasks.jobs.ensemble import Member
-from tasks.stages.reference import StageRef
+from tasks.stages.running import StageRef
 from tasks.tracking.artifacts import CALIBRATION_AUDIT, CALIBRATOR, CORRUPTION_AUDIT, CORRUPTIONS, SCORES
 from tasks.tracking.store import open_store
 from tests.folders import write_folder

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import kgcore
-from kgcore.storage.graph import read_graph
+from kgcore.storage.folders import read_graph
 from tasks.jobs.calibrated_model import Ask
 from tasks.serving.model import Served
 from tests.conftest import tiny_options, use_home

@@ -8,8 +8,7 @@ import pandas as pd
 import pytest
 
 from kgcore.data.datasets.family import write_genealogy
-from kgcore.storage.calibrated import read_model
-from kgcore.storage.graph import read_graph
+from kgcore.storage.folders import read_graph, read_model
 from tests.conftest import TINY_TRAINING
 from tests.pipeline.command import Kgcal, all_runs, client_of, model_folder, models_of, runs_of, tags_of
 

@@ -25,7 +25,7 @@ from tasks.jobs.pipeline import log_choice, log_train_command
 from tasks.stages import train as train_stage
 from tasks.stages.choose import CHOOSE, best_settings, chosen_settings, race_of
 from tasks.stages.prepare import PREPARE
-from tasks.stages.reference import StageRef
+from tasks.stages.running import StageRef
 from tasks.tracking.artifacts import CHOSEN, RACE, RACE_TABLE
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store

@@ -10,7 +10,7 @@ import pytest
 
 from kgcore.config import CalibrateConfig
 from tasks.stages.calibrate import move_calibrators
-from tasks.stages.reference import StageRef
+from tasks.stages.running import StageRef
 from tasks.tracking.artifacts import CALIBRATOR
 from tests.conftest import use_home
 from tests.pipeline.command import ALL_STAGES, Kgcal, model_folder, models_of, runs_of, tags_of, tags_of_run

@@ -23,7 +23,7 @@ from tasks.jobs.ensemble import member_names
 from tasks.stages.calibrate import CALIBRATE
 from tasks.stages.corrupt import CORRUPT
 from tasks.stages.prepare import PREPARE, add_labels
-from tasks.stages.reference import StageRef
+from tasks.stages.running import StageRef
 from tasks.stages.score import SCORE
 from tasks.stages.train import TRAIN
 from tasks.tracking.artifacts import CALIBRATOR, DISAGREEMENT, ENSEMBLE_PREDICTIONS, SCORES

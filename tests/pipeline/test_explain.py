@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 from kgcore.config import CalibrateConfig
-from kgcore.storage.graph import read_graph
+from kgcore.storage.folders import read_graph
 from tasks.stages.calibrate import move_calibrators
-from tasks.stages.reference import StageRef
+from tasks.stages.running import StageRef
 from tests.conftest import use_home
 from tests.pipeline.command import Kgcal, client_of, runs_of
 from tests.pipeline.finished import finished

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from distributed import LocalCluster
 
-from kgcore.storage.graph import read_graph
+from kgcore.storage.folders import read_graph
 from tests.pipeline.command import FORKS_WITH_FEW_TREES, Kgcal, client_of, runs_of
 from tests.pipeline.finished import finished
 

@@ -46,7 +46,7 @@ from kgcore.measure.report.results import Results
 from kgcore.measure.report.summary import PipelineSummary
 from kgcore.registries import DATASETS
 from kgcore.wings.reproduction import grid
-from tasks.workspace.progress import progress_bar
+from tasks.workspace.flow_run import progress_bar
 from tasks.workspace.resources import gpu_slot
 from tests.conftest import FEW_CORRUPTIONS, FEW_REPLICATES
 from tests.pipeline.command import CHECKOUT, small_family

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kgcore.measure.evaluation.groups import METRICS_OF_GROUPS
-from kgcore.storage.graph import read_graph
+from kgcore.storage.folders import read_graph
 from kgcore.storage.tables import read_corruptions
 from tests.core.split_graphs import NAMES, graph_with_twins, lines_of
 from tests.pipeline.command import Kgcal, client_of

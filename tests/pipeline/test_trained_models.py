@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from kgcore.storage.calibrated import read_model
+from kgcore.storage.folders import read_model
 from tests.conftest import tiny_options
 from tests.pipeline.command import Kgcal, all_runs, client_of
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from fastapi.testclient import TestClient
 
-from kgcore.storage.graph import read_graph
+from kgcore.storage.folders import read_graph
 from kgcore.storage.tables import read_answers, read_unseen
 from tasks.jobs.calibrated_model import Ask
 from tasks.serving.api import create_app

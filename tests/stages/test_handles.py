@@ -34,8 +34,7 @@ from tasks.jobs import tune as tune_job
 from tasks.stages.calibrate import CALIBRATE
 from tasks.stages.corrupt import CORRUPT
 from tasks.stages.prepare import PREPARE
-from tasks.stages.reference import StageRef
-from tasks.stages.running import StageRun
+from tasks.stages.running import StageRef, StageRun
 from tasks.stages.score import SCORE
 from tasks.stages.table import STAGES
 from tasks.stages.train import TRAIN

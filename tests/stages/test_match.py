@@ -17,7 +17,7 @@ from tasks.stages.calibrate import CALIBRATE, settle
 from tasks.stages.corrupt import CORRUPT
 from tasks.stages.match import MATCH, check_candidates, check_file
 from tasks.stages.prepare import PREPARE
-from tasks.stages.reference import StageRef
+from tasks.stages.running import StageRef
 from tasks.stages.score import SCORE
 from tasks.stages.train import TRAIN
 from tasks.tracking.artifacts import GRAPH, LABELLED, MATCHED, MIXTURE

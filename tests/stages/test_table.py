@@ -12,9 +12,8 @@ from tasks.stages.evidence import EVIDENCE_STAGE
 from tasks.stages.match import MATCH
 from tasks.stages.prepare import PREPARE
 from tasks.stages.rank import RANK
-from tasks.stages.reference import StageRef
 from tasks.stages.report import REPORT
-from tasks.stages.running import Stage
+from tasks.stages.running import Stage, StageRef
 from tasks.stages.score import SCORE
 from tasks.stages.table import STAGES, in_order
 from tasks.stages.train import TRAIN

@@ -18,7 +18,7 @@ from kgcore.registries import STRATEGIES
 
 if TYPE_CHECKING:
     from kgcore.embed.models.trained import TrainedModel
-    from kgcore.embed.optimisers.adam import RowAdam
+    from kgcore.embed.optimisers.base import RowAdam
 
 SUBJECT, OBJECT = 0, 2
 REDRAWS = 10  # how often a corruption that is a known fact is drawn again

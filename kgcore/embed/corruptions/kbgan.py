@@ -9,7 +9,7 @@ from kgcore.data.graph import KnowledgeGraph
 from kgcore.embed.corruptions.base import OBJECT, Strategy
 from kgcore.embed.corruptions.uniform import Uniform
 from kgcore.embed.models.distmult import DistMult
-from kgcore.embed.optimisers.adam import RowAdam
+from kgcore.embed.optimisers.base import RowAdam
 from kgcore.registries import STRATEGIES
 
 

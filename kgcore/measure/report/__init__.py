@@ -8,5 +8,4 @@ page.py                                      the HTML report of a pipeline
 race.py, card.py                             the table of a race; the model card
 data.py, graph_findings.py                   names of counts; the data report: shape, findings and the page
 scores.py                                    the results and the HTML report of a calibration of scores
-explanation.py                               the HTML page that explains a probability
 """
