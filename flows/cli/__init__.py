@@ -2,8 +2,7 @@
 
 main.py          the entry point, and the list of commands, which loads a command when it is called
 flow_command.py  makes the command of a job: options from the settings in kgcore/config, the call, the output
-printer.py       prints the result of a job
 commands/        the other commands
-terminal.py      the Typer application, output, and how a command ends
+terminal.py      the Typer application, the output of results, and how a command ends
 mlproject.py     MLproject, made from the commands
 """

@@ -12,8 +12,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 import typer
 from pydantic.fields import FieldInfo
 
-from flows.cli.printer import show
-from flows.cli.terminal import CommandGroup, check_target, console, fail, guarded
+from flows.cli.terminal import CommandGroup, check_target, console, fail, guarded, show
 from flows.job import Argument, Instead, Job, Option, jobs_of, result_of
 from flows.local.status import local_api
 from kgcore.config import Config, describe

@@ -1,25 +1,35 @@
-"""The parts that all commands share: the Typer application, the output, and the exit codes."""
+"""The parts that all commands share: the Typer application, the output of all jobs, and the exit codes.
+
+A cell of a table wraps only at spaces, never inside a word or a number.
+"""
 
 import logging
 import os
 import signal
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
+from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.logging import RichHandler
+from rich.markup import escape
+from rich.table import Table
 from typer.core import TyperGroup
 
 from kgcore.errors import InputError, KgcalError, KgcalWarning
+from kgcore.measure.report.result import Result, ResultTable
 
 console = Console(highlight=False)
 WIDEST_HELP = 120  # characters
+GAP, NARROW_GAP = 2, 1  # spaces between two columns; NARROW_GAP if the table does not fit with GAP
+SHORT_ID = 8  # characters of a shortened run id
 
 
 class CommandGroup(TyperGroup):
@@ -116,3 +126,109 @@ def check_target(path: Path, option: str = "--json") -> None:
         raise InputError(f"{option} {path}: there is no folder {folder}")
     if path.is_dir() or not os.access(folder, os.W_OK):
         raise InputError(f"{option} {path}: a file cannot be written there")
+
+
+Cells = dict[str, list[str]]  # column -> a text for each row
+
+
+def show(console: Console, result: Result) -> None:
+    """Print a result: its tables with their sentences, its sentences, and the places of its files."""
+    if result.warning:
+        console.print(result.warning, markup=False, style="bold")
+    for number, table in enumerate(result.tables):
+        if number:
+            console.print()
+        show_table(console, table)
+    if len(result.tables) > 1 and result.sentences:
+        console.print()
+    _say(console, result.sentences)
+    _say(console, [f"{name}: {place}" for name, place in result.files.items() if place])
+    if result.linked:
+        from tasks.workspace.services import ui_command
+
+        _say(console, [f"run: {result.run}", f"MLflow: {ui_command()}"])
+
+
+def show_table(console: Console, shown: ResultTable) -> None:
+    """Print a heading, a table with the columns that fit, and the sentences below it."""
+    if shown.title:
+        console.print(shown.title, style="bold", markup=False, soft_wrap=True)
+    _say(console, shown.above, soft_wrap=not console.is_terminal)
+    if shown.rows:
+        cells = {name: [row[name] for row in shown.rows] for name in shown.rows[0]}
+        numbers = set(cells) - set(shown.words)
+        dropped = _drop(shown, cells, numbers, console.width)
+        console.print(_fitted(shown, cells, numbers, console.width))
+        _say(console, dropped)
+    _say(console, shown.notes, soft_wrap=not console.is_terminal)
+
+
+def _say(console: Console, lines: Sequence[str], soft_wrap: bool = True) -> None:
+    """Print lines. With soft wrap, a line stays whole, so that a command or a path in it can be copied."""
+    for line in lines:
+        console.print(line, soft_wrap=soft_wrap, markup=False)
+
+
+def _drop(shown: ResultTable, cells: Cells, numbers: Collection[str], width: int) -> list[str]:
+    """Remove the columns that do not fit from the cells. Return lines that name them."""
+    equal = [name for name in shown.equal if name in cells and len(set(cells[name]) - {""}) == 1]
+    first = [*shown.drops[:1], *equal]
+    same: list[str] = []
+    missing: list[str] = []
+    for name in (*first, shown.ids, *shown.drops[1:]):
+        widths = [_widest(*column) if name in first else _narrowest(*column, numbers) for column in cells.items()]
+        if _total(widths, GAP if name in first else NARROW_GAP) <= width:
+            break
+        if name and name == shown.ids and name not in missing and len(max(cells.get(name, [""]), key=len)) > SHORT_ID:
+            cells[name] = [text[:SHORT_ID] for text in cells[name]]
+        elif name in cells:
+            text = max(cells.pop(name))
+            same += [f"{_in_line(name)} {text}"] if name in equal else []
+            missing += [] if name in equal else [_in_line(name)]
+    if shown.ids in cells and any(cells[shown.ids][n] != row[shown.ids] for n, row in enumerate(shown.rows)):
+        missing.append(f"full {_in_line(shown.ids)} ids")
+    lines = [f"in every row: {', '.join(same)}"] if same else []
+    return lines + ([f"not shown: {', '.join(missing)} (use a wider terminal, or a file)"] if missing else [])
+
+
+def _fitted(shown: ResultTable, cells: Cells, numbers: Collection[str], width: int) -> Table:
+    """Return the table with at most `width` characters per line, or with its least width if that is larger.
+
+    The widest columns wrap first.
+    """
+    widths = {name: _widest(name, texts) for name, texts in cells.items()}
+    least = {name: _narrowest(name, texts, numbers) for name, texts in cells.items()}
+    gap = GAP if _total(least.values(), GAP) <= width else NARROW_GAP
+    while _total(widths.values(), gap) > width and (wide := [name for name in widths if widths[name] > least[name]]):
+        widths[max(wide, key=widths.__getitem__)] -= 1
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, gap - 1, 0, 0))
+    for name in cells:
+        table.add_column(escape(name), justify="right" if name in numbers else "left", width=widths[name])
+    for number, row in enumerate(zip(*cells.values(), strict=True)):
+        marked = {name for name, text in zip(cells, row, strict=True) if name in numbers and text.endswith("*")}
+        marked |= {name for name in cells if (number, name) in shown.best}
+        texts = (
+            f"[bold green]{escape(text)}[/]" if name in marked else escape(text)
+            for name, text in zip(cells, row, strict=True)
+        )
+        table.add_row(*texts)
+    return table
+
+
+def _widest(name: str, texts: Sequence[str]) -> int:
+    """Return the width of a column in characters if no cell wraps."""
+    return max(map(cell_len, [*name.split("\n"), *texts]))
+
+
+def _narrowest(name: str, texts: Sequence[str], numbers: Collection[str]) -> int:
+    """Return the width of a column in characters if every cell of words wraps at each of its spaces."""
+    words = [word for text in texts for word in ([text] if name in numbers else text.split())]
+    return max(map(cell_len, [*name.split(), *words]), default=0)
+
+
+def _total(widths: Collection[int], gap: int) -> int:
+    return sum(widths) + gap * (len(widths) - 1)
+
+
+def _in_line(name: str) -> str:
+    return name.replace("\n", " ")

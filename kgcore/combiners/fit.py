@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kgcore.arrays import Bools, Floats, Ints, Labels, Scores, Triples
-from kgcore.calibrate.answering import fit_errors, held_out_figures, in_order, score_audit, thin_figures
+from kgcore.calibrate.answering import fit_errors, held_out_figures, in_order, row_groups, score_audit, thin_figures
 from kgcore.calibrate.calibrated import Calibrated
 from kgcore.calibrate.fit import CANDIDATES, GROUND_TRUTH, SYNTHETIC, Basis, calibrated, terms_of
-from kgcore.calibrate.folds import row_groups
 from kgcore.calibrate.sample import CalibrationSample
 from kgcore.combiners.ablation import SCORE, Ablation, ablate
 from kgcore.combiners.base import Combined, Combiner, EvidenceSample

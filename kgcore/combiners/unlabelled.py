@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kgcore.arrays import Floats, Ints, Probabilities
-from kgcore.calibrate.folds import draw_folds
+from kgcore.calibrate.answering import draw_folds
 from kgcore.calibrate.logistic import stack_weights
 from kgcore.combiners.base import Combiner, EvidenceSample
 from kgcore.combiners.joined import Stack

@@ -1,9 +1,11 @@
-"""Models, calibrators and graphs as folders, and the names of the parts of a calibrated model.
+"""Models, calibrators and graphs as folders, the names of the parts of a calibrated model, and JSON files.
 
 A model's tables are safetensors, a graph's tables parquet. Torch, SciPy and scikit-learn take seconds to load: the
 functions import what they need, and the module does not.
 """
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,15 +14,80 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgcore.data.graph import SPLITS, KnowledgeGraph, Split
-from kgcore.storage.json_file import read_json, write_json
 from kgcore.storage.tables import read_table, spo_columns, triples_of, write_table
 
 if TYPE_CHECKING:
     from kgcore.calibrate.calibrated import Calibrated
+    from kgcore.combiners.unseen import UnseenAnswers
     from kgcore.embed.models.trained import TrainedModel
+    from kgcore.measure.evaluation.evaluate import Measured
+    from kgcore.mixture.matched import Matched
 
+FORMAT = 3  # version of all artifact formats, part of every cache key; increase it when a format changes
 CALIBRATOR_FILE = "calibrator.json"
 MODEL_PART, GRAPH_PART = "model", "graph"  # folders; further models are model_2, model_3, ...
+BATCH = 2**18  # rows that are read at a time
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a value as indented JSON."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+
+
+def read_json(path: Path) -> Any:
+    """Return the content of a JSON file."""
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def write_measured(path: Path, measured: "dict[str, Measured]") -> None:
+    """Write the metrics, their intervals and the reliability bins of every calibrator as JSON.
+
+    measured  calibrator label -> its results
+    """
+    write_json(path, {label: _plain(result) for label, result in measured.items()})
+
+
+def read_measured(path: Path) -> "dict[str, Measured]":
+    """Read the output of `write_measured`."""
+    from kgcore.measure.evaluation.evaluate import Measured
+    from kgcore.measure.metrics.reliability import Reliability
+
+    measured = {}
+    for label, result in read_json(path).items():
+        bins = {name: np.array(column) for name, column in result.pop("reliability").items()}
+        intervals = {name: (low, high) for name, (low, high) in result.pop("intervals").items()}
+        measured[label] = Measured(result, Reliability(**bins), intervals)
+    return measured
+
+
+def _plain(result: "Measured") -> dict[str, Any]:
+    bins = {name: column.tolist() for name, column in asdict(result.reliability).items()}
+    return result.metrics | {"intervals": result.intervals, "reliability": bins}
+
+
+def write_matched(path: Path, matched: "Matched") -> None:
+    """Write the fit as JSON."""
+    write_json(path, matched.to_json())
+
+
+def read_matched(path: Path) -> "Matched":
+    """Read the output of `write_matched`."""
+    from kgcore.mixture.matched import Matched
+
+    return Matched.from_json(read_json(path))
+
+
+def write_unseen_answers(path: Path, fitted: "UnseenAnswers") -> None:
+    """Write the fitted answers as JSON."""
+    write_json(path, fitted.to_json())
+
+
+def read_unseen_answers(path: Path) -> "UnseenAnswers":
+    """Read the output of `write_unseen_answers`."""
+    from kgcore.combiners.unseen import UnseenAnswers
+
+    return UnseenAnswers.from_json(read_json(path))
 
 
 def parts_of(models: int) -> list[str]:
@@ -75,9 +142,6 @@ def read_calibrator(folder: Path) -> "Calibrated":
     from kgcore.calibrate.calibrated import Calibrated
 
     return Calibrated.from_json(read_json(folder / CALIBRATOR_FILE))
-
-
-BATCH = 2**18  # rows that are read at a time
 
 
 def write_graph(folder: Path, graph: KnowledgeGraph) -> None:

@@ -8,6 +8,7 @@ prediction.py        the MLflow run of a prediction, and its summary
 exam.py              the exam of a data set: its versions, the candidates that sit it, and their comparison
 manifest.py          finds the run of a stage from a run id, a model's URI or `latest`
 
-A job returns facts whose method `result` says what users see: see kgcore/measure/report/result.py. flows/cli/printer.py
-prints it, and flows/job.py shows it in Prefect. Single stages are in stages/, the order of stages in flows/.
+A job returns facts whose method `result` says what users see: see kgcore/measure/report/result.py.
+flows/cli/terminal.py prints it, and flows/job.py shows it in Prefect. Single stages are in stages/, the order of
+stages in flows/.
 """

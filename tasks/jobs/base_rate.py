@@ -21,7 +21,7 @@ from kgcore.mixture.interval import MOST_ODDS, Rate, labelled_rate, labelled_rat
 from kgcore.mixture.judged import JudgedCandidates, check_enough, mixture_triples, read_judged
 from kgcore.mixture.matched import FEWEST, fit_relations
 from kgcore.mixture.samples import MixtureData
-from kgcore.storage.json_file import write_json
+from kgcore.storage.folders import write_json
 from kgcore.wings.ensembles.ensemble import PooledModel
 from tasks.jobs.request import Request, answering
 from tasks.tracking.record import RunTags

@@ -19,7 +19,7 @@ from kgcore.measure.report.plots import reliability_figures
 from kgcore.measure.report.result import Result, runs_text
 from kgcore.measure.report.scores import ScoresSummary, scores_page
 from kgcore.scores.table import ScoreTable
-from kgcore.storage.json_file import write_json, write_measured
+from kgcore.storage.folders import write_json, write_measured
 from kgcore.wings.external.calibrator import RELATION, SCORE, ScoreCalibrator
 from kgcore.wings.external.fit import FittedScores, fit_and_measure, usable
 from kgcore.wings.external.rows import (

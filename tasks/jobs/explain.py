@@ -13,7 +13,7 @@ from kgcore.answer.sink import check_ending
 from kgcore.config import ExplainConfig
 from kgcore.errors import InputError
 from kgcore.measure.report.result import Result, ResultTable, table_of
-from kgcore.storage.json_file import write_json
+from kgcore.storage.folders import write_json
 from tasks.jobs.calibrated_model import counted_sample
 from tasks.jobs.request import Answering, Request, Stated, answering, asked_of, calibrate_to_missing
 from tasks.tracking.record import RunTags

@@ -17,7 +17,7 @@ from kgcore.errors import InputError
 from kgcore.measure.report.result import runs_text
 from kgcore.measure.report.results import overview
 from kgcore.measure.report.summary import PipelineSummary
-from kgcore.storage.json_file import FORMAT
+from kgcore.storage.folders import FORMAT
 from tasks.stages.calibrate import CALIBRATE
 from tasks.stages.choose import choices_for, chosen_settings
 from tasks.stages.match import check_file, identity

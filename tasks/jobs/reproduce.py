@@ -14,7 +14,7 @@ from kgcore.measure.report.plots import reliability_figure
 from kgcore.measure.report.result import Result
 from kgcore.measure.report.results import Results
 from kgcore.measure.report.summary import PipelineSummary
-from kgcore.storage.json_file import write_json
+from kgcore.storage.folders import write_json
 from kgcore.wings.reproduction.compare import side_by_side
 from kgcore.wings.reproduction.grid import Cell
 from kgcore.wings.reproduction.page import comparison_page, findings, sweep_figures

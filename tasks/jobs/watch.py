@@ -20,7 +20,7 @@ from kgcore.errors import InputError
 from kgcore.measure.evaluation.predictions import Predictions
 from kgcore.measure.report.result import Result
 from kgcore.measure.report.results import headline
-from kgcore.storage.json_file import read_json
+from kgcore.storage.folders import read_json
 from kgcore.wings.monitoring.drift import Check, DriftReference, check, find_evidence
 from kgcore.wings.monitoring.two_samples import NewTriples
 from tasks.jobs.calibrated_model import calibration_sample

@@ -15,7 +15,7 @@ from filelock import FileLock
 
 from kgcore.config import Config
 from kgcore.errors import InputError, KgcalError, MismatchError
-from kgcore.storage.json_file import FORMAT
+from kgcore.storage.folders import FORMAT
 from tasks.tracking.artifacts import Artifact, ModelFiles, save
 from tasks.tracking.keys import code_fingerprint, digest
 from tasks.tracking.record import DatasetId, RunRecord, RunTags
@@ -24,6 +24,11 @@ from tasks.workspace.flow_run import current_flow_run, in_task
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+P = ParamSpec("P")
+T = TypeVar("T")
+C = TypeVar("C", bound=Config)
+IMPORTED = "imported"  # stands for the loss of a model that kgcal has not trained
 
 
 @dataclass(frozen=True)
@@ -58,10 +63,6 @@ class Context:
         return not self.force or (self.since is not None and run.started >= self.since)
 
 
-P = ParamSpec("P")
-T = TypeVar("T")
-C = TypeVar("C", bound=Config)
-IMPORTED = "imported"  # stands for the loss of a model that kgcal has not trained
 log = logging.getLogger("kgcal")
 
 

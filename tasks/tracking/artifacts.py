@@ -17,7 +17,7 @@ from kgcore.errors import InputError, KgcalError, first_line
 from kgcore.measure.report.ensemble_summary import EnsembleSummary
 from kgcore.measure.report.race import Race
 from kgcore.measure.report.summary import PipelineSummary, Summary
-from kgcore.storage import folders, json_file, tables
+from kgcore.storage import folders, tables
 from tasks.tracking.connection import input_error
 from tasks.tracking.record import CALIBRATE_SCORES
 
@@ -80,15 +80,15 @@ class ModelFiles(Generic[T]):
 
 
 def _json(stage: str, path: str) -> Artifact[Any]:
-    return Artifact(stage, path, json_file.read_json, json_file.write_json)
+    return Artifact(stage, path, folders.read_json, folders.write_json)
 
 
 def _typed_json(stage: str, path: str, kind: type[S]) -> Artifact[S]:
     def read(file: Path) -> S:
-        return kind.from_json(json_file.read_json(file))
+        return kind.from_json(folders.read_json(file))
 
     def write(file: Path, value: S) -> None:
-        json_file.write_json(file, value.to_json())
+        folders.write_json(file, value.to_json())
 
     return Artifact(stage, path, read, write)
 
@@ -125,16 +125,14 @@ CHOSEN: Artifact[dict[str, Any]] = _json("choose", "chosen.json")
 EMBEDDINGS = ModelFiles("train", folders.read_model, folders.write_model)
 MIXTURE = Artifact("match", "scores.parquet", tables.read_mixture, tables.write_mixture)
 MIXTURE_TRIPLES = Artifact("match", "triples.parquet", tables.read_triples, tables.write_triples)
-MATCHED = Artifact("match", "mixture.json", json_file.read_matched, json_file.write_matched)
+MATCHED = Artifact("match", "mixture.json", folders.read_matched, folders.write_matched)
 LABELLED = Artifact("match", "labelled.parquet", tables.read_triples, tables.write_triples)
 CORRUPTIONS = Artifact("corrupt", "corruptions.parquet", tables.read_corruptions, tables.write_corruptions)
 CORRUPTION_AUDIT: Artifact[dict[str, dict[str, float]]] = _json("corrupt", "audit.json")
 SCORES = Artifact("score", "scores.parquet", tables.read_scores, tables.write_scores)
 EVIDENCE = Artifact("evidence", "evidence.parquet", tables.read_evidence, tables.write_evidence)
 CANDIDATE_EVIDENCE = Artifact("evidence", "candidates.parquet", tables.read_evidence, tables.write_evidence)
-UNSEEN_ANSWERS = Artifact(
-    "evidence", "unseen_answers.json", json_file.read_unseen_answers, json_file.write_unseen_answers
-)
+UNSEEN_ANSWERS = Artifact("evidence", "unseen_answers.json", folders.read_unseen_answers, folders.write_unseen_answers)
 UNSEEN_TEST = Artifact("evidence", "unseen_test.parquet", tables.read_answers, tables.write_answers)
 CALIBRATOR = ModelFiles("calibrate", folders.read_calibrator, folders.write_calibrator, folders.CALIBRATOR_FILE)
 COMBINED_MIXTURE = Artifact("calibrate", "combined_mixture.parquet", tables.read_mixture, tables.write_mixture)
@@ -145,7 +143,7 @@ CALIBRATION_AUDIT: Artifact[dict[str, dict[str, float]]] = _json("calibrate", "a
 PREDICTIONS = Artifact("classify", "predictions.parquet", tables.read_predictions, tables.write_predictions)
 RANKS = Artifact("rank", "ranks.parquet", tables.read_ranks, tables.write_ranks)
 RANK_METRICS: Artifact[dict[str, float]] = _json("rank", "ranks.json")
-MEASURED = Artifact("evaluate", "measured.json", json_file.read_measured, json_file.write_measured)
+MEASURED = Artifact("evaluate", "measured.json", folders.read_measured, folders.write_measured)
 SUMMARY = _typed_json("evaluate", "summary.json", Summary)
 REPORT = _text("report", "report.html")
 
@@ -164,7 +162,7 @@ SCORE_CALIBRATOR = ModelFiles(
 )
 SCORE_ROWS = Artifact(CALIBRATE_SCORES, "rows.parquet", tables.read_scores, tables.write_scores)
 ENSEMBLE_PREDICTIONS = Artifact("ensemble", "predictions.parquet", tables.read_predictions, tables.write_predictions)
-ENSEMBLE_MEASURED = Artifact("ensemble", "measured.json", json_file.read_measured, json_file.write_measured)
+ENSEMBLE_MEASURED = Artifact("ensemble", "measured.json", folders.read_measured, folders.write_measured)
 ENSEMBLE_SUMMARY = _typed_json("ensemble", "summary.json", EnsembleSummary)
 DISAGREEMENT = Artifact("ensemble", "disagreement.parquet", tables.read_disagreement, tables.write_disagreement)
 

@@ -14,10 +14,10 @@ from kgcore.calibrate.answering import (
     fit_errors,
     held_out_figures,
     in_order,
+    row_groups,
 )
 from kgcore.calibrate.calibrated import Calibrated
 from kgcore.calibrate.fit import calibration_bases
-from kgcore.calibrate.folds import row_groups
 from kgcore.calibrate.sample import CalibrationSample
 from kgcore.config import CalibrateConfig, ClassifyConfig, EvaluateConfig
 from kgcore.embed.corruptions.base import Mixture

@@ -9,13 +9,12 @@ import pytest
 from kgcore.config import EvaluateConfig
 from kgcore.errors import MismatchError
 from kgcore.measure.evaluation import evaluate as module
-from kgcore.measure.evaluation.evaluate import evaluate, kept_sources
-from kgcore.measure.evaluation.groups import reliability_by_relation
+from kgcore.measure.evaluation.evaluate import evaluate, kept_sources, reliability_by_relation
 from kgcore.measure.evaluation.predictions import Predictions
 from kgcore.measure.metrics.base import estimate, resampled
 from kgcore.measure.metrics.proper import brier, brier_parts, log_loss, log_loss_parts
 from kgcore.measure.metrics.reliability import ece
-from kgcore.storage.json_file import read_measured, write_measured
+from kgcore.storage.folders import read_measured, write_measured
 from tests.core.judged import FAST, measure, predictions
 from tests.core.samples import DISTORTIONS, calibrated, figure, pair_weights, tally_of
 

@@ -7,9 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kgcore.calibrate import folds
+from kgcore.calibrate import answering as folds
+from kgcore.calibrate.answering import draw_folds
 from kgcore.calibrate.fit import labelled_sample
-from kgcore.calibrate.folds import draw_folds
 from kgcore.calibrate.sample import ground_truth_sample
 from kgcore.calibrate.support import Support
 from kgcore.config import EvaluateConfig

@@ -31,7 +31,6 @@ JSON_FILES = {
     "kgcore/config/calibrate.py",
     "kgcore/config/race.py",
     "kgcore/storage/folders.py",
-    "kgcore/storage/json_file.py",
     "kgcore/storage/tables.py",
     "kgcore/embed/training/loop.py",
     "tasks/serving/api.py",

@@ -17,7 +17,7 @@ from kgcore.mixture.calibrate import candidate_sample, fit_matched
 from kgcore.mixture.fit import MixtureOptions
 from kgcore.mixture.matched import Matched, match
 from kgcore.mixture.samples import LabelledCandidates, MixtureData, ScoreSample
-from kgcore.storage.json_file import read_matched, write_matched
+from kgcore.storage.folders import read_matched, write_matched
 from kgcore.storage.tables import read_mixture, write_mixture
 from tests.core.calibrator_samples import bound_to
 from tests.core.mixtures import normal_mixture

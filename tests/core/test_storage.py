@@ -21,8 +21,7 @@ from kgcore.measure.evaluation.evaluate import evaluate
 from kgcore.measure.evaluation.predictions import Predictions, classify
 from kgcore.registries import STRATEGIES
 from kgcore.scores.table import ScoreTable, score_table
-from kgcore.storage.folders import read_graph, read_model, write_graph, write_model
-from kgcore.storage.json_file import read_measured, write_measured
+from kgcore.storage.folders import read_graph, read_measured, read_model, write_graph, write_measured, write_model
 from kgcore.storage.tables import (
     read_corruptions,
     read_predictions,

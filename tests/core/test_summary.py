@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from flows.cli.printer import show, show_table
+from flows.cli.terminal import show, show_table
 from kgcore.config import EvaluateConfig
 from kgcore.config.base import value_text
 from kgcore.measure.evaluation.evaluate import Measured, evaluate

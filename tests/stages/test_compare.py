@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from flows.cli.printer import show, show_table
+from flows.cli.terminal import show, show_table
 from kgcore.errors import InputError
 from kgcore.measure.report.result import ResultTable, table_of
 from tasks.jobs.compare import COLUMNS, comparison, shown_comparison

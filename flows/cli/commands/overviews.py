@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.printer import show
-from flows.cli.terminal import check_target, console, guarded
+from flows.cli.terminal import check_target, console, guarded, show
 from kgcore.errors import InputError
 from tasks.jobs.compare import NEGATIVES, SORTABLE_METRICS, comparison, shown_comparison, write_csv
 from tasks.workspace.settings import catalogue

@@ -26,7 +26,7 @@ from kgcore.evidence.base import Source
 from kgcore.evidence.fold import FOLDS, fold_of
 from kgcore.evidence.table import Features
 from kgcore.scores.table import Evidence
-from kgcore.storage.json_file import read_json, write_json
+from kgcore.storage.folders import read_json, write_json
 from kgcore.storage.tables import read_table, spo_columns, triples_of, write_table
 from kgcore.workers import EachPart, OnPart, one_by_one
 

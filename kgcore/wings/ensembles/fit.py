@@ -16,9 +16,9 @@ from kgcore.arrays import (
     as_weights,
     same_length,
 )
+from kgcore.calibrate.answering import cross_fitted, draw_folds, row_groups
 from kgcore.calibrate.calibrated import Calibrated
 from kgcore.calibrate.fit import Basis, calibrated, calibration_bases
-from kgcore.calibrate.folds import cross_fitted, draw_folds, row_groups
 from kgcore.calibrate.sample import CalibrationSample, base_rate_weights
 from kgcore.config import CalibrateConfig, ClassifyConfig, CorruptConfig, EnsembleConfig
 from kgcore.errors import InputError, MismatchError

@@ -12,7 +12,7 @@ import pyarrow as pa
 from kgcore.arrays import Ints, Probabilities, Scores
 from kgcore.calibrate.calibrated import Calibrated
 from kgcore.errors import InputError, MismatchError, check_format, first_line
-from kgcore.storage.json_file import read_json, write_json
+from kgcore.storage.folders import read_json, write_json
 from kgcore.wings.external.tables import UNKNOWN, TableBlock, read_table
 
 FORMAT, SCORE_CALIBRATOR_FILE = 1, "score_calibrator.json"

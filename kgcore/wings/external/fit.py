@@ -8,14 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kgcore.arrays import Probabilities
+from kgcore.calibrate.answering import cross_fitted_each, draw_folds
 from kgcore.calibrate.calibrated import stored_class
 from kgcore.calibrate.fit import BASELINES_OF_SCORES, GROUND_TRUTH, fit_labelled, labelled_sample
-from kgcore.calibrate.folds import cross_fitted_each, draw_folds
 from kgcore.calibrate.sample import weights_at
 from kgcore.config import EvaluateConfig, ScoresConfig
 from kgcore.errors import InputError, KgcalWarning
-from kgcore.measure.evaluation.evaluate import Measured, evaluate
-from kgcore.measure.evaluation.groups import reliability_by_relation
+from kgcore.measure.evaluation.evaluate import Measured, evaluate, reliability_by_relation
 from kgcore.measure.evaluation.predictions import Predictions
 from kgcore.measure.report.results import Results
 from kgcore.measure.report.scores import RowCounts, ScoresSummary

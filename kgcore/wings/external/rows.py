@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kgcore.arrays import Bools, Ints, Labels, Scores, Weights
-from kgcore.calibrate.folds import draw_folds
+from kgcore.calibrate.answering import draw_folds
 from kgcore.config import ScoresConfig
 from kgcore.data.formats.columns import MEANING
 from kgcore.errors import InputError

@@ -6,7 +6,7 @@ import numpy as np
 
 from kgcore.config import Config
 from kgcore.config.base import setting
-from kgcore.storage.json_file import read_json, write_json
+from kgcore.storage.folders import read_json, write_json
 from tasks.stages.classify import CLASSIFY
 from tasks.stages.running import Stage, StageRun
 from tasks.tracking.artifacts import PREDICTIONS, Artifact
