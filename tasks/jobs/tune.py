@@ -20,7 +20,7 @@ from kgcore.data.datasets.base import find_dataset
 from kgcore.data.graph import KnowledgeGraph
 from kgcore.errors import FitError, InputError
 from kgcore.measure.report.result import Result, ResultTable
-from kgcore.registries import LOSSES, MODELS, STRATEGIES
+from kgcore.registries import BACKENDS, LOSSES, MODELS, STRATEGIES
 from kgcore.wings.tuning.record import Record
 from kgcore.wings.tuning.space import Space
 from tasks.jobs.pipeline import all_settings, open_work, run_command
@@ -156,6 +156,7 @@ def _key(graph: KnowledgeGraph, configs: PipelineConfigs, config: TuneConfig) ->
         "kgcore.wings.tuning.search",
         MODELS.module(configs.train.model),
         LOSSES.module(configs.train.loss),
+        *map(BACKENDS.module, BACKENDS.names()),
         *sorted(map(STRATEGIES.module, strategies)),
     )
     plan = config.replace(trials=TuneConfig().trials, minutes=TuneConfig().minutes)

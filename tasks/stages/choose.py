@@ -16,7 +16,7 @@ from kgcore.config.race import RaceConfig, entries
 from kgcore.errors import InputError
 from kgcore.measure.report.race import CHOSEN as IS_CHOSEN
 from kgcore.measure.report.race import Race, RaceRow, contenders_table, race_table
-from kgcore.registries import LOSSES, MODELS, OPTIMISERS, STRATEGIES
+from kgcore.registries import BACKENDS, LOSSES, MODELS, OPTIMISERS, STRATEGIES
 from tasks.stages.prepare import PREPARE
 from tasks.stages.running import IMPORTED, Stage, StageRef, StageRun, as_task, config_of, loss_of
 from tasks.stages.train import handed_over, training_key
@@ -44,7 +44,7 @@ def _code(config: ChooseConfig) -> tuple[str, ...]:
     found = entries(race, *ANY, confidences=True).values()
     strategies = {name for one in found for name in one.training_strategy} | set(race.negatives.calibration_strategy)
     modules = {*(MODELS.module(one.model) for one in found), *(LOSSES.module(one.loss) for one in found)}
-    modules |= {OPTIMISERS.module(one.optimiser) for one in found}
+    modules |= {OPTIMISERS.module(one.optimiser) for one in found} | set(map(BACKENDS.module, BACKENDS.names()))
     return (
         "kgcore.wings.tuning.race",
         "kgcore.config.race",

@@ -15,7 +15,7 @@ from kgcore.config import TrainConfig
 from kgcore.config.jobs import ImportedModel
 from kgcore.data.graph import KnowledgeGraph
 from kgcore.errors import MismatchError
-from kgcore.registries import LOSSES, MODELS, OPTIMISERS, STRATEGIES
+from kgcore.registries import BACKENDS, LOSSES, MODELS, OPTIMISERS, STRATEGIES
 from tasks.stages.prepare import PREPARE
 from tasks.stages.running import IMPORTED, Context, Stage, StageRef, StageRun, as_task, config_of, loss_of, run_stage
 from tasks.tracking.artifacts import EMBEDDINGS, GRAPH
@@ -33,7 +33,8 @@ log = logging.getLogger("kgcal")
 
 def _code(config: TrainConfig) -> tuple[str, ...]:
     parts = (MODELS.module(config.model), LOSSES.module(config.loss), OPTIMISERS.module(config.optimiser))
-    return ("kgcore.embed.training.loop", *parts, *(STRATEGIES.module(name) for name in config.training_strategy))
+    strategies = (STRATEGIES.module(name) for name in config.training_strategy)
+    return ("kgcore.embed.training.loop", *map(BACKENDS.module, BACKENDS.names()), *parts, *strategies)
 
 
 def _body(run: StageRun, config: TrainConfig) -> None:

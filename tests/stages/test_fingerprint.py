@@ -44,6 +44,7 @@ def test_no_stage_after_the_scores_depends_on_training() -> None:
     [
         ("kgcore.embed.models.transe", {"choose", "train"}),
         ("kgcore.embed.models.hole", set()),  # a model that the settings do not name
+        ("kgcore.wings.fast_cpu.training", {"choose", "train"}),
         ("kgcore.calibrate.bbq", set()),  # a calibrator that the settings do not name
         ("kgcore.calibrate.beta", {"calibrate"}),
         ("kgcore.calibrate.fit", {"choose", "match", "calibrate", "evaluate", "report"}),
