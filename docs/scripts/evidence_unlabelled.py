@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from evidence import trained
 
-from kgcore.calibrate.answering import cross_fitted, draw_folds
+from kgcore.arrays import draw_folds
+from kgcore.calibrate.answering import cross_fitted
 from kgcore.calibrate.sample import CalibrationSample, synthetic_sample
 from kgcore.combiners.base import EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kgcore.arrays import Bools, Ints, Labels, Probabilities, Weights, same_length
+from kgcore.arrays import Bools, Ints, Probabilities, Weights, draw_folds, same_length
 from kgcore.calibrate.calibrated import Calibrated
 from kgcore.calibrate.fit import BASELINE, CANDIDATES, GROUND_TRUTH, SYNTHETIC
 from kgcore.calibrate.sample import CalibrationSample, base_rate_weights
-from kgcore.errors import FitError, InputError, KgcalWarning, MismatchError
+from kgcore.errors import FitError, KgcalWarning, MismatchError
 from kgcore.registries import CALIBRATORS
 from kgcore.scores.table import CORRUPTION, LABELLED, ScoreTable
 
@@ -36,27 +36,6 @@ MOST_ROWS = 500_000  # of a larger sample, as many rows are cross-fitted
 HIGH = 0.75  # a probability above it counts as high
 MOST_THIN = 0.5  # if a larger share of the high probabilities of positives is thin, a report has a note
 POSITIVES, THIN, NEGATIVES = "high_positives", "thin_positives", "high_negatives"
-
-
-def draw_folds(groups: Ints, labels: Labels, folds: int, rng: np.random.Generator) -> Ints:
-    """Assign each row to a fold at random. Return the fold numbers (n,), 0 to folds - 1.
-
-    groups  (n,) the group number of each row; rows of one group get the same fold
-    labels  (n,) 0/1. Groups that contain a positive are spread evenly over the folds, and so are the other groups.
-    folds   number of folds, at least 2
-
-    Raises InputError for fewer than 2 folds and for arrays of different lengths.
-    """
-    if folds < 2:
-        raise InputError(f"folds is {folds}: it must be at least 2")
-    same_length(groups=groups, labels=labels)
-    distinct, place = np.unique(groups, return_inverse=True)
-    positive = np.bincount(place, weights=labels, minlength=len(distinct)) > 0
-    drawn = rng.permutation(len(distinct))
-    order = drawn[np.argsort(positive[drawn], kind="stable")]
-    fold = np.empty(len(distinct), dtype=np.int64)
-    fold[order] = np.arange(len(distinct)) % folds
-    return fold[place]
 
 
 def row_groups(table: ScoreTable, source: Ints, weighted: bool, cold: int | None = None) -> dict[str, Ints]:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from kgcore.arrays import Floats, Ints, Labels, Scores, Triples, Weights
-from kgcore.calibrate.answering import draw_folds
+from kgcore.arrays import Floats, Ints, Labels, Scores, Triples, Weights, draw_folds
 from kgcore.data.graph import KnowledgeGraph
 from kgcore.embed.models.scorer import Bounds, PointwiseScorer
 from kgcore.errors import FitError, MismatchError

@@ -17,8 +17,7 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
-from kgcore.arrays import Floats, Ints, Probabilities
-from kgcore.calibrate.answering import draw_folds
+from kgcore.arrays import Floats, Ints, Probabilities, draw_folds
 from kgcore.calibrate.logistic import stack_weights
 from kgcore.combiners.base import Combiner, EvidenceSample
 from kgcore.combiners.joined import Stack

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgcore.calibrate.answering import cross_fitted, draw_folds
+from kgcore.arrays import draw_folds
+from kgcore.calibrate.answering import cross_fitted
 from kgcore.calibrate.isotonic import Isotonic
 from kgcore.calibrate.platt import Platt
 from kgcore.calibrate.sample import CalibrationSample, ground_truth_sample

@@ -14,9 +14,10 @@ from kgcore.arrays import (
     as_probabilities,
     as_truth,
     as_weights,
+    draw_folds,
     same_length,
 )
-from kgcore.calibrate.answering import cross_fitted, draw_folds, row_groups
+from kgcore.calibrate.answering import cross_fitted, row_groups
 from kgcore.calibrate.calibrated import Calibrated
 from kgcore.calibrate.fit import Basis, calibrated, calibration_bases
 from kgcore.calibrate.sample import CalibrationSample, base_rate_weights

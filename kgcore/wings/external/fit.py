@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kgcore.arrays import Probabilities
-from kgcore.calibrate.answering import cross_fitted_each, draw_folds
+from kgcore.arrays import Probabilities, draw_folds
+from kgcore.calibrate.answering import cross_fitted_each
 from kgcore.calibrate.calibrated import stored_class
 from kgcore.calibrate.fit import BASELINES_OF_SCORES, GROUND_TRUTH, fit_labelled, labelled_sample
 from kgcore.calibrate.sample import weights_at

@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kgcore.arrays import Bools, Ints, Labels, Scores, Weights
-from kgcore.calibrate.answering import draw_folds
+from kgcore.arrays import Bools, Ints, Labels, Scores, Weights, draw_folds
 from kgcore.config import ScoresConfig
 from kgcore.data.formats.columns import MEANING
 from kgcore.errors import InputError
