@@ -75,7 +75,7 @@ def in_words(found: list[list[float]], bars: tuple[float, ...] | None = None) ->
 
 def by_relation(predictions: Predictions, label: str) -> tuple[float, float]:
     """Return the mean error of relations, and the share of relations that are off: see above."""
-    from kgcore.measure.evaluation.evaluate import reliability_by_relation
+    from kgcore.measure.evaluation.groups import reliability_by_relation
 
     found, q = [], predictions.probabilities[label]
     for one in reliability_by_relation(predictions):

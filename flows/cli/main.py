@@ -130,6 +130,7 @@ class LazyGroup(CommandGroup):
             if module not in SUMMARIES:
                 for name, command in _group(app_of(module)).commands.items():
                     self.add_command(command, name)
+        self.commands["import"] = self.commands.pop("import")  # Typer lists groups after commands
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return the command. A name that SUMMARIES lacks, such as that of a new stage, is looked up among all."""

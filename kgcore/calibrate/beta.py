@@ -7,8 +7,7 @@ from scipy.special import expit
 
 from kgcore.arrays import Floats, Probabilities, Scores, Weights
 from kgcore.calibrate.base import Calibrator
-from kgcore.calibrate.logistic import fit_logistic, mean_keeping_targets
-from kgcore.calibrate.platt import fit_line
+from kgcore.calibrate.logistic import fit_line, fit_logistic, mean_keeping_targets
 from kgcore.calibrate.sample import CalibrationSample
 from kgcore.registries import CALIBRATORS
 

@@ -1,5 +1,6 @@
 """Fits of a few parameters by Newton's method: convex losses, and the logistic losses with and without labels."""
 
+import warnings
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -7,8 +8,8 @@ import numpy.typing as npt
 from scipy.special import expit, logit
 
 from kgcore.arrays import Bools, Floats, Labels, Probabilities, Weights
-from kgcore.calibrate.sample import label_sizes
-from kgcore.errors import FitError
+from kgcore.calibrate.sample import CalibrationSample, label_sizes
+from kgcore.errors import FitError, KgcalWarning
 
 Matrix = npt.NDArray[np.float64]
 MAX_STEPS, TOLERANCE = 200, 1e-10
@@ -194,3 +195,25 @@ def stack_weights(
     start, bounded = np.append(scale / m, logit(base_rate)), np.arange(m + 1) < m
     fitted = minimise("the weights of the combiners", risk, derivatives, start, bounded)
     return fitted[:-1] / scale, float(fitted[-1])
+
+
+def fit_line(name: str, sample: CalibrationSample, targets: Floats) -> tuple[float, float]:
+    """Fit a and b of Platt scaling, a >= 0, to targets (n,). `name` is the name of the calibrator in the warning.
+
+    If the scores rank positives below negatives, a = 0 and a KgcalWarning is given. Raises FitError if the fit does
+    not converge.
+    """
+    f, w = sample.scores, sample.weights
+    base = float(logit(np.average(targets, weights=w)))
+    if f.min() == f.max():
+        return 0.0, base
+    centre = float(np.average(f, weights=w))
+    spread = float(np.sqrt(np.average((f - centre) ** 2, weights=w)))
+    x = (f - centre) / spread
+    design, free = np.stack([x, np.ones_like(x)]), np.zeros(2, dtype=bool)
+    slope, intercept = fit_logistic(name, design, targets, w, np.array([0.0, base]), free).tolist()
+    if slope <= 0:
+        message = f"the scores rank positives below negatives: {name} gives the constant base rate"
+        warnings.warn(message, KgcalWarning, stacklevel=3)
+        return 0.0, base
+    return slope / spread, intercept - slope * centre / spread

@@ -1,16 +1,14 @@
 """Platt scaling: a logistic curve of the score."""
 
-import warnings
 from typing import Self
 
 import numpy as np
-from scipy.special import expit, logit
+from scipy.special import expit
 
-from kgcore.arrays import Floats, Probabilities, Scores
+from kgcore.arrays import Probabilities, Scores
 from kgcore.calibrate.base import Calibrator
-from kgcore.calibrate.logistic import fit_logistic, smoothed_targets
+from kgcore.calibrate.logistic import fit_line, smoothed_targets
 from kgcore.calibrate.sample import CalibrationSample
-from kgcore.errors import KgcalWarning
 from kgcore.registries import CALIBRATORS
 
 
@@ -42,25 +40,3 @@ class Platt(Calibrator):
 
     def calibrate(self, scores: Scores) -> Probabilities:
         return expit(self.a_ * np.asarray(scores, dtype=np.float64) + self.b_)
-
-
-def fit_line(name: str, sample: CalibrationSample, targets: Floats) -> tuple[float, float]:
-    """Fit a and b of Platt scaling, a >= 0, to targets (n,). `name` is the name of the calibrator in the warning.
-
-    If the scores rank positives below negatives, a = 0 and a KgcalWarning is given. Raises FitError if the fit does
-    not converge.
-    """
-    f, w = sample.scores, sample.weights
-    base = float(logit(np.average(targets, weights=w)))
-    if f.min() == f.max():
-        return 0.0, base
-    centre = float(np.average(f, weights=w))
-    spread = float(np.sqrt(np.average((f - centre) ** 2, weights=w)))
-    x = (f - centre) / spread
-    design, free = np.stack([x, np.ones_like(x)]), np.zeros(2, dtype=bool)
-    slope, intercept = fit_logistic(name, design, targets, w, np.array([0.0, base]), free).tolist()
-    if slope <= 0:
-        message = f"the scores rank positives below negatives: {name} gives the constant base rate"
-        warnings.warn(message, KgcalWarning, stacklevel=3)
-        return 0.0, base
-    return slope / spread, intercept - slope * centre / spread

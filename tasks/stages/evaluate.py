@@ -32,7 +32,8 @@ from tasks.tracking.record import RunTags, labelled_metrics, short_label
 from tasks.workspace.flow_run import progress_bar
 
 if TYPE_CHECKING:
-    from kgcore.measure.evaluation.evaluate import AllRows, Measured
+    from kgcore.measure.evaluation.evaluate import Measured
+    from kgcore.measure.evaluation.groups import AllRows
     from kgcore.measure.evaluation.predictions import Predictions
 
 _CODE = (
@@ -47,7 +48,8 @@ _CODE = (
 
 def _body(run: StageRun, config: EvaluateConfig) -> None:
     from kgcore.calibrate.answering import answering, answering_notes, thin_notes
-    from kgcore.measure.evaluation.evaluate import miscalibrated, reliability_by_knowledge, reliability_by_relation
+    from kgcore.measure.evaluation.evaluate import miscalibrated
+    from kgcore.measure.evaluation.groups import reliability_by_knowledge, reliability_by_relation
     from kgcore.measure.report.data import completeness_notes, data_notes, hidden_fact_notes, score_notes
 
     predictions, tau = run.load(PREDICTIONS), run.config(ClassifyConfig).tau
@@ -97,7 +99,7 @@ def _all_rows(run: StageRun, predictions: "Predictions") -> "dict[str, AllRows]"
     that of the validation labels.
     """
     from kgcore.calibrate.fit import GROUND_TRUTH
-    from kgcore.measure.evaluation.evaluate import AllRows
+    from kgcore.measure.evaluation.groups import AllRows
 
     if not run.has(UNSEEN_TEST) or predictions.synthetic_negatives:
         return {}

@@ -8,7 +8,7 @@ import pytest
 from kgcore.calibrate.calibrated import UnseenProbabilities
 from kgcore.data.datasets.read import UnseenRows
 from kgcore.data.graph import Split
-from kgcore.measure.evaluation.evaluate import AllRows
+from kgcore.measure.evaluation.groups import AllRows
 from kgcore.storage.tables import read_answers, read_unseen, write_answers, write_unseen
 
 

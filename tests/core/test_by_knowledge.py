@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
-from kgcore.measure.evaluation.evaluate import WITH_PREDICATE, KnowledgeGroup, reliability_by_knowledge
+from kgcore.measure.evaluation.groups import WITH_PREDICATE, KnowledgeGroup, reliability_by_knowledge
 from kgcore.measure.evaluation.predictions import Predictions
 from tests.core.drawn import graph_of
 from tests.core.judged import predictions

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import spearmanr
 
 from kgcore.config.presets import MODELS, PRESETS
-from kgcore.measure.evaluation.evaluate import RelationReliability
+from kgcore.measure.evaluation.groups import RelationReliability
 from kgcore.measure.evaluation.predictions import UNCALIBRATED_RAW
 from kgcore.measure.metrics.classification import RelationDecisions, ThresholdResult
 from kgcore.measure.report.results import MetricsRow, Results

@@ -9,7 +9,8 @@ import pytest
 from kgcore.config import EvaluateConfig
 from kgcore.errors import MismatchError
 from kgcore.measure.evaluation import evaluate as module
-from kgcore.measure.evaluation.evaluate import evaluate, kept_sources, reliability_by_relation
+from kgcore.measure.evaluation.evaluate import evaluate, kept_sources
+from kgcore.measure.evaluation.groups import reliability_by_relation
 from kgcore.measure.evaluation.predictions import Predictions
 from kgcore.measure.metrics.base import estimate, resampled
 from kgcore.measure.metrics.proper import brier, brier_parts, log_loss, log_loss_parts

@@ -240,10 +240,10 @@ def public_functions_are_used() -> Iterator[str]:
 
 
 def single_use(texts: Mapping[str, str], rooms: tuple[str, ...]) -> Iterator[str]:
-    """Yield the modules of these rooms that are no component, have fewer than two importers, and are below a page.
+    """Yield the modules below a page that are no component, and that at most one module beside them imports.
 
     A component registers itself. A module that runs as a script (`__main__`) has no importers by its nature. The module
-    of a job or of commands is imported by its name.
+    of a job or of commands is imported by its name, and the work of a job by its flow.
     """
     importers: dict[str, set[str]] = {}
     for path, text in texts.items():
@@ -258,7 +258,8 @@ def single_use(texts: Mapping[str, str], rooms: tuple[str, ...]) -> Iterator[str
         component = path == TABLE_OF_STAGES or re.search(COMPONENT, text, re.MULTILINE)
         used = importers.get(module_of(path), set())
         small = len(text.splitlines()) < SHORTEST_MODULE and not path.endswith("__init__.py")
-        if path.startswith(rooms) and small and not component and len(used) < 2:
+        beside = all(Path(importer).parent == Path(path).parent for importer in used)
+        if path.startswith(rooms) and small and not component and len(used) < 2 and beside:
             yield path
 
 

@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from kgcore.measure.evaluation.evaluate import evaluate, reliability_by_relation
+from kgcore.measure.evaluation.evaluate import evaluate
+from kgcore.measure.evaluation.groups import reliability_by_relation
 from kgcore.measure.metrics.classification import RelationDecisions, ThresholdResult
 from kgcore.measure.report.ensemble_summary import Disputed, EnsembleSummary, MemberSummary, PooledSummary
 from kgcore.measure.report.result import runs_text

@@ -1,5 +1,6 @@
 """`mlflow run`: every entry point is a command with its options, and uses the run that MLflow opens."""
 
+import inspect
 import tomllib
 from typing import Any
 
@@ -10,6 +11,7 @@ from typer.testing import CliRunner
 
 from flows.cli.main import whole_app
 from flows.cli.mlproject import JOBS, project_text, translated
+from flows.job import Argument
 from flows.stages import STAGE_FLOWS
 from kgcore import config
 from kgcore.config.base import BY_PRESET
@@ -58,14 +60,14 @@ WITHOUT_DEFAULT = {
     "reproduce": {"tables", "datasets", "csv"},
     "calibrate-scores": {"file", "apply", "output", "model", "calibrator"},
 }
-PLAIN = {
-    "runner": "threads",
-    "force": False,
-    "device": "",
-    "ensemble": 0,
-    "labels": "",
-    "instead": False,
-    **dict.fromkeys(("refit", "promote", "watch", "recalibrate"), False),
+PLAIN = {  # entry -> parameter of the flow that is no setting -> its default
+    entry: {
+        name: "" if parameter.default is parameter.empty else parameter.default
+        for name, parameter in inspect.signature(job.fn).parameters.items()
+        if not isinstance(parameter.default, config.Config)
+    }
+    | {"device": ""}
+    for entry, job in JOBS.items()
 }
 
 
@@ -94,9 +96,10 @@ def test_every_declared_parameter_has_its_type_and_default() -> None:
         if entry.startswith("import-"):
             continue  # tests/pipeline/test_mlproject_imports.py
         for name, declared in parameters.items():
-            expected = text(DEFAULTS.get(name, PLAIN.get(name)))
+            expected = text(PLAIN[entry].get(name, DEFAULTS.get(name)))
             expected = text(getattr(OWN[entry](), name, expected)) if entry in OWN else expected
-            expected = "" if name in WITHOUT_DEFAULT.get(entry, set()) else expected
+            argument = isinstance(JOBS[entry].shown.get(name), Argument)
+            expected = "" if argument or name in WITHOUT_DEFAULT.get(entry, set()) else expected
             expected = "latest" if name in UPSTREAM | UPSTREAM_OF.get(entry, set()) else expected
             assert declared["default"] == expected, (entry, name)
             assert declared["type"] == {str: "string", int: "int", float: "float"}[type(expected)], (entry, name)

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kgcore.measure.evaluation.evaluate import METRICS_OF_GROUPS
+from kgcore.measure.evaluation.groups import METRICS_OF_GROUPS
 from kgcore.storage.folders import read_graph
 from kgcore.storage.tables import read_corruptions
 from tests.core.split_graphs import NAMES, graph_with_twins, lines_of

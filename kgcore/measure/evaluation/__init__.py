@@ -1,5 +1,5 @@
 """Evaluation on the test split.
 
-predictions.py computes the probabilities and the decisions. evaluate.py computes every registered metric on them, for
-all rows and for groups of rows.
+predictions.py computes the probabilities and the decisions. evaluate.py computes every registered metric on them, and
+groups.py the results of groups of rows.
 """

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from kgcore.combiners.ablation import Ablation
 from kgcore.config.base import value_text
-from kgcore.measure.evaluation.evaluate import METRICS_OF_GROUPS
+from kgcore.measure.evaluation.groups import METRICS_OF_GROUPS
 from kgcore.measure.metrics.base import every_metric
 from kgcore.measure.report.data import count_title, shown_settings
 from kgcore.measure.report.html import coded, html, svg

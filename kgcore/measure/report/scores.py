@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from kgcore.measure.evaluation.evaluate import RelationReliability
+from kgcore.measure.evaluation.groups import RelationReliability
 from kgcore.measure.report.html import svg
 from kgcore.measure.report.page import render
 from kgcore.measure.report.results import Results

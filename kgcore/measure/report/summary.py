@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from kgcore.base_rate import BaseRate
-from kgcore.measure.evaluation.evaluate import KnowledgeGroup, RelationReliability
+from kgcore.measure.evaluation.groups import KnowledgeGroup, RelationReliability
 from kgcore.measure.metrics.classification import RelationDecisions
 from kgcore.measure.report.ensemble_summary import EnsembleSummary
 from kgcore.measure.report.race import Race, contenders_table

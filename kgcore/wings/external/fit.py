@@ -14,7 +14,8 @@ from kgcore.calibrate.fit import BASELINES_OF_SCORES, GROUND_TRUTH, fit_labelled
 from kgcore.calibrate.sample import weights_at
 from kgcore.config import EvaluateConfig, ScoresConfig
 from kgcore.errors import InputError, KgcalWarning
-from kgcore.measure.evaluation.evaluate import Measured, evaluate, reliability_by_relation
+from kgcore.measure.evaluation.evaluate import Measured, evaluate
+from kgcore.measure.evaluation.groups import reliability_by_relation
 from kgcore.measure.evaluation.predictions import Predictions
 from kgcore.measure.report.results import Results
 from kgcore.measure.report.scores import RowCounts, ScoresSummary
