@@ -3,7 +3,7 @@
 The library is pure and typed: no prefect, no mlflow, no environment variables, no global state. `kgcore.load(folder)`
 loads a calibrated model that answers. Read its rooms in the order in which a triple passes through them:
 
-data       a file of triples becomes a graph: data/graph.py, data/datasets
+data       a file of triples becomes a graph: data/datasets/prepare.py makes a KnowledgeGraph (data/graph.py)
 embed      a model is trained on the graph, and gives scores: embed/models, embed/training
 scores     the scores of the held-out triples and their corruptions: scores/table.py
 calibrate  a map from scores to probabilities: calibrate/fit.py makes every calibrated thing
@@ -13,7 +13,8 @@ mixture    candidates without labels: which share of them is true, and calibrati
 measure    metrics, evaluation, reports
 answer     questions to a calibrated model, each with the population of its candidates
 
-wings/ has what no room of the core needs.
+config/ has the settings, registries.py the names of all components, storage/ the files, loops/ what Numba compiles.
+wings/ has the capabilities beside this way.
 """
 
 from os import PathLike

@@ -28,7 +28,9 @@ FIT_ERROR = "fit_error_"  # how far the finite validation lets probabilities be 
 MUCH_ERROR = 0.02  # an error from this one on is reported
 REPLICATES = 30  # of `fit_errors`
 MOST_GROUPS = 2_000  # from more groups, the error is small, and the fits take long
-UNLIKE = "unlike_positives_"  # the share of true candidates that cannot be like the positives: see `unlike`
+UNLIKE = (
+    "unlike_positives_"  # share of the true candidates that cannot be like the positives: kgcore/mixture/goodness.py
+)
 MUCH_UNLIKE = 0.05  # such a share from this one on is reported
 ORDER = (BASELINE, CANDIDATES, GROUND_TRUTH, SYNTHETIC)  # of the kinds of negatives among the models of a run
 ANSWERING = (GROUND_TRUTH, CANDIDATES, SYNTHETIC)  # the calibrators of the first kind that a run has answer
@@ -252,7 +254,7 @@ def _some(groups: Ints, rng: np.random.Generator) -> Bools:
 
 
 def in_order(fitted: Sequence[Calibrated], figures: Mapping[str, Mapping[str, float]]) -> list[Calibrated]:
-    """Return the calibrators in the order in which they answer: of each kind of negatives, the first one does.
+    """Return the calibrators by kind of negatives, in the order of ORDER. Of each kind, the first one answers.
 
     figures  kind of negatives -> the figures of its calibrators
 

@@ -1,4 +1,4 @@
-"""Calibrators that see evidence beside the score: a combiner, and a calibrator of its log-odds."""
+"""Calibrators that see evidence beside the score (a combiner, and a calibrator of its log-odds); all those of a run."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,8 +32,56 @@ from kgcore.scores.table import LABELLED, ScoreTable, TableEvidence
 
 FOLDS = 5  # of cross-fitting
 FOLDS_OF_CANDIDATES = 3  # of candidates, whose many combiners take long
-CORRUPTIONS, MOST = 5, 150_000  # rows that a combiner is fitted to, if negatives are corruptions: see `_few`
+CORRUPTIONS_OF_A_POSITIVE = 5  # that a combiner is fitted to, if negatives are corruptions: see `_few`
+MOST_FITTED_ROWS = 150_000  # then
 RECALIBRATOR = "beta"  # the calibrator of a combiner's log-odds
+Audits = dict[str, dict[str, float]]  # kind of negatives -> figures
+
+
+@dataclass(frozen=True)
+class Material:
+    """What the calibrators of a run are fitted to.
+
+    bases       the output of `calibration_bases` for the table and the settings
+    source      (c,) the positive of each drawn validation corruption: see `row_groups`
+    cold        column of the cold entities: see `row_groups`
+    candidates  candidates to calibrate to; None: there are none
+    evidence    of the held-out rows; None: no calibrator sees evidence
+    unlabelled  the triples (N, 3) of the candidates' mixture and their evidence: see `fit_to_unlabelled`
+    unseen      answers about triples with entities that training has not seen; None: these get no probability
+    """
+
+    table: ScoreTable
+    config: CalibrateConfig
+    bases: Mapping[str, Basis]
+    source: Ints
+    cold: int | None = None
+    candidates: MatchedCandidates | None = None
+    evidence: TableEvidence | None = None
+    unlabelled: tuple[Triples, TableEvidence] | None = None
+    unseen: UnseenAnswers | None = None
+
+    def groups(self, cold: int | None = None) -> dict[str, Ints]:
+        """Return the groups of the rows by kind of negatives: see `row_groups`."""
+        return row_groups(self.table, self.source, self.config.weighted, cold)
+
+
+@dataclass(frozen=True)
+class FittedCalibrators:
+    """All calibrators of a run.
+
+    fitted    by kind of negatives: see `in_order`. Of each kind, the first one answers
+    audits    figures of the samples, and those by which the calibrators are ordered
+    log_odds  label of a calibrator that sees evidence -> log-odds of combiners that had not seen the row
+    mixture   the candidates' mixture with such log-odds as scores; None: no calibrator sees evidence of candidates
+    ablation  what each group of evidence adds to the score; None: no calibrator sees evidence of labelled triples
+    """
+
+    fitted: list[Calibrated]
+    audits: Audits
+    log_odds: Mapping[str, Scores]
+    mixture: MixtureData | None
+    ablation: Ablation | None
 
 
 def fit_combiners(
@@ -46,7 +94,7 @@ def fit_combiners(
     """Fit each combiner of the configuration to validation rows, and a calibrator to its log-odds.
 
     basis   the labelled rows, or the positives and the corruptions: see `calibration_bases`. To corruptions, a combiner
-            is fitted to CORRUPTIONS of a positive, on average, and to MOST rows
+            is fitted to CORRUPTIONS_OF_A_POSITIVE, on average, and to at most MOST_FITTED_ROWS rows
     groups  (n,) the group of each row of the sample: see `row_groups`; None: each row is a group
 
     The calibrator and its confidence limits are fitted to log-odds of combiners that have not seen the row: of
@@ -72,10 +120,10 @@ def fit_combiners(
 
 
 def _few(labels: Labels, rng: np.random.Generator) -> Bools:
-    """Choose at random at most MOST rows (n,), and for each positive CORRUPTIONS negatives or fewer."""
+    """Choose at random at most MOST_FITTED_ROWS rows (n,), with at most CORRUPTIONS_OF_A_POSITIVE negatives each."""
     positives, negatives = float(labels.sum()), float((1 - labels).sum())
-    own = min(positives, MOST / (1 + CORRUPTIONS))
-    chances = np.where(labels == 1, own / max(positives, 1), CORRUPTIONS * own / max(negatives, 1))
+    own = min(positives, MOST_FITTED_ROWS / (1 + CORRUPTIONS_OF_A_POSITIVE))
+    chances = np.where(labels == 1, own / max(positives, 1), CORRUPTIONS_OF_A_POSITIVE * own / max(negatives, 1))
     return rng.random(len(labels)) < chances
 
 
@@ -201,55 +249,6 @@ def _of_folds(
         yield np.flatnonzero(fold == own), fitted.tuned().fit(kept, rng)
 
 
-Audits = dict[str, dict[str, float]]  # kind of negatives -> figures
-
-
-@dataclass(frozen=True)
-class Material:
-    """What the calibrators of a run are fitted to.
-
-    bases       the output of `calibration_bases` for the table and the settings
-    source      (c,) the positive of each drawn validation corruption: see `row_groups`
-    cold        column of the cold entities: see `row_groups`
-    candidates  candidates to calibrate to; None: there are none
-    evidence    of the held-out rows; None: no calibrator sees evidence
-    unlabelled  the triples (N, 3) of the candidates' mixture and their evidence: see `fit_to_unlabelled`
-    unseen      answers about triples with entities that training has not seen; None: these get no probability
-    """
-
-    table: ScoreTable
-    config: CalibrateConfig
-    bases: Mapping[str, Basis]
-    source: Ints
-    cold: int | None = None
-    candidates: MatchedCandidates | None = None
-    evidence: TableEvidence | None = None
-    unlabelled: tuple[Triples, TableEvidence] | None = None
-    unseen: UnseenAnswers | None = None
-
-    def groups(self, cold: int | None = None) -> dict[str, Ints]:
-        """Return the groups of the rows by kind of negatives: see `row_groups`."""
-        return row_groups(self.table, self.source, self.config.weighted, cold)
-
-
-@dataclass(frozen=True)
-class FittedCalibrators:
-    """All calibrators of a run.
-
-    fitted    in the order in which they answer: of each kind of negatives, the first one does
-    audits    figures of the samples, and those by which the calibrators are ordered
-    log_odds  label of a calibrator that sees evidence -> log-odds of combiners that had not seen the row
-    mixture   the candidates' mixture with such log-odds as scores; None: no calibrator sees evidence of candidates
-    ablation  what each group of evidence adds to the score; None: no calibrator sees evidence of labelled triples
-    """
-
-    fitted: list[Calibrated]
-    audits: Audits
-    log_odds: Mapping[str, Scores]
-    mixture: MixtureData | None
-    ablation: Ablation | None
-
-
 def samples_of(bases: Mapping[str, Basis], candidates: MatchedCandidates | None) -> dict[str, CalibrationSample]:
     """Return the calibration samples by kind of negatives."""
     samples = {kind: basis.sample for kind, basis in bases.items()}
@@ -257,7 +256,7 @@ def samples_of(bases: Mapping[str, Basis], candidates: MatchedCandidates | None)
 
 
 def fit_evidence(material: Material, alone: Sequence[Calibrated]) -> FittedCalibrators:
-    """Fit the calibrators that see evidence, if there is some, and put all calibrators in order.
+    """Fit the calibrators of candidates, and those that see evidence; put all calibrators in order, and audit them.
 
     alone  the output of `fit_calibrators`: those of labelled triples and of corruptions that see the score alone
 
@@ -266,29 +265,29 @@ def fit_evidence(material: Material, alone: Sequence[Calibrated]) -> FittedCalib
     Raises MismatchError if the parts do not belong together, FitError if a fit does not converge.
     """
     table, config, bases, evidence = material.table, material.config, material.bases, material.evidence
-    labelled: Sequence[tuple[Calibrated, CalibrationSample]] = ()
+    with_evidence: Sequence[tuple[Calibrated, CalibrationSample]] = ()
     unlabelled: Sequence[tuple[Calibrated, MixtureData]] = ()
     ablation, soft = None, table.soft("valid")
     if material.candidates:
         alone = [*alone, *fit_score_calibrators(table, config, material.candidates)]
     if evidence is not None and GROUND_TRUTH in bases and not soft:
-        labelled = fit_combiners(table, evidence, bases[GROUND_TRUTH], config)
+        with_evidence = fit_combiners(table, evidence, bases[GROUND_TRUTH], config)
         sample = evidence_sample(table, evidence, bases[GROUND_TRUTH], config)
         ablation = _ablation(sample, evidence.groups, config)
     elif evidence is not None and not (material.candidates or soft):
-        labelled = fit_combiners(table, evidence, bases[SYNTHETIC], config, material.groups()[SYNTHETIC])
+        with_evidence = fit_combiners(table, evidence, bases[SYNTHETIC], config, material.groups()[SYNTHETIC])
     if material.candidates and material.unlabelled:
         triples, seen = material.unlabelled
         unlabelled = fit_to_unlabelled(table, seen, triples, material.candidates, config)
     samples = samples_of(bases, material.candidates)
-    every = [*((bound, samples[bound.negatives]) for bound in alone if bound.negatives in samples), *labelled]
+    every = [*((bound, samples[bound.negatives]) for bound in alone if bound.negatives in samples), *with_evidence]
     figures = _figures(material, samples, every, unlabelled)
-    fitted = in_order([*alone, *(bound for bound, _ in labelled), *(bound for bound, _ in unlabelled)], figures)
+    fitted = in_order([*alone, *(bound for bound, _ in with_evidence), *(bound for bound, _ in unlabelled)], figures)
     audits = {kind: score_audit(sample, soft and kind == GROUND_TRUTH) for kind, sample in samples.items()}
     audits = {kind: audit | figures.get(kind, {}) for kind, audit in audits.items()}
     hidden = next((bound.hidden for bound in fitted if bound.hidden), None)
     audits[SYNTHETIC] |= table.search_figures() | (hidden.figures() if hidden else {})
-    log_odds = {bound.label: sample.scores for bound, sample in labelled}
+    log_odds = {bound.label: sample.scores for bound, sample in with_evidence}
     mixture = unlabelled[0][1] if unlabelled else None
     return FittedCalibrators(_with_unseen(fitted, material.unseen), audits, log_odds, mixture, ablation)
 

@@ -1,6 +1,6 @@
-"""Capabilities beside the core, which register themselves or are called by jobs. No room of the core imports them.
+"""Capabilities beside the core, which register themselves or are called by jobs.
 
-Exceptions: `TrainedModel` and the ranks call fast_cpu, whose loops score and rank.
+Of the core, only embed/models/trained.py and embed/ranking.py import one: the loops of fast_cpu that score and rank.
 
 fast_cpu, fast_gpu  backends: loops for the CPU, recorded steps for a GPU
 ensembles           pools of calibrated models

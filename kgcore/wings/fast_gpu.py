@@ -82,6 +82,7 @@ class RecordedStep:
         left_out  (b, n + m) bool: True where the loss of a positive ignores a corruption
         when      (2,) float64: the number of the step and the learning rate
         sizes     numbers of ids of these five kinds
+        chunk     number of positives that share their corruptions
         count     number of positives that count
         """
         tables, (entity_ids, predicate_ids) = self._tables, torch.split(ids, [sum(sizes[:-1]), sizes[-1]])
@@ -127,11 +128,11 @@ class _Recording:
     """
 
     def __init__(self, step: Callable[..., Tensor], batch: TrainingBatch, device: torch.device) -> None:
-        drawn, count = batch.corruptions, len(batch.positives)
+        drawn, rows = batch.corruptions, len(batch.positives)
         self._step, self._on_gpu = step, device.type == "cuda"
-        self._form = [count, count, drawn.subjects.size, drawn.objects.size, count], batch.chunk, batch.count
+        self._form = [rows, rows, drawn.subjects.size, drawn.objects.size, rows], batch.chunk, batch.count
         kinds = (
-            ((3 * count + drawn.subjects.size + drawn.objects.size,), torch.int64),
+            ((3 * rows + drawn.subjects.size + drawn.objects.size,), torch.int64),
             (drawn.left_out.shape, torch.bool),
             ((2,), torch.float64),
         )

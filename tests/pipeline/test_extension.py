@@ -29,7 +29,7 @@ pytestmark = pytest.mark.long
 
 EXTENSIONS = CHECKOUT / "tests" / "pipeline" / "extensions"
 
-# folder of the new file and package of kgcore -> the registry, and the new name
+# folder of the new file -> the registry of the package that the file extends, and the new name
 NEW: dict[str, tuple[Registry[Any], str]] = {
     "models": (MODELS, "bilinear_diagonal"),
     "losses": (LOSSES, "squared_hinge"),
@@ -43,7 +43,7 @@ NEW: dict[str, tuple[Registry[Any], str]] = {
 @contextmanager
 def beside_the_packages() -> Iterator[None]:
     """Add the new files to kgcore's packages."""
-    packages = {folder: importlib.import_module(f"kgcore.{folder}") for folder in NEW}
+    packages = {folder: importlib.import_module(registry._package) for folder, (registry, _) in NEW.items()}
     for folder, package in packages.items():
         package.__path__.append(str(EXTENSIONS / folder))
     importlib.invalidate_caches()
@@ -53,7 +53,7 @@ def beside_the_packages() -> Iterator[None]:
         for folder, package in packages.items():
             package.__path__.remove(str(EXTENSIONS / folder))
             registry, name = NEW[folder]
-            sys.modules.pop(f"kgcore.{folder}.{name}", None)
+            sys.modules.pop(f"{package.__name__}.{name}", None)
             with suppress(KeyError):
                 registry.remove(name)
 
@@ -103,7 +103,7 @@ def test_a_new_name_is_known_by_its_file_alone(folder: str) -> None:
     assert name not in registry.names()
     with beside_the_packages():
         assert name in registry.names()
-        assert registry.module(name) == f"kgcore.{folder}.{name}"
+        assert registry.module(name) == f"{registry._package}.{name}"
     assert name not in registry.names()
 
 
@@ -190,7 +190,7 @@ def test_a_new_component_is_deployed_again_because_it_is_a_new_choice_of_the_for
         return subprocess.run(command, cwd=code, capture_output=True, text=True, check=True).stdout
 
     before = digest()
-    shutil.copy(EXTENSIONS / "corruptions" / "neighbour.py", code / "kgcore" / "corruptions")
+    shutil.copy(EXTENSIONS / "corruptions" / "neighbour.py", code / "kgcore" / "embed" / "corruptions")
     listed = code / "kgcore" / "registries.py"
     listed.write_text(listed.read_text().replace("near_miss nearest", "near_miss nearest neighbour"))
     assert digest() != before

@@ -68,7 +68,7 @@ def test_a_changed_generator_generates_anew(tmp_path: Path) -> None:
     code = copy_of_the_code(tmp_path)
     kgcal = Kgcal(tmp_path, code)
     before = kgcal("prepare", "--size", "300").stdout
-    source = code / "kgcore" / "datasets" / "family.py"
+    source = code / "kgcore" / "data" / "datasets" / "family.py"
     source.write_text(
         source.read_text().replace(
             "PEOPLE_PER_TOWN, PEOPLE_PER_COMPANY = 40, 20", "PEOPLE_PER_TOWN, PEOPLE_PER_COMPANY = 10, 20"
