@@ -1,12 +1,14 @@
 """The entry point of the command line, and the list of commands. Help and completion load no command's module.
 
 A command's options come from its flow and its settings. Importing these loads Prefect, which takes more than a second:
-a command's module is imported when the command runs or prints its help. The module of a new job is imported for the
-list of commands, too, until SUMMARIES has it. A test compares SUMMARIES with the commands.
+a command's module is imported when the command runs or prints its help. The source of a new job, which SUMMARIES does
+not have, is read without an import. A test compares SUMMARIES with the commands.
 """
 
+import ast
 import gc
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -89,6 +91,27 @@ SUMMARIES: dict[str, dict[str, str]] = {
 }
 
 
+def declared_commands(module: str) -> dict[str, str]:
+    """Return the commands that a file of flows/jobs declares, with the first paragraph of their help. Import nothing.
+
+    A job's command has the name of its flow, or the first word of `command` in `@job`. A question's has that of its
+    function.
+    """
+    source = Path(__file__).parents[1] / "jobs" / f"{module.rpartition('.')[2]}.py"
+    commands = {}
+    for node in ast.parse(source.read_text(encoding="utf-8")).body:
+        calls = [call for call in getattr(node, "decorator_list", ()) if isinstance(call, ast.Call)]
+        options = {call.func.id: call for call in calls if isinstance(call.func, ast.Name)}
+        if isinstance(node, ast.FunctionDef) and options.keys() & {"job", "question"}:
+            words = {word.arg: word.value for call in options.values() for word in call.keywords}
+            if "job" in options and options["job"].args:
+                words["command"] = options["job"].args[0]
+            named = ast.literal_eval(words.get("command") or words.get("name") or ast.Constant(node.name))
+            name = named if isinstance(named, str) else named[0]
+            commands[name] = " ".join((ast.get_docstring(node) or "").split("\n\n")[0].split())
+    return commands
+
+
 def main() -> None:
     """Run `kgcal`."""
     gc.set_threshold(ALLOCATIONS, 10, 10)
@@ -128,8 +151,8 @@ class LazyGroup(CommandGroup):
                 self.add_command(LaterCommand(name, summary, module), name)
         for module in job_modules():
             if module not in SUMMARIES:
-                for name, command in _group(app_of(module)).commands.items():
-                    self.add_command(command, name)
+                for name, summary in declared_commands(module).items():
+                    self.add_command(LaterCommand(name, summary, module), name)
         self.commands["import"] = self.commands.pop("import")  # Typer lists groups after commands
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:

@@ -28,6 +28,14 @@ def test_the_summaries_are_those_of_the_commands() -> None:
     assert made.keys() - listed.keys() == new
 
 
+@pytest.mark.parametrize("module", [name for name in SUMMARIES if name.startswith("flows.jobs.")])
+def test_a_file_says_its_commands_without_an_import(module: str) -> None:
+    whole = group(whole_app()).commands
+    found = entry.declared_commands(module)
+    assert found.keys() == SUMMARIES[module].keys()
+    assert all(summary == whole[name].short_help for name, summary in found.items() if name != "import")
+
+
 def test_a_job_that_is_not_listed_is_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
     others = {module: names for module, names in SUMMARIES.items() if module != "flows.jobs.tune"}
     monkeypatch.setattr(entry, "SUMMARIES", others)
