@@ -60,13 +60,21 @@ WITHOUT_DEFAULT = {
     "reproduce": {"tables", "datasets", "csv"},
     "calibrate-scores": {"file", "apply", "output", "model", "calibrator"},
 }
-PLAIN = {  # entry -> parameter of the flow that is no setting -> its default
+PLAIN = {
+    "runner": "threads",
+    "force": False,
+    "device": "",
+    "ensemble": 0,
+    "labels": "",
+    "instead": False,
+    **dict.fromkeys(("refit", "promote", "watch", "recalibrate"), False),
+}
+DECLARED = {  # entry -> parameter of the flow that is no setting -> its default
     entry: {
-        name: "" if parameter.default is parameter.empty else parameter.default
+        name: parameter.default
         for name, parameter in inspect.signature(job.fn).parameters.items()
-        if not isinstance(parameter.default, config.Config)
+        if not (parameter.default is parameter.empty or isinstance(parameter.default, config.Config))
     }
-    | {"device": ""}
     for entry, job in JOBS.items()
 }
 
@@ -96,7 +104,7 @@ def test_every_declared_parameter_has_its_type_and_default() -> None:
         if entry.startswith("import-"):
             continue  # tests/pipeline/test_mlproject_imports.py
         for name, declared in parameters.items():
-            expected = text(PLAIN[entry].get(name, DEFAULTS.get(name)))
+            expected = text(PLAIN.get(name, DECLARED[entry].get(name, DEFAULTS.get(name))))
             expected = text(getattr(OWN[entry](), name, expected)) if entry in OWN else expected
             argument = isinstance(JOBS[entry].shown.get(name), Argument)
             expected = "" if argument or name in WITHOUT_DEFAULT.get(entry, set()) else expected
