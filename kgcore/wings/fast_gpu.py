@@ -28,7 +28,6 @@ from kgcore.errors import KgcalWarning, first_line
 from kgcore.registries import BACKENDS
 
 WARM_UPS = 2  # steps of a shape before it is recorded: libraries allocate their workspaces in them
-MOST_SHAPES = 16  # shapes that are recorded; batches of other shapes run without a recording
 IN_FLIGHT = 4  # batches that the host may prepare before the GPU has read them
 
 
@@ -68,10 +67,9 @@ class RecordedStep:
         """
         drawn = batch.corruptions
         shape = (len(batch.positives), batch.count, batch.chunk, drawn.objects.shape[1], drawn.subjects.shape[1])
-        recording = self._recordings.get(shape) or _Recording(self.step, batch, self._device)
-        if len(self._recordings) < MOST_SHAPES:
-            self._recordings[shape] = recording
-        loss = recording.run(batch, number, learning_rate)
+        if shape not in self._recordings:  # a training has few: full or last batches, whole chunks or single positives
+            self._recordings[shape] = _Recording(self.step, batch, self._device)
+        loss = self._recordings[shape].run(batch, number, learning_rate)
         also()
         return loss
 
