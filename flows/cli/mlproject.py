@@ -107,7 +107,7 @@ def parameters(entry: str) -> list[Parameter]:
 
 
 def _default(value: Any) -> str | int | float:
-    """Return a default as MLflow passes it on; "" if there is none."""
+    """Return a default as MLflow passes it on; "" for a parameter without a default."""
     if value in (None, [], {}, inspect.Parameter.empty):
         return ""
     number = isinstance(value, int | float) and not isinstance(value, bool)

@@ -29,12 +29,12 @@ class ProbabilityInterval:
 
     @property
     def text(self) -> str:
-        """The probability with four decimals, or with two digits if it is small; '' if there is none."""
+        """The probability with four decimals, or with two digits if it is small; '' without a probability."""
         return "" if self.probability is None else _digits(self.probability)
 
     @property
     def interval_text(self) -> str:
-        """The interval, such as `0.7600 to 0.8512`; '' if there is none."""
+        """The interval, such as `0.7600 to 0.8512`; '' without an interval."""
         return "" if self.low is None or self.high is None else f"{_digits(self.low)} to {_digits(self.high)}"
 
 

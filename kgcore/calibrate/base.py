@@ -1,4 +1,4 @@
-"""The abstract class of calibrators, each of which is a scikit-learn classifier, and the baselines.
+"""The abstract class of calibrators and the baselines. Every calibrator is a scikit-learn classifier.
 
 Baselines are maps from scores to probabilities that fit no curve to the labels. Calibrators are compared with them.
 They have a separate registry, so that no setting can choose one as a calibrator.

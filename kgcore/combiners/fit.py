@@ -45,7 +45,7 @@ class Material:
     bases       the output of `calibration_bases` for the table and the settings
     source      (c,) the positive of each drawn validation corruption: see `row_groups`
     cold        column of the cold entities: see `row_groups`
-    candidates  candidates to calibrate to; None: there are none
+    candidates  candidates to calibrate to; None: no candidates
     evidence    of the held-out rows; None: no calibrator sees evidence
     unlabelled  the triples (N, 3) of the candidates' mixture and their evidence: see `fit_to_unlabelled`
     unseen      answers about triples with entities that training has not seen; None: these get no probability
@@ -215,7 +215,7 @@ def cross_fit(
     rounds  number of divisions into folds R, at least 1. With one, the combiner of all rows is returned. With more, it
             is the mean of the R K combiners of the folds, which varies less from sample to sample (bagging: Breiman
             1996), and the log-odds of a row are the mean of the R combiners that have not seen it
-    used    (n,) the rows that combiners are fitted to; None: all. The other rows get log-odds, too
+    used    (n,) the rows that combiners are fitted to; None: all. All rows get log-odds
 
     The combiners of the folds have (K - 1) / K of the rows. So with one round the log-odds are a little less accurate
     than those of the returned combiner, and a calibrator fitted to them is a little too cautious; with more rounds,

@@ -64,7 +64,7 @@ def fit_unlabelled(
     name, make registered name of the members, and a function that returns an unfitted one
     features   (d) names of the features
     kinds      positives, true triples that the model was not trained on; their corruptions by each strategy; candidates
-               without labels, which may be positives, too
+               without labels. A candidate may be one of the positives
     base_rate  share of true triples among the candidates, in (0, 1)
     folds      parts of the groups, at least 2
     rounds     number of divisions into parts, at least 1. With more than one, the mean of the combiners of all parts

@@ -63,7 +63,7 @@ class Tiled:
     """The features of a group for the pairs of a tile.
 
     columns  one for each feature
-    apart    (n, m) the pairs for which the columns do not hold: `Feature.values` gives theirs; None: there are none
+    apart    (n, m) the pairs for which the columns do not hold: `Feature.values` gives theirs; None: no pairs
     """
 
     columns: Sequence[PairColumn]

@@ -138,8 +138,8 @@ class Candidate:
 class MeasuredCandidates:
     """The evaluated candidates of a data set.
 
-    rows      the rows of the comparison, those that are asked first at the top. Column `among`: the number of
-              calibrators of which a row is the best
+    rows      the rows of the comparison, those that are asked first at the top. Column `among`: each row is the best
+              of so many calibrators
     prepared  prepare run of the newest evaluation, without labels that were added later
     settings  settings of the calibrators of the newest evaluation
     left_out  number of candidates that cannot be judged on the exam
@@ -156,7 +156,7 @@ class MeasuredCandidates:
         return replace(self, rows=self.rows[~own], left_out=int(own.sum()))
 
     def not_judged(self, config: GateConfig) -> str:
-        """Return sentences about the candidates that were left out; '' if there are none."""
+        """Return sentences about the candidates that were left out; '' if all stayed."""
         if not self.left_out:
             return ""
         several = "s" if self.left_out > 1 else ""
@@ -180,7 +180,7 @@ def measured_candidates(store: Store, dataset: str) -> MeasuredCandidates:
     second of each group, and so on; in each of these ranks, the newest evaluation first. So calibrators for other base
     rates, and those that learned from new labels, come early although the test split of earlier days may favour others.
 
-    Raises InputError if there is none.
+    Raises InputError if no calibrator of the data set has a Brier score.
     """
     frame = comparison("brier", dataset)
     frame = frame[(frame["negatives"] != "none") & frame["brier"].notna() & (frame["digest"] != "")]

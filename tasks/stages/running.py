@@ -29,6 +29,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 C = TypeVar("C", bound=Config)
 IMPORTED = "imported"  # stands for the loss of a model that kgcal has not trained
+log = logging.getLogger("kgcal")
 
 
 @dataclass(frozen=True)
@@ -61,9 +62,6 @@ class Context:
     def may_reuse(self, run: RunRecord) -> bool:
         """Return whether these options allow the re-use of a finished run with the same key."""
         return not self.force or (self.since is not None and run.started >= self.since)
-
-
-log = logging.getLogger("kgcal")
 
 
 @dataclass(frozen=True, eq=False)

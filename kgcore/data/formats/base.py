@@ -57,7 +57,7 @@ class TriplesFile:
 
     @property
     def first_option(self) -> str:
-        """The first option that names a column, for a format that has no columns to choose; empty: there is none."""
+        """The first option that names a column, for a format that has no columns to choose; empty: no option does."""
         return "--columns" if self.columns else next((option.strip() for option, _ in self.chosen.values()), "")
 
 
