@@ -270,7 +270,7 @@ def for_file(by: Predictor, blocks: Iterator[Block], stated: Stated) -> Predicto
         counts=answer.counts,
         about=answer.about,
         unknown_only=answer.calibration is not None,
-        calibration=answer.calibration,
+        calibration=answer.calibration if answer.counts else None,
     )
 
 
