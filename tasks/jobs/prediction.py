@@ -158,6 +158,7 @@ class _Tally:
     def facts(self) -> Mapping[str, Any]:
         """Return the facts of the prediction.
 
+        because    why the model answers; '' if the user has named it
         dataset, model, calibrator, base_rate, base_rate_text, output  see `Answering.params`
         threshold  a triple with a probability above it counts as true
         rows       number of candidates: `answered` with a probability, `accepted` as true, `known` facts, `unseen` with
@@ -173,6 +174,7 @@ class _Tally:
         predictor = self.predictor
         return {
             "dataset": predictor.by.found.dataset,
+            "because": predictor.by.found.because,
             **predictor.by.params,
             **self.counts,
             "threshold": predictor.config.decides_at,
