@@ -87,7 +87,7 @@ def fit_relations(counts: RelationCounts, tau: float) -> tuple[Floats, Floats]:
     variances = np.full(2, tau**2)
     theta = np.zeros((2, len(counts.offset)))
     for _ in range(ROUNDS):
-        theta, posterior = _most_probable(counts, theta, variances)
+        theta, posterior = most_probable(counts, theta, variances)
         squares = (theta**2 + posterior).sum(axis=1)
         new = (squares + PRIOR_RELATIONS * tau**2) / (theta.shape[1] + PRIOR_RELATIONS)
         change, variances = np.abs(np.log(new / variances)).max(), new
@@ -102,7 +102,7 @@ def move_to(counts: RelationCounts, theta: Floats, base_rate: float) -> float:
     return float(brentq(lambda by: float(weights @ expit(u + by)) - base_rate, -100, 100, xtol=1e-12))
 
 
-def _most_probable(counts: RelationCounts, theta: Floats, variances: Floats) -> tuple[Floats, Floats]:
+def most_probable(counts: RelationCounts, theta: Floats, variances: Floats) -> tuple[Floats, Floats]:
     """Return theta (2, R) for given variances (2,), and its posterior variances (2, R). It starts from `theta`.
 
     Newton's method with step halving, for all relations at once. A slope at its bound stays there while the gradient

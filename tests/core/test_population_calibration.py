@@ -76,6 +76,22 @@ def test_the_interval_of_a_list_holds_the_number_of_true_facts() -> None:
     assert np.mean(held) >= 0.9
 
 
+def test_the_interval_of_a_list_of_one_predicate_allows_for_its_own_slope() -> None:
+    held = []
+    for seed in range(8):
+        made, _, true = simulated_survey(400 + seed, true=800, facts=800, candidates=8_000)
+        predicates = made.drawn.triples[:, 1]
+        made = replace(made, log_odds=made.log_odds * (1 + predicates), of_facts=made.of_facts * (1 + made.facts[:, 1]))
+        fit = fit_population(made, stated(800.0), np.bincount(predicates), "graph", np.random.default_rng(0))
+        order = np.argsort(-made.log_odds)
+        for predicate in (0, 1):
+            for n in (50, 100, 200):
+                rows = order[predicates[order] == predicate][:n]
+                count = fit.count(made.log_odds[rows], predicates[rows], np.random.default_rng(1))
+                held.append(count.low <= true[rows].sum() <= count.high)
+    assert np.mean(held) >= 0.9
+
+
 def test_the_interval_of_a_probability_holds_the_truth() -> None:
     held = []
     for seed in range(10):

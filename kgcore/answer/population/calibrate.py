@@ -1,7 +1,7 @@
 """A calibrator of a population, and the number of true facts in a list."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -106,7 +106,8 @@ def fit_population(
     less by a constant, with which they have the other true candidates in all.
 
     In every bootstrap replicate the validation facts are drawn again, and the number of true candidates is drawn from
-    its interval: see `UnknownFacts.drawn`. A pooled population may be small, so all of its candidates are drawn again.
+    its interval: see `UnknownFacts.drawn`. Then each predicate gets the map that its own facts show. A pooled
+    population may be small, so all of its candidates are drawn again.
 
     Raises FitError if a fit does not converge.
     """
@@ -131,8 +132,9 @@ def fit_population(
         again[~kept] *= rng.poisson(1.0, int((~kept).sum()))
         drawn = rng.multinomial(len(drawn), np.full(len(drawn), 1 / len(drawn))).astype(np.float64)
         numbers = true.drawn(np.bincount(of_every, drawn, len(number)).astype(float), rng) * shares(drawn)
-        replicates.append(fit_curve(cells.counted(again, drawn[in_map]), numbers, knots, start=curve))
-    curve, *replicates = (replace(each, constants=each.constants[maps]) for each in (curve, *replicates))
+        counted = cells.counted(again, drawn[in_map])
+        replicates.append(fit_curve(counted, numbers, knots, start=curve).of_each_predicate(counted, numbers))
+    curve, *replicates = (each.at(maps) for each in (curve, *replicates))
     rate = float(np.clip(true.total / sizes.sum(), 1e-12, 1 - 1e-12))
     supported, highest = float(top.of_facts.max()), (len(top.facts) + 1) / (len(top.facts) + 2)
     if top is not survey:
@@ -175,7 +177,7 @@ def _calibrator(survey: Survey, curve: LogOddsCurve, predicates: Ints, supported
     Laplace's rule of succession.
     """
     common = float(curve.constants.mean())
-    pooled = LogOddsCurve(curve.knots, curve.slopes, np.array([common]))
+    pooled = LogOddsCurve(curve.knots, curve.slopes, np.array([common]), np.ones(1))
     z = _grid(survey, supported, POINTS)
     log_odds = pooled.log_odds(z, np.zeros(len(z), dtype=np.int64))
     ends = max(LOWEST, float(log_odds.min())), min(-LOWEST, float(log_odds.max()))

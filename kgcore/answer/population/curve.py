@@ -20,6 +20,9 @@ Where the statement asks for more true candidates than there are candidates with
 minimum. So logit q_j counts no more than U = log(m + 1), the log-odds of the largest probability that m facts support:
 min(logit q_j, U) takes its place, smooth by u - e log(1 + exp((u - U) / e)). The loss stays convex. Then all candidates
 with such evidence are true, and the number of true ones is less than the stated one.
+
+Predicates share the slopes. What the facts of a predicate alone show is (1 + a_p) logit q + d_p, with a_p and d_p as in
+kgcore/calibrate/per_relation.py, of variance tau^2. It widens intervals only: lists in its order have fewer true facts.
 """
 
 from dataclasses import dataclass, replace
@@ -30,8 +33,9 @@ from scipy.special import expit, logit
 
 from kgcore.arrays import Floats, Ints
 from kgcore.calibrate.logistic import Matrix, minimise
+from kgcore.calibrate.per_relation import RelationCounts, most_probable, move_to
 
-TAU = 0.5  # standard deviation of the constants of predicates
+TAU = 0.5  # standard deviation of the constants of predicates, and of their a and d
 RHO = 1.0  # weight of the prior of slopes
 FEWEST_ABOVE = 30  # facts above the last knot
 SMOOTH = 0.25  # e: how far from U the two parts of the minimum mix
@@ -90,15 +94,36 @@ class LogOddsCurve:
     knots      (k,) ascending
     slopes     (k + 1,) slope of logit q below the first knot, between two knots, and above the last one; at least 0
     constants  (p,) b_p plus the common constant, of each predicate of the population
+    factors    (p,) 1 + a_p of each predicate; 1 for the map that predicates share
     """
 
     knots: Floats
     slopes: Floats
     constants: Floats
+    factors: Floats
 
     def log_odds(self, z: Floats, predicates: Ints) -> Floats:
         """Return logit q (n,) of log-odds z (n,), for positions (n,) of predicates."""
-        return hinges(z, self.knots) @ self.slopes + self.constants[predicates]
+        return self.factors[predicates] * (hinges(z, self.knots) @ self.slopes) + self.constants[predicates]
+
+    def of_each_predicate(self, cells: Cells, true: Floats) -> "LogOddsCurve":
+        """Return the map with a slope and an offset for each predicate. The sum of the probabilities stays as it is.
+
+        true  (p,) as in `fit_curve`
+
+        Raises FitError if the fit does not converge.
+        """
+        u, facts = self.log_odds(cells.z, cells.predicates), np.bincount(cells.predicates, cells.facts, len(true))
+        positives = cells.facts * expit((np.log1p(facts.sum()) - u) / SMOOTH)  # as above
+        rows = cells.candidates * (facts / true)[cells.predicates]
+        counts = RelationCounts(cells.predicates, u, positives, rows, cells.candidates, np.zeros(len(true)))
+        (a, d), _ = most_probable(counts, np.zeros((2, len(true))), np.full(2, TAU**2))
+        d += move_to(counts, np.stack([a, d]), float(np.average(expit(u), weights=cells.candidates)))
+        return replace(self, constants=(1 + a) * self.constants + d, factors=1 + a)
+
+    def at(self, places: Ints) -> "LogOddsCurve":
+        """Return a map in which the i-th predicate has what this one has at places[i]."""
+        return replace(self, constants=self.constants[places], factors=self.factors[places])
 
 
 def hinges(z: Floats, knots: Floats) -> Floats:
@@ -136,7 +161,7 @@ def fit_curve(cells: Cells, true: Floats, knots: Floats, start: LogOddsCurve | N
         first = np.r_[start.slopes, common, start.constants - common]
     bounded = np.arange(len(first)) < k
     solution = minimise("the map from evidence to probabilities", risk.value, risk.derivatives, first, bounded)
-    return LogOddsCurve(knots, solution[:k], solution[k] + solution[k + 1 :])
+    return LogOddsCurve(knots, solution[:k], solution[k] + solution[k + 1 :], np.ones(p))
 
 
 class _Risk:
