@@ -21,7 +21,7 @@ def ours(code):  # functions, not the bodies of modules and classes
 def on_call(frame, event, argument):
     if event == "call" and ours(frame.f_code):
         files.add(frame.f_code.co_filename.removeprefix(root))
-    elif event == "call" and frame.f_code.co_name == "isotonic_regression":
+    elif event == "call" and frame.f_code.co_name == "isotonic_regression" and "sklearn" in frame.f_code.co_filename:
         chain = []
         while frame := frame.f_back:
             chain += [frame.f_code.co_name] if ours(frame.f_code) else []
@@ -47,9 +47,8 @@ def executed(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], list[
 
 
 def test_the_mathematics_is_near(executed: tuple[list[str], list[list[str]]]) -> None:
-    fits = [chain for chain in executed[1] if "fit_calibrators" in chain]
-    assert len(fits) >= 2  # on labelled negatives, and on corruptions
-    for chain in fits:
+    assert sum("fit_calibrators" in chain for chain in executed[1]) >= 2  # on labelled negatives, and on corruptions
+    for chain in executed[1]:  # also of the hidden facts, and of the cross-fitting that chooses a calibrator
         assert chain[0] == "main"
         assert len(chain) <= FRAMES, chain
 
