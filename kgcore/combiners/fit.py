@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kgcore.arrays import Bools, Floats, Ints, Labels, Scores, Triples
-from kgcore.calibrate.answering import fit_errors, held_out_figures, in_order, row_groups, score_audit, thin_figures
 from kgcore.calibrate.calibrated import Calibrated
-from kgcore.calibrate.fit import CANDIDATES, GROUND_TRUTH, SYNTHETIC, Basis, calibrated, terms_of
+from kgcore.calibrate.fit import CANDIDATES, GROUND_TRUTH, SYNTHETIC, Basis, bind, terms_of
 from kgcore.calibrate.sample import CalibrationSample
+from kgcore.calibrate.validation import fit_errors, held_out_figures, in_order, row_groups, score_audit, thin_figures
 from kgcore.combiners.ablation import SCORE, Ablation, ablate
 from kgcore.combiners.base import Combined, Combiner, EvidenceSample
 from kgcore.combiners.joined import Stack
@@ -111,7 +111,7 @@ def fit_combiners(
         combined = Combined(name, evidence.groups, rows.names, model, combiner, kind, evidence.others)
         held_out = basis.scored(log_odds)
         recalibrator = CALIBRATORS.get(RECALIBRATOR)().fit_sample(held_out.sample)
-        fitted.append((held_out.calibrated(RECALIBRATOR, recalibrator, combined), held_out.sample))
+        fitted.append((held_out.bind(RECALIBRATOR, recalibrator, combined), held_out.sample))
     return fitted
 
 
@@ -182,7 +182,7 @@ def fit_to_unlabelled(
         matched = match(log_odds, candidates.matched.source, options, rng, candidates.matched.notes)
         [(calibrator, support)] = fit_matched(log_odds, matched, [RECALIBRATOR], candidates.replicates, rng).values()
         terms = terms_of(table, CANDIDATES, config.rate, matched)
-        fitted.append((calibrated(terms, RECALIBRATOR, calibrator, combined, support), log_odds))
+        fitted.append((bind(terms, RECALIBRATOR, calibrator, combined, support), log_odds))
     return fitted
 
 

@@ -9,13 +9,13 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit, ndtri
 
 from kgcore.arrays import Floats, Ints
-from kgcore.calibrate.answering import FIGURE, UNLIKE
 from kgcore.calibrate.base import Calibrator
 from kgcore.calibrate.calibrated import Calibrated
-from kgcore.calibrate.fit import CANDIDATES, calibrated, terms_of
+from kgcore.calibrate.fit import CANDIDATES, bind, terms_of
 from kgcore.calibrate.isotonic import SmoothedIsotonic
 from kgcore.calibrate.sample import CalibrationSample, evenly_weighted, shift
 from kgcore.calibrate.support import CONFIDENCE, MOST_POINTS, MOST_POINTS_OF_A_RELATION, Band, Support, rows_of
+from kgcore.calibrate.validation import FIGURE, UNLIKE
 from kgcore.config import CalibrateConfig
 from kgcore.mixture.em import solve
 from kgcore.mixture.fit import MixtureFit
@@ -49,7 +49,7 @@ def fit_score_calibrators(
     """Fit every calibrator of the configuration that sees the score alone to the candidates."""
     terms, rng = terms_of(table, CANDIDATES, config.rate, candidates.matched), np.random.default_rng(candidates.seed)
     maps = fit_matched(candidates.data, candidates.matched, config.score_calibrators, candidates.replicates, rng)
-    return [calibrated(terms, name, fitted, table.model, limits) for name, (fitted, limits) in maps.items()]
+    return [bind(terms, name, fitted, table.model, limits) for name, (fitted, limits) in maps.items()]
 
 
 def fit_matched(

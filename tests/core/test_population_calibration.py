@@ -9,10 +9,10 @@ import pytest
 from scipy.special import expit
 
 from kgcore.answer.domains import Domains
-from kgcore.answer.population.calibrate import Lost, fit_population, in_order
 from kgcore.answer.population.calibration import Calibration
 from kgcore.answer.population.curve import Cells, fit_curve, hinges, knots_of
 from kgcore.answer.population.draw import DrawSize, ranked_by
+from kgcore.answer.population.fit import Lost, fit_population, in_order
 from kgcore.answer.population.population import PairBlock, Population, UnknownFacts, stated_facts
 from kgcore.answer.population.survey import Survey, survey
 from kgcore.answer.question import Question

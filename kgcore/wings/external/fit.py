@@ -9,10 +9,10 @@ from itertools import islice
 import numpy as np
 
 from kgcore.arrays import Probabilities, draw_folds
-from kgcore.calibrate.answering import held_folds
 from kgcore.calibrate.calibrated import stored_class
 from kgcore.calibrate.fit import BASELINES_OF_SCORES, GROUND_TRUTH, fit_labelled, labelled_sample
 from kgcore.calibrate.sample import weights_at
+from kgcore.calibrate.validation import held_folds
 from kgcore.config import EvaluateConfig, ScoresConfig
 from kgcore.errors import InputError, KgcalWarning
 from kgcore.measure.evaluation.evaluate import Measured, evaluate

@@ -261,7 +261,7 @@ def in_order(fitted: Sequence[Calibrated], figures: Mapping[str, Mapping[str, fl
     )
 
 
-def answering(fitted: Sequence[Calibrated]) -> str:
+def answering_label(fitted: Sequence[Calibrated]) -> str:
     """Return the label of the calibrator that answers, given all of a run in order; '' if only baselines are there."""
     for kind in ANSWERING:
         for bound in fitted:

@@ -14,7 +14,7 @@ from kgcore.answer.population.survey import Survey
 from kgcore.arrays import Bools, Floats, Ints, Probabilities, Triples
 from kgcore.base_rate import BaseRate
 from kgcore.calibrate.calibrated import Calibrated, Terms
-from kgcore.calibrate.fit import calibrated
+from kgcore.calibrate.fit import bind
 from kgcore.calibrate.per_relation import PerRelation
 from kgcore.calibrate.support import CONFIDENCE, Band, Support, lower_limits
 
@@ -137,7 +137,7 @@ def fit_population(
     supported, highest = float(top.of_facts.max()), (len(top.facts) + 1) / (len(top.facts) + 2)
     if top is not survey:
         survey = survey.lowered(_step(survey, curve, predicates, supported, true.total - number.sum()))
-    bound = calibrated(
+    bound = bind(
         Terms(negatives=POPULATION, rate=BaseRate(rate), dataset=dataset),
         "per_relation",
         _calibrator(survey, curve, predicates, supported, highest),
