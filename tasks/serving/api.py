@@ -174,16 +174,16 @@ def _ranked(now: Answerer, query: AnswersQuery) -> Response:
     calibration = now.calibration(query.predicate, query.base_rate, query.completeness)
     conditions = now.answers.under(None, query.threshold, query.at_least)
     found = answers_to(question, conditions, calibration, query.top)
-    answering = conditions if calibration is None else replace(conditions, model=calibration.model)
-    return _response(now, answering, found.table, {"about": found.about, "true": found.count and asdict(found.count)})
+    answers = conditions if calibration is None else replace(conditions, model=calibration.model)
+    return _response(now, answers, found.table, {"about": found.about, "true": found.count and asdict(found.count)})
 
 
 def _predicted(now: Answerer, request: PredictRequest) -> Response:
     answers = now.answers.under(request.base_rate, request.threshold, request.at_least)
     names = table_of([(triple.subject, triple.predicate, triple.object) for triple in request.triples])
     found = now.file_answer(answers, names, request.base_rate, request.completeness)
-    answering = replace(answers, model=found.model)
-    return _response(now, answering, found.table(answers, names), {"about": [as_sentence(found.about)]})
+    table, answers = found.table(answers, names), replace(answers, model=found.model)
+    return _response(now, answers, table, {"about": [as_sentence(found.about)]})
 
 
 def _response(now: Answerer, answers: Answers, table: pa.Table, further: dict[str, object] | None = None) -> Response:

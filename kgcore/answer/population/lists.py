@@ -52,8 +52,7 @@ class FileAnswer:
 
         answers  the stored model and the decisions
         """
-        answering = answers if self.calibration is None else replace(answers, model=self.model)
-        table = answering.table(names)
+        table = (answers if self.calibration is None else replace(answers, model=self.model)).table(names)
         return table if self.stated else without_probabilities(table)
 
 

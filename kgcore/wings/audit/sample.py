@@ -9,7 +9,7 @@ import pyarrow as pa
 from scipy.stats import beta, norm
 
 from kgcore.arrays import Bools, Floats, Ints, Probabilities
-from kgcore.calibrate.support import CONFIDENCE, TAIL, lower_limits
+from kgcore.calibrate.support import CONFIDENCE, lower_limits
 from kgcore.data.formats.base import COLUMNS, read_candidates
 from kgcore.data.graph import KnowledgeGraph
 from kgcore.errors import FitError, InputError, raise_faults
@@ -168,7 +168,8 @@ def sampled_share(strata: Ints, counts: Ints, wrong: Bools) -> Estimate:
 
 def _limits(x: Floats, n: Ints) -> tuple[Floats, Floats]:
     """Return Clopper & Pearson's lower and Jeffreys' upper limits (H,) of shares, from x of n."""
-    return lower_limits(x, n, TAIL), np.where(x < n, beta.ppf(1 - TAIL, x + 0.5, n - x + 0.5), 1.0)
+    tail = (1 - CONFIDENCE) / 2
+    return lower_limits(x, n, tail), np.where(x < n, beta.ppf(1 - tail, x + 0.5, n - x + 0.5), 1.0)
 
 
 def to_label(graph: KnowledgeGraph, strata: Strata, rows: Ints) -> pa.Table:
