@@ -241,6 +241,7 @@ def write_or_copy(file: Path, name: str, migrate: Callable[[Path], object]) -> N
         shutil.copyfile(first, file)
         return
     migrate(file)
+    _complete(file)
     with suppress(OSError), new_sqlite_file(first) as partial:  # OSError: this user may not write there
         shutil.copyfile(file, partial)
 
@@ -278,14 +279,19 @@ def new_sqlite_file(path: Path) -> Iterator[Path]:
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         yield partial
-        with closing(sqlite3.connect(partial)) as database:
-            database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        _complete(partial)
         with partial.open("rb+") as file:
             os.fsync(file.fileno())
         _give_name(partial, path)
     finally:
         for companion in ("", *COMPANIONS):
             Path(f"{partial}{companion}").unlink(missing_ok=True)
+
+
+def _complete(file: Path) -> None:
+    """Write what SQLite keeps beside a file into the file."""
+    with closing(sqlite3.connect(file)) as database:
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
 def remove_partial_files(path: Path) -> None:
