@@ -4,7 +4,7 @@ import glob
 import os
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from importlib.util import cache_from_source
 from pathlib import Path
@@ -225,20 +225,29 @@ def _database_file(uri: str) -> Path | None:
 
 def _write_database(file: Path) -> None:
     """Create a SQLite file with MLflow's latest schema. The file must not exist yet."""
-    first = _first_database()
+    from mlflow.version import VERSION
+
+    write_or_copy(file, f"mlflow-{VERSION}.db", _migrate)
+
+
+def write_or_copy(file: Path, name: str, migrate: Callable[[Path], object]) -> None:
+    """Create a SQLite file, as a copy of the first one of this installation. The file must not exist yet.
+
+    name     of the first one, with the version of the library whose schema it has
+    migrate  function that creates the file if there is no first one
+    """
+    first = _first_database(name)
     if first.exists():
         shutil.copyfile(first, file)
         return
-    _migrate(file)
+    migrate(file)
+    _complete(file)
     with suppress(OSError), new_sqlite_file(first) as partial:  # OSError: this user may not write there
         shutil.copyfile(file, partial)
 
 
-def _first_database() -> Path:
-    """Return the file of which databases are copies. Each version of MLflow has a schema of its own."""
-    from mlflow.version import VERSION
-
-    return Path(cache_from_source(__file__)).with_name(f"mlflow-{VERSION}.db")
+def _first_database(name: str) -> Path:
+    return Path(cache_from_source(__file__)).with_name(name)
 
 
 def _migrate(file: Path) -> None:
@@ -270,14 +279,19 @@ def new_sqlite_file(path: Path) -> Iterator[Path]:
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         yield partial
-        with closing(sqlite3.connect(partial)) as database:
-            database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        _complete(partial)
         with partial.open("rb+") as file:
             os.fsync(file.fileno())
         _give_name(partial, path)
     finally:
         for companion in ("", *COMPANIONS):
             Path(f"{partial}{companion}").unlink(missing_ok=True)
+
+
+def _complete(file: Path) -> None:
+    """Write what SQLite keeps beside a file into the file."""
+    with closing(sqlite3.connect(file)) as database:
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
 def remove_partial_files(path: Path) -> None:

@@ -8,10 +8,9 @@ Triples whose object is a literal or a quoted triple are left out and counted. T
 import re
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
-import pyoxigraph
-from pyoxigraph import BlankNode, NamedNode, RdfFormat
 
 from kgcore.data.formats.base import BLOCK_ROWS, COLUMNS, Block, Format, TriplesFile, open_packed
 from kgcore.errors import InputError
@@ -21,17 +20,20 @@ from kgcore.registries import FORMATS
 _RANDOM = re.compile(r"[a-f][0-9a-f]{28,31}")
 
 
-def read_rdf(source: TriplesFile, syntax: RdfFormat) -> Iterator[Block]:
-    """Yield the triples of an RDF file.
+def read_rdf(source: TriplesFile, name: str) -> Iterator[Block]:
+    """Yield the triples of an RDF file. `name` is that of its syntax in `pyoxigraph.RdfFormat`.
 
     Raises InputError, with file and line, at the first mistake in the syntax, or if `columns` is set.
     """
+    from pyoxigraph import RdfFormat, parse  # not at the head: readers of all files import this module for its endings
+
     if option := source.first_option:
         raise InputError(f"{source.path} is RDF, and its triples have no columns: leave out {option}")
+    syntax = getattr(RdfFormat, name)
     size = max(source.path.stat().st_size, 1)
     with open_packed(source.path) as (stream, file):
         try:
-            parser = pyoxigraph.parse(stream, format=syntax)
+            parser = parse(stream, format=syntax)
             blanks: dict[str, str] = {}
             number, count = 1, BLOCK_ROWS
             while count == BLOCK_ROWS:
@@ -44,8 +46,10 @@ def read_rdf(source: TriplesFile, syntax: RdfFormat) -> Iterator[Block]:
             raise InputError(f"{source.path}, line {error.lineno}: {what}: it must be valid {syntax.name}") from error
 
 
-def _some(parser: pyoxigraph.QuadParser, blanks: dict[str, str]) -> tuple[tuple[list[str], ...], int, int]:
+def _some(parser: Iterator[Any], blanks: dict[str, str]) -> tuple[tuple[list[str], ...], int, int]:
     """Read up to BLOCK_ROWS triples: names by column, number of literals, number read. `blanks` gets new names."""
+    from pyoxigraph import BlankNode, NamedNode
+
     subjects: list[str] = []
     predicates: list[str] = []
     objects: list[str] = []
@@ -67,8 +71,7 @@ def _blank(label: str, blanks: dict[str, str]) -> str:
     return blanks.setdefault(label, f"_:unlabelled_{len(blanks) + 1}")
 
 
-TRIPLES, QUADS, TURTLE, TRIG = RdfFormat.N_TRIPLES, RdfFormat.N_QUADS, RdfFormat.TURTLE, RdfFormat.TRIG
-FORMATS.add("n_triples", Format("N-Triples", (".nt", ".ntriples"), partial(read_rdf, syntax=TRIPLES), unit="triple"))
-FORMATS.add("n_quads", Format("N-Quads", (".nq", ".nquads"), partial(read_rdf, syntax=QUADS), unit="triple"))
-FORMATS.add("turtle", Format("Turtle", (".ttl", ".turtle"), partial(read_rdf, syntax=TURTLE), unit="triple"))
-FORMATS.add("trig", Format("TriG", (".trig",), partial(read_rdf, syntax=TRIG), unit="triple"))
+FORMATS.add("n_triples", Format("N-Triples", (".nt", ".ntriples"), partial(read_rdf, name="N_TRIPLES"), unit="triple"))
+FORMATS.add("n_quads", Format("N-Quads", (".nq", ".nquads"), partial(read_rdf, name="N_QUADS"), unit="triple"))
+FORMATS.add("turtle", Format("Turtle", (".ttl", ".turtle"), partial(read_rdf, name="TURTLE"), unit="triple"))
+FORMATS.add("trig", Format("TriG", (".trig",), partial(read_rdf, name="TRIG"), unit="triple"))
