@@ -22,6 +22,12 @@ TITLES = {
     "known": "rows that valid has with the same label",
     "conflicting": "duplicate rows with another confidence",
 }
+LEFT_OUT = {
+    "triples_with_literals": "RDF triples whose object is a literal, not an entity",
+    "negated_rows": "rows that say that a fact does not hold (to use them as labelled negatives, give --columns with "
+    "the column of negations as the fourth)",
+    "nodes_without_edges": "nodes without edges",
+}
 OVERLAPS = {
     "_positives_in_": " positives that are also in ",
     "_negatives_true_in_": " negatives that are positives of ",
@@ -48,14 +54,12 @@ def data_notes(counts: Mapping[str, int], split: str = RANDOM) -> list[str]:
 
 
 def drawn_notes(counts: Mapping[str, int], split: str = RANDOM, detail: str = "") -> list[str]:
-    """Return sentences about the triples left out while RDF was read, and about splits that were drawn; or none.
+    """Return sentences about the rows left out while files were read, and about splits that were drawn; or none.
 
     split   the setting `split`
     detail  what valid and test have in common, if it is known
     """
-    notes = []
-    if literals := counts.get("triples_with_literals", 0):
-        notes.append(f"Left out: {literals:,} RDF triples whose object is a literal, not an entity.")
+    notes = [f"Left out: {counts[name]:,} {words}." for name, words in LEFT_OUT.items() if counts.get(name)]
     if counts.get("drawn_from_rows", 0):
         notes.append(split_sentence(counts, split, detail))
     return notes
