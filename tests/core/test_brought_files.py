@@ -63,6 +63,7 @@ HEADERS = {
     "Neo4j with a source": [":START_ID=S", "source=PubMed", ":END_ID=O", ":TYPE=P"],
     "APOC": ["_start=S", "_end=O", "_type=P"],
     "Gephi": ["Source=S", "Target=O", "Type=Directed", "Id=7", "Label=P", "Weight=0.5"],
+    "Gephi without ids": ["Source=S", "Target=O", "Type=Undirected", "Label=P"],
     "PrimeKG": [
         "relation=P",
         "display_relation=x",
@@ -193,6 +194,11 @@ REFUSED = {
         r"no column predicate, and its column l",
     ),
     "a number of the row": ("mine.tsv", lines([(str(i), *row) for i, row in enumerate(ROWS)]), r"--columns 2,3,4"),
+    "a score": (
+        "mine.csv",
+        table(["drug=S", "effect=P", "disease=O", "p=7"]),
+        r"or --columns drug,effect,disease if the",
+    ),
     "a year": (
         "mine.tsv",
         lines([(*row, "2014-01-01") for row in ROWS]),
@@ -215,6 +221,12 @@ REFUSED = {
         "mine.csv",
         lines([(":ID", "name", ":LABEL"), *ROWS], ","),
         r"is a file of nodes, .*id and label",
+    ),
+    "nodes of Hetionet": ("mine.tsv", lines([("id", "name", "kind"), *ROWS]), r"is a file of nodes, .*id and name"),
+    "a blank line": (
+        "mine.tsv",
+        f"{lines(ROWS)}\n{lines(ROWS)}",
+        rf"line {len(ROWS) + 1}: subject is empty, as .*delete it$",
     ),
     "half a negation": (
         "mine.tsv",
@@ -288,6 +300,12 @@ ACCENTED = [(unicodedata.normalize("NFD" if i % 2 else "NFC", f"é {s}"), p, o) 
 HUB = [(f"e{i}", "is_a", "thing") for i in range(60)]
 CURATED: dict[str, tuple[list[Row], str, str]] = {
     "a blank at the end": (some(2, lambda s, p, o: (f"{s} ", p, f"{o} ")), NEAR, "'e1' and 'e1 ' (white space)"),
+    "a blank at every end": ([(s, p, f"x {o} ") for s, p, o in ROWS], NEAR, "'x e10 ' (white space at an end)"),
+    "a mark that nobody sees": (
+        some(2, lambda s, p, o: (f"{s}\u200b", p, o)),
+        NEAR,
+        r"'e1' and 'e1\u200b' (Unicode form)",
+    ),
     "case": (some(2, lambda s, p, o: (s.upper(), p, o)), NEAR, "'E1' and 'e1' (case)"),
     "Unicode form": (ACCENTED, NEAR, r"'e\u0301 e1' and '\xe9 e1' (Unicode form)"),
     "a predicate": (some(2, lambda s, p, o: (s, p.title(), o)), NEAR, "'Causes' and 'causes' (case)"),

@@ -33,8 +33,13 @@ NAMES = {
     ),
 }
 FURTHER = {"weight", "score", "confidence", "label", "id", "count", "year", "date", "time", "evidence", "distance"}
-NOT = {"negated", "predicatemodifier"}  # columns that say whether a fact does not hold: KGX, SSSOM
-GEPHI = {"source", "target", "type", "id", "label"}  # Gephi's type is Directed or Undirected
+NOT = {
+    "negated",
+    "isnegated",
+    "negation",
+    "predicatemodifier",
+}  # columns that say whether a fact does not hold: KGX, SSSOM
+GEPHI = {"source", "target", "type", "label"}  # Gephi's type is Directed or Undirected
 NEO4J = re.compile(r"(?:[^:]*:)?(START_ID|END_ID|TYPE)(?:\(.*\))?")
 FEWEST_ROWS, FEWEST_FACTS = 20, 5  # rows after a first row, and rows of a predicate, that show that the first is odd
 HEADER_CELL = re.compile(r"[^\W\d][\w .()-]{0,39}")
@@ -42,7 +47,7 @@ HEADER_CELL = re.compile(r"[^\W\d][\w .()-]{0,39}")
 MEANING = {"1": 1, "1.0": 1, "true": 1, "-1": 0, "-1.0": 0, "0": 0, "0.0": 0, "false": 0}
 # what a column that the user chooses must have
 MUST_BE = {CONFIDENCE: "a column of numbers from 0 to 1", TIME: "a column of numbers or dates", GROUP: "another column"}
-NODES = ({"id", "category"}, {"id", "label"})  # columns of a file of nodes: KGX; Neo4j, Gephi
+NODES = ({"id", "category"}, {"id", "label"}, {"id", "name"})  # columns of a file of nodes: KGX; Neo4j; Hetionet
 
 
 @dataclass(frozen=True)

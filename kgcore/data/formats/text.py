@@ -72,11 +72,13 @@ def _find(source: TriplesFile, style: Style, kind: str, cells: list[str]) -> Col
         raise InputError(f"{source.path}, line 1: {len(cells)} {kind}: it must have {len(COLUMNS)}, {hint}")
     columns = find_columns(source, cells)
     if source.labelled is None and len(cells) > columns.width:
-        numbered = cells[0].isdecimal() and not cells[2].isdecimal()
+        places = "2,3,4" if cells[0].isdecimal() and not cells[2].isdecimal() else "1,2,3"
+        words = all(cell.replace("_", "").isalpha() for cell in cells[:3])
         raise InputError(
             f"{source.path}, line 1: {len(cells)} {kind}: it must have {columns.width}, or --columns must say which "
-            f"are subject, predicate and object, such as --columns {'2,3,4' if numbered else '1,2,3'} (a column of "
-            "times can divide the facts: --split time:4)"
+            f"are subject, predicate and object, such as --columns {places}"
+            + (f", or --columns {','.join(cells[:3])} if the first line has names" if words else "")
+            + " (a column of times can divide the facts: --split time:4)"
         )
     return columns
 

@@ -92,21 +92,29 @@ def _near_duplicates(graph: KnowledgeGraph) -> Finding:
     for names in (graph.entities, graph.predicates):
         groups = defaultdict[str, list[str]](list)
         for name in names:
-            plain = name if name.isascii() else unicodedata.normalize("NFKC", name)
-            groups[GAPS.sub(" ", plain.strip()).casefold()].append(name)
+            groups[GAPS.sub(" ", _plain(name).strip()).casefold()].append(name)
         examples += [_difference(*group[:2]) for group in groups.values() if len(group) > 1]
+        lonely = (group[0] for group in groups.values() if len(group) == 1)
+        examples += [f"{name!r} (white space at an end)" for name in lonely if name != name.strip()]
     return Finding(
         "Names that hardly differ",
-        f"{len(examples):,} groups{such_as(examples)}",
+        f"{len(examples):,}{such_as(examples)}",
         "Each spelling is a separate entity or predicate with a part of the facts. If both mean the same, write them "
         "alike in the files: strip blanks, use one Unicode form (NFC) and one case.",
         bool(examples),
     )
 
 
+def _plain(name: str) -> str:
+    """Return a name in the Unicode form NFKC, without marks that nobody sees."""
+    if name.isascii():
+        return name
+    return "".join(mark for mark in unicodedata.normalize("NFKC", name) if unicodedata.category(mark) != "Cf")
+
+
 def _difference(name: str, other: str) -> str:
     """Return two names, and what they differ in."""
-    by_form = unicodedata.normalize("NFKC", name) == unicodedata.normalize("NFKC", other)
+    by_form = _plain(name) == _plain(other)
     if "".join(name.split()) == "".join(other.split()):
         what = "white space"
     else:
