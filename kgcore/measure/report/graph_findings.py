@@ -15,8 +15,7 @@ from kgcore.config.base import RANDOM
 from kgcore.data.datasets.twins import MOST_FACTS, SHARE, Families, Repeat, repeats_of
 from kgcore.data.graph import KnowledgeGraph
 from kgcore.measure.report.curation import Finding, curator_findings, such_as
-from kgcore.measure.report.data import split_sentence
-from kgcore.measure.report.html import html
+from kgcore.measure.report.data import html, split_sentence
 
 MANY = 1.5  # a predicate is 1-to-n if a subject has this many objects on average (Bordes et al. 2013, section 4.3)
 BINS = 10

@@ -7,8 +7,7 @@ from kgcore.combiners.ablation import Ablation
 from kgcore.config.base import value_text
 from kgcore.measure.evaluation.groups import METRICS_OF_GROUPS
 from kgcore.measure.metrics.base import decimals, every_metric
-from kgcore.measure.report.data import count_title, shown_settings
-from kgcore.measure.report.html import coded, html, svg
+from kgcore.measure.report.data import coded, count_title, html, shown_settings, svg
 from kgcore.measure.report.plots import candidates_figure, observed_title
 from kgcore.measure.report.race import Race, race_cells, race_head
 from kgcore.measure.report.results import Results, first_table, further_tables, without_interval

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from kgcore.measure.evaluation.groups import RelationReliability
-from kgcore.measure.report.html import svg
+from kgcore.measure.report.data import svg
 from kgcore.measure.report.page import render
 from kgcore.measure.report.results import Results
 
