@@ -156,7 +156,7 @@ def fit_and_measure(
         base_rate=calibrators[0].bound.base_rate,
         stated=table.labelled_base_rate is not None,
         unfitted=tuple(name for name in config.calibrators if name not in usable(config)),
-        hints=(*_about_scale(table, config), *predictions.far_from_base_rate()),
+        hints=(*_about_scale(table, config), *predictions.far_from_base_rate(GROUND_TRUTH)),
     )
     return FittedScores(calibrators, predictions, measured, summary, table)
 
