@@ -129,6 +129,18 @@ def test_a_negated_fact_is_left_out_or_a_labelled_negative(tmp_path: Path, kind:
     assert len(negatives) + labelled.counts["valid_with_unseen"] + labelled.counts["test_with_unseen"] == len(ROWS[::4])
 
 
+def test_lines_are_counted_with_those_that_are_left_out_and_labels_stay_labels(tmp_path: Path) -> None:
+    header, odd = ("subject", "predicate", "object", "negated", "label"), ("new", "treats", "e1", "", "1")
+    loops = [(f"e{i}", "treats", f"e{i}") for i in range(60)]
+    for name, facts in {"train": [*ROWS[50:], *loops], "valid": ROWS[:20], "test": ROWS[20:50]}.items():
+        rows = [(*row, "true" if i < 5 else "", "1") for i, row in enumerate(facts)]
+        written(tmp_path, f"{name}.tsv", lines([header, *rows, *([odd] if name == "valid" else [])]))
+    for columns in ((), ("subject", "predicate", "object", "label")):
+        found = read(tmp_path, columns)
+        assert found.counts["negated_rows"] == 15
+        assert found.unknown["valid"][0] == "line 22: unknown entity 'new'"
+
+
 def test_a_negated_edge_of_json_lines_is_left_out(tmp_path: Path) -> None:
     found = read(written(tmp_path, "mine_edges.jsonl", json_lines(ROWS, lambda i: i % 4 == 0)))
     assert facts_of(found) == {row for i, row in enumerate(ROWS) if i % 4}

@@ -78,7 +78,7 @@ class SplitRows:
     labelled: bool | None = None
     left_out: Counter[str] = field(default_factory=Counter)
     _parts: list[Small] = field(default_factory=list)
-    _starts: list[tuple[int, int, str]] = field(default_factory=list)
+    _starts: list[tuple[int, int, str, tuple[int, ...]]] = field(default_factory=list)
     _confidences: list[Floats] = field(default_factory=list)
     _times_or_groups: Numbering = field(default_factory=Numbering)
     _values: list[Small] = field(default_factory=list)
@@ -92,7 +92,7 @@ class SplitRows:
             for column, numbering in zip(COLUMNS, (entities, predicates, entities), strict=True)
         ]
         label = _labels(names[LABEL]) if LABEL in names.column_names else np.ones(len(names), dtype=np.int32)
-        self._starts.append((self._length, block.first, unit))
+        self._starts.append((self._length, block.first, unit, block.skipped))
         self._parts.append(np.stack([*numbers, label], axis=1))
         if CONFIDENCE in names.column_names:
             self._confidences.append(pd.to_numeric(names[CONFIDENCE].to_pandas()).to_numpy(np.float64))
@@ -107,8 +107,11 @@ class SplitRows:
 
     def place(self, row: int) -> str:
         """Return where a row is in its file: `line 17`."""
-        start, first, unit = max(entry for entry in self._starts if entry[0] <= row)
-        return f"{unit} {first + row - start}"
+        start, number, unit, skipped = max(entry for entry in self._starts if entry[0] <= row)
+        number += row - start
+        for other in skipped:
+            number += other <= number
+        return f"{unit} {number}"
 
     @property
     def confidences(self) -> Floats:

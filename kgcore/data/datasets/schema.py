@@ -89,7 +89,7 @@ def validate(frame: pd.DataFrame, path: Path, unit: str = "line") -> list[str]:
     faults = [f"{path}, {unit} {n}: subject is empty, as predicate and object: delete it" for n in frame.index[blank]]
     schema = TRIPLES.add_columns({name: column for name, column in FURTHER.items() if name in frame})
     try:
-        schema.validate(frame[~blank], lazy=True)
+        schema.validate(frame[~blank] if faults else frame, lazy=True)
     except (SchemaError, SchemaErrors) as error:
         return faults + [_sentence(path, unit, case) for case in error.failure_cases.to_dict("records")]
     return faults

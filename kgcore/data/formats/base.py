@@ -228,7 +228,7 @@ def _affirmed(source: TriplesFile, block: Block, unit: str) -> Block:
         for row in np.flatnonzero(~negated & ~affirmed)
     ]
     names = block.names.drop_columns(NEGATED)
-    if len(source.columns) > len(COLUMNS):
+    if len(source.columns) > len(COLUMNS) and LABEL not in names.column_names:
         labels = pa.array(np.where(negated, "0", "1").astype(object), pa.string())
         names, negated = names.append_column(LABEL, labels), np.zeros_like(negated)
     return replace(block, names=names, faults=(*block.faults, *faults)).without(negated, "negated_rows")

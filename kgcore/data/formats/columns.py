@@ -33,12 +33,8 @@ NAMES = {
     ),
 }
 FURTHER = {"weight", "score", "confidence", "label", "id", "count", "year", "date", "time", "evidence", "distance"}
-NOT = {
-    "negated",
-    "isnegated",
-    "negation",
-    "predicatemodifier",
-}  # columns that say whether a fact does not hold: KGX, SSSOM
+# columns that say whether a fact does not hold: KGX, SSSOM
+NOT = {"negated", "isnegated", "negation", "predicatemodifier"}
 GEPHI = {"source", "target", "type", "label"}  # Gephi's type is Directed or Undirected
 NEO4J = re.compile(r"(?:[^:]*:)?(START_ID|END_ID|TYPE)(?:\(.*\))?")
 FEWEST_ROWS, FEWEST_FACTS = 20, 5  # rows after a first row, and rows of a predicate, that show that the first is odd

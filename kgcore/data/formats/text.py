@@ -141,13 +141,14 @@ def read_lines(
 
 def _comments(data: bytes, style: Style, fewest: int) -> tuple[int, bytes]:
     """Return the number of lines that begin with # and have fewer than `fewest` values, and the data after them."""
-    number = 0
-    while data.startswith(b"#"):
-        comment, _, rest = data.partition(b"\n")
-        if len(style.cells(comment.decode())) >= fewest:
+    number = start = 0
+    while data.startswith(b"#", start):
+        end = data.find(b"\n", start)
+        end = len(data) if end < 0 else end
+        if len(style.cells(data[start:end].decode())) >= fewest:
             break
-        number, data = number + 1, rest
-    return number, data
+        number, start = number + 1, end + 1
+    return number, data[start:]
 
 
 def _without_nodes(block: Block) -> Block:
