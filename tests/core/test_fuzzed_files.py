@@ -22,7 +22,7 @@ from kgcore.errors import InputError
 from kgcore.measure.report.graph_findings import findings, graph_page, shape_of
 from tests.core.graph_files import TEXTS
 
-EXAMPLES = int(os.environ.get("KGCAL_FUZZ", "25"))  # for each ending
+EXAMPLES = int(os.environ.get("KGCAL_FUZZ", "10"))  # for each ending
 FUZZ = settings(
     max_examples=EXAMPLES,
     deadline=None,

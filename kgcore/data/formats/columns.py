@@ -124,7 +124,7 @@ def _known(cells: Sequence[str]) -> dict[str, int] | None:
 def _with_negations(cells: Sequence[str], found: Columns) -> Columns:
     """Add the column of a header that says whether a fact is negated. If it was given as label, it is no label."""
     place = next((place for place, cell in enumerate(cells) if column_word(cell) in NOT), None)
-    if not found.header or place in (None, *(found.names[column] for column in COLUMNS)):
+    if not found.header or place is None or place in (found.names[column] for column in COLUMNS):
         return found
     names = {name: column for name, column in found.names.items() if column != place}
     return replace(found, names=names | {NEGATED: place})
