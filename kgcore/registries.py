@@ -29,8 +29,8 @@ DATASETS: "Registry[DatasetSpec]" = Registry(
 FORMATS: "Registry[Format]" = Registry(
     "file format",
     "kgcore.data.formats",
-    "parquet",
-    {"text": "csv tsv", "rdf": "n_quads n_triples trig turtle"},
+    "jsonl parquet sif",
+    {"text": "csv tsv", "rdf": "json_ld n_quads n_triples rdf_xml trig turtle"},
 )
 LAYOUTS: "Registry[Layout]" = Registry(
     "layout of files", "kgcore.data.formats", "triples_factory", {"numbered": "openke transc"}

@@ -51,7 +51,8 @@ def _log_report(run: StageRun, prepared: "Prepared", split: str) -> None:
     graph = prepared.graph
     shape = shape_of(graph)
     confidences = confidences_of(graph)
-    found = [*findings(graph, shape, prepared.counts, split, prepared.drawn), *confidence_findings(confidences)]
+    about = findings(graph, shape, prepared.counts, split, prepared.drawn, prepared.both)
+    found = [*about, *confidence_findings(confidences)]
     run.save(DATA_REPORT, graph_page(graph, shape, found, confidences))
     for one in found:
         if one.warns:

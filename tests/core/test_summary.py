@@ -14,8 +14,7 @@ from kgcore.config.base import value_text
 from kgcore.measure.evaluation.evaluate import Measured, evaluate
 from kgcore.measure.metrics.base import every_metric, highest_best, ranked
 from kgcore.measure.metrics.reliability import reliability
-from kgcore.measure.report.data import count_title, shown_settings
-from kgcore.measure.report.html import coded
+from kgcore.measure.report.data import coded, count_title, shown_settings
 from kgcore.measure.report.page import page
 from kgcore.measure.report.results import MetricsRow, Results, title
 from kgcore.measure.report.summary import PipelineSummary, Summary

@@ -161,5 +161,16 @@ def fit_and_measure(
         base_rate=calibrators[0].bound.base_rate,
         stated=table.labelled_base_rate is not None,
         unfitted=tuple(name for name in config.calibrators if name not in usable(config)),
+        hints=(*_about_scale(table, config), *predictions.far_from_base_rate(GROUND_TRUTH)),
     )
     return FittedScores(calibrators, predictions, measured, summary, table)
+
+
+def _about_scale(table: ScoreTable, config: ScoresConfig) -> list[str]:
+    """Return a sentence if the scores may be probabilities, and are not read as such."""
+    if config.scale == "probability" or table.scores.min() < 0 or table.scores.max() > 1:
+        return []
+    return [
+        "All scores are from 0 to 1. If they are probabilities, give --scale probability: the row uncalibrated then "
+        "shows how good they are, and not those of their sigmoid."
+    ]
