@@ -12,7 +12,7 @@ import pyarrow as pa
 from kgcore.arrays import Ints, Probabilities, Scores
 from kgcore.calibrate.calibrated import Calibrated
 from kgcore.errors import InputError, MismatchError, check_format, first_line
-from kgcore.storage.folders import read_json, write_json
+from kgcore.storage.folders import read_json, reading, write_json
 from kgcore.wings.external.tables import UNKNOWN, TableBlock, read_table
 
 FORMAT, SCORE_CALIBRATOR_FILE = 1, "score_calibrator.json"
@@ -143,5 +143,6 @@ class ScoreCalibrator:
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """Read the output of `write`."""
-        return cls.from_json(read_json(folder / SCORE_CALIBRATOR_FILE))
+        """Read the output of `write`. Raises InputError for a damaged file."""
+        with reading(folder):
+            return cls.from_json(read_json(folder / SCORE_CALIBRATOR_FILE))
