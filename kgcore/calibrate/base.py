@@ -48,7 +48,7 @@ class Calibrator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # 
     def fit(self, X: npt.ArrayLike, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> Self:
         """Fit the calibrator to scores, and return it.
 
-        X              (n,) or (n, 1) scores, any finite numbers, higher = more plausible. If `by_predicate`, X may be
+        X              (n,) or (n, 1) scores as in `CalibrationSample`. If `by_predicate`, X may be
                        (n, 2): the second column has the position of the predicate in the graph's vocabulary
         y              (n,) two classes. The larger one, such as 1, True or "true", is that of true triples
         sample_weight  (n,) at least 0, of any scale; None: equal weights. Rows of weight 0 are left out
