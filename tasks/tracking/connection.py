@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING
 import psutil
 from filelock import FileLock
 
-from kgcore.errors import InputError, first_line
+from kgcore.errors import InputError, first_line, masked
 from tasks.workspace.settings import (
     artifact_place,
     ensure_home,
     experiment_name,
-    masked,
     named_artifacts,
     own_uri,
     project_run_id,

@@ -1,7 +1,6 @@
 """The settings that the user makes with environment variables, and the folder KGCAL_HOME with its data sets."""
 
 import os
-import re
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -106,15 +105,6 @@ def artifact_place() -> str:
     An MLflow server that MLFLOW_TRACKING_URI names does not use it: such a server has its own artifact storage.
     """
     return named_artifacts() or (home() / "artifacts").as_uri()
-
-
-def masked(text: str) -> str:
-    """Return the text with *** in place of the password of every address in it.
-
-    Addresses, and errors that may contain addresses, are printed only in this form.
-    """
-    text = re.sub(r"(://[^:/?#@\s]*:)(?:\S*|[^/\n]*)@", r"\1***@", text)
-    return re.sub(r"([?&][a-z_]*password=)[^&\s]*", r"\1***", text, flags=re.IGNORECASE)
 
 
 def ensure_home() -> Path:

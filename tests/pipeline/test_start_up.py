@@ -14,7 +14,7 @@ from tests.pipeline.command import CHECKOUT, Kgcal
 SMALL = ["run", "--size", "300", "--preset", "none", "--k", "8", "--epochs", "2", "--calibrators", "platt"]
 SMALL += ["--calibration-eta", "3", "--bootstrap-replicates", "50"]
 HEAVY = {"prefect", "mlflow", "torch", "pandas", "sklearn", "scipy", "numpy", "matplotlib", "optuna", "pandera"}
-COMPUTING = {"jinja2", "matplotlib", "numba", "optuna", "pandera", "pooch", "sklearn", "torch"}
+COMPUTING = {"jinja2", "matplotlib", "numba", "optuna", "pandera", "sklearn", "torch"}
 # MLflow loads a part of SciPy, scipy.sparse, and pandas
 COMPUTING |= {f"scipy.{part}" for part in ("fft", "interpolate", "linalg", "ndimage", "optimize", "special", "stats")}
 SCRIPT = """

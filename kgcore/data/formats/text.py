@@ -87,6 +87,8 @@ def _whole_lines(path: Path) -> Iterator[tuple[bytes, float]]:
             data = rest + data
             end = data.rfind(b"\n") + 1
             rest = data[end:]
+            if len(rest) > BLOCK_BYTES:
+                raise InputError(f"{path} has a line of over {BLOCK_BYTES / 2**20:g} MiB: each line must be one triple")
             if data[:end].strip(b"\r\n \t"):
                 yield data[:end], min(file.tell() / size, 1.0)
             else:
