@@ -300,7 +300,7 @@ def missing_parts(folder: Path) -> list[str]:
     """
     if not (folder / CALIBRATOR_FILE).is_file():
         return [CALIBRATOR_FILE, *(_incomplete(folder, MODEL_PART)), *(_incomplete(folder, GRAPH_PART))]
-    with reading(folder):
+    with reading(f"the calibrated model in {folder}"):
         models = read_calibrator(folder).embedding_models
     return [name for part in (*parts_of(len(models)), GRAPH_PART) for name in _incomplete(folder, part)]
 
@@ -318,7 +318,7 @@ def read_calibrated(folder: Path, elsewhere: Mapping[str, Path] = MappingProxyTy
     Raises InputError if a file is missing or damaged, and MismatchError if the calibrator was fitted to another model
     or another graph.
     """
-    with reading(folder):
+    with reading(f"the calibrated model in {folder}"):
         calibrator = read_calibrator(folder)
         parts = parts_of(len(calibrator.embedding_models))
         models = [read_model(elsewhere.get(part, folder / part)) for part in parts]

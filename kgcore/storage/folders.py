@@ -48,8 +48,8 @@ def read_json(path: Path) -> Any:
 
 
 @contextmanager
-def reading(folder: Path) -> Iterator[None]:
-    """Raise InputError for every error of a file of a calibrated model in the block, whatever the file has."""
+def reading(what: str) -> Iterator[None]:
+    """Raise InputError for every error of a file that the block reads, whatever the file has. `what` names it."""
     try:
         yield
     except KgcalError:
@@ -59,7 +59,7 @@ def reading(folder: Path) -> Iterator[None]:
         if isinstance(error, ValidationError):
             fault = error.errors()[0]
             reason = f"{'.'.join(map(str, fault['loc']))} is {fault['input']!r:.60}: {fault['msg']}"
-        raise InputError(f"the calibrated model in {folder} cannot be read: {reason}") from error
+        raise InputError(f"{what} cannot be read: {reason}") from error
 
 
 def write_measured(path: Path, measured: "dict[str, Measured]") -> None:

@@ -15,12 +15,16 @@ if TYPE_CHECKING:  # pandas takes half a second to load
 def home() -> Path:
     """Return KGCAL_HOME: the folder of mlflow.db, artifacts, datasets, checkpoints and reports.
 
-    The default is `.kgcal` in the checkout of kgcal, or in the user's home folder if there is no checkout.
+    The default is `.kgcal` in the checkout of kgcal, or in the user's home folder if there is no checkout. Raises
+    InputError for a path with a question mark, which ends the path of a file in the address of a database.
     """
-    if value := os.environ.get("KGCAL_HOME"):
-        return Path(value).expanduser().resolve()
     checkout = Path(__file__).resolve().parents[2]
-    return (checkout if (checkout / "pyproject.toml").is_file() else Path.home()) / ".kgcal"
+    folder = (checkout if (checkout / "pyproject.toml").is_file() else Path.home()) / ".kgcal"
+    if value := os.environ.get("KGCAL_HOME"):
+        folder = Path(value).expanduser().resolve()
+    if "?" in str(folder):
+        raise InputError(f"KGCAL_HOME is {folder}: choose a folder whose path has no question mark")
+    return folder
 
 
 def own_database() -> Path:

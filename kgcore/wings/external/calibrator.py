@@ -144,5 +144,5 @@ class ScoreCalibrator:
     @classmethod
     def read(cls, folder: Path) -> Self:
         """Read the output of `write`. Raises InputError for a damaged file."""
-        with reading(folder):
+        with reading(f"the calibrator of scores in {folder}"):
             return cls.from_json(read_json(folder / SCORE_CALIBRATOR_FILE))
