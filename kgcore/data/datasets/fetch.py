@@ -19,7 +19,7 @@ from kgcore.errors import InputError, first_line, masked, raise_faults
 
 TRIES = 4
 ABSENT = (403, 404, 410)  # the answers of a server that lacks a file: a further try is in vain
-MOST_BYTES = 2**30  # of a download, and of a file in an archive. The largest file of a public data set has 20 MB
+MOST_BYTES = 2**30  # of a download, and of a file in an archive
 PATIENCE, LEAST_SPEED = 60.0, 2**10  # seconds, and bytes a second: slower downloads end after this time
 
 
