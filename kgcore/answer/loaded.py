@@ -32,9 +32,9 @@ from kgcore.storage.folders import (
 )
 
 if TYPE_CHECKING:
-    from kgcore.answer.population.answers import FileAnswer
     from kgcore.answer.population.calibration import Calibration
     from kgcore.answer.population.likeness import CalibrationTriples
+    from kgcore.answer.population.lists import FileAnswer
     from kgcore.answer.population.population import Population
     from kgcore.answer.population.survey import Survey
 
@@ -98,7 +98,7 @@ class LoadedModel:
         `Answers.table` explains the columns. Raises InputError for a column that is missing, for a value that is
         missing or not text, for a column of ANSWERS, and for an argument out of range.
         """
-        from kgcore.answer.population.answers import as_sentence  # loads torch
+        from kgcore.answer.population.lists import as_sentence  # loads torch
 
         check_free(list(frame.columns))
         settings = PredictConfig(threshold=threshold, at_least=at_least)
@@ -122,7 +122,7 @@ class LoadedModel:
         base_rate     share of true ones among the triples, in (0, 1); None: not stated
         completeness  share of the true facts that the graph knows, as in `read_completeness`; '': not stated
         """
-        from kgcore.answer.population.answers import answer_of_file  # loads torch
+        from kgcore.answer.population.lists import answer_of_file  # loads torch
 
         triples, known = answers.numbers(names)
         model, distinct = answers.model, answers.model.graph.index(triples[known]).triples
@@ -150,7 +150,7 @@ class LoadedModel:
         about. Raises InputError if not exactly one side is open, for a name that is not in the graph, for what is
         stated out of range, and if validation has too few facts of the predicate.
         """
-        from kgcore.answer.population.answers import answers_to  # loads torch
+        from kgcore.answer.population.lists import answers_to  # loads torch
         from kgcore.answer.question import Question
 
         query = Question.of_query(self.calibrated.graph, subject, predicate, object)
@@ -186,7 +186,7 @@ class LoadedModel:
         The columns are subject, predicate, object, ANSWERS and flag. Raises InputError for a name that is not in the
         graph, for an argument out of range, and if validation has too few facts of the kind that is asked for.
         """
-        from kgcore.answer.population.answers import listed  # loads torch
+        from kgcore.answer.population.lists import listed  # loads torch
         from kgcore.answer.question import Question
 
         config = DiscoverConfig(top=top, above=above)
@@ -203,7 +203,7 @@ class LoadedModel:
     def _calibration(
         self, predicate: int | None, completeness: str | float | None, base_rate: str | float | None, top: int
     ) -> "Calibration":
-        """Calibrate to the missing facts of a predicate, or of all: None. A survey is kept for later calls.
+        """Calibrate to the missing facts of a predicate, or of all: None.
 
         Raises InputError if validation has too few facts of the predicate, or if what is stated is out of range.
         """
@@ -217,18 +217,19 @@ class LoadedModel:
         text = "" if completeness is None else str(completeness)
         true, models = stated_facts(population, text, base_rate, predicate), self.calibrated.trained.embedding_models
         config = SurveyConfig().for_list(top)
-        key = (tuple(block.predicate for block in population.blocks), config.survey_top)
-        if key not in self._surveys:
-            self._surveys[key] = self._survey(population, config)
         rng = np.random.default_rng(config.survey_seed)
-        return Calibration.of(population, self._surveys[key], models, true, rng, predicate)
+        return Calibration.of(population, self._survey(population, config), models, true, rng, predicate)
 
     def _survey(self, population: "Population", config: SurveyConfig = SurveyConfig()) -> "Survey":
         from kgcore.answer.population.draw import DrawSize
         from kgcore.answer.population.survey import survey
 
         size, rng = DrawSize(config.survey_top, config.survey_rest), np.random.default_rng(config.survey_seed)
-        return survey(population, self.calibrated.trained.embedding_models, size, rng)
+        key = (tuple(block.predicate for block in population.blocks), config.survey_top)
+        kept = self._surveys if population.rows is None else {}  # those of missing facts serve later calls
+        if key not in kept:
+            kept[key] = survey(population, self.calibrated.trained.embedding_models, size, rng)
+        return kept[key]
 
     @cached_property
     def _surveys(self) -> "dict[object, Survey]":
@@ -259,7 +260,7 @@ class LoadedModel:
         An entity that training has not seen gets an `UnseenExplanation`, if the model has answers about these. Raises
         InputError for another name that is not in the graph, and for what is stated out of range.
         """
-        from kgcore.answer.population.answers import explainer_of  # loads torch
+        from kgcore.answer.population.lists import explainer_of  # loads torch
         from kgcore.answer.question import Question
 
         if completeness is not None or missing:

@@ -17,7 +17,7 @@ from kgcore.config import CorruptConfig
 from kgcore.data.graph import KnowledgeGraph
 from kgcore.embed.models.scorer import Scorer
 from kgcore.errors import InputError, MismatchError, check_format
-from kgcore.registries import BASELINES, CALIBRATOR_PARTS, CALIBRATORS
+from kgcore.registries import BASELINES, CALIBRATORS, STORED
 from kgcore.scores.table import Evidence
 
 if TYPE_CHECKING:
@@ -337,13 +337,13 @@ class Calibrated(Terms):
         check_format("calibrators", data, FORMAT)
         readers: dict[str, Callable[[Any], object]] = {
             "support": Support.from_json,
-            "mixture": lambda mixture: CALIBRATOR_PARTS.get("candidates").from_json(mixture),
-            "scorer": lambda scorer: CALIBRATOR_PARTS.get(scorer["scorer"]).from_json(scorer),
-            "unseen": lambda unseen: CALIBRATOR_PARTS.get("unseen").from_json(unseen),
+            "mixture": lambda mixture: STORED.get("candidates").from_json(mixture),
+            "scorer": lambda scorer: STORED.get(scorer["scorer"]).from_json(scorer),
+            "unseen": lambda unseen: STORED.get("unseen").from_json(unseen),
         }
         values: dict[str, Any] = {
             name: readers[name](value) if name in readers and value is not None else value
-            for name, value in _STORED.validate_python(data).items()
+            for name, value in _VALUES.validate_python(data).items()
             if name not in ("format", "parameters")
         }
         rate = values["rate"]
@@ -354,7 +354,7 @@ class Calibrated(Terms):
         return cls(**values, calibrator=stored_class(data["name"]).stored(data["parameters"]))
 
 
-class _Stored(TypedDict):
+class _Values(TypedDict):
     """The values of a calibrator in a file, with their types and ranges. Each part checks its own values."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # pydantic reads it
@@ -374,7 +374,7 @@ class _Stored(TypedDict):
     support: dict[str, object] | None
 
 
-_STORED = TypeAdapter(_Stored)
+_VALUES = TypeAdapter(_Values)
 
 
 def stored_class(name: str) -> type[Calibrator]:

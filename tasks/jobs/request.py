@@ -3,7 +3,9 @@
 The survey of the candidates is a stage, and is re-used.
 """
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -11,31 +13,33 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kgcore.answer.calibrated_model import CalibratedModel
 from kgcore.answer.sink import check_ending
 from kgcore.config import DiscoverConfig
-from kgcore.config.calibrate import BY_PREDICATE
+from kgcore.config.calibrate import BY_PREDICATE, share_of
 from kgcore.config.jobs import SurveyConfig
 from kgcore.errors import InputError
+from kgcore.measure.report.result import Result, ResultTable
 from kgcore.registries import COMBINERS, EVIDENCE
-from tasks.jobs.calibrated_model import Ask, FoundModel, find_calibrated_model
+from tasks.jobs.find_model import Ask, FoundModel, find_calibrated_model, locate
 from tasks.stages.calibrate import completeness_of
 from tasks.stages.running import Context, StageRef, StageRun, run_stage
-from tasks.tracking.artifacts import SURVEY
-from tasks.tracking.keys import digest
-from tasks.tracking.record import ENSEMBLE_NAME
+from tasks.tracking.artifacts import ANSWER, SURVEY
+from tasks.tracking.keys import digest, whole_code_fingerprint
+from tasks.tracking.record import ENSEMBLE_NAME, RunTags
 from tasks.tracking.registry import sources_of
 from tasks.tracking.store import open_store
 from tasks.workspace.flow_run import progress_bar
 from tasks.workspace.resources import THREADS, each_part, find_device, gpu_slot
 
 if TYPE_CHECKING:
-    from kgcore.answer.population.calibrate import Lost
+    from kgcore.answer.calibrated_model import CalibratedModel
     from kgcore.answer.population.calibration import Calibration
+    from kgcore.answer.population.fit import Lost
     from kgcore.answer.population.population import Population
     from kgcore.answer.population.survey import Survey
 
 _CODE = ("kgcore.answer.population.survey", COMBINERS.module("boosted_trees"), COMBINERS.module("folded"))
+log = logging.getLogger("kgcal")
 MOST_EXAMPLES = 20  # rows that a summary keeps for the terminal and the Prefect UI
 
 
@@ -61,7 +65,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Answering:
+class AnsweringModel:
     """The model that answers a request.
 
     found   the model, as it is stored
@@ -72,7 +76,7 @@ class Answering:
     """
 
     found: FoundModel
-    model: CalibratedModel
+    model: "CalibratedModel"
     output: str
     device: str = "auto"
     stated: bool = True
@@ -88,17 +92,23 @@ class Answering:
             "output": self.output,
         }
 
+    def under(self, calibration: "Calibration | None") -> "AnsweringModel":
+        """Return the calibrated model; without a calibration, the stored one without probabilities."""
+        if calibration is None:
+            return replace(self, stated=False)
+        return replace(self, model=calibration.model, stated=calibration.true is not None)
+
     def __str__(self) -> str:
         who = self.params
         return f"model: {who['model']} ({who['calibrator']}), base rate {who['base_rate_text']}"
 
 
-def answering(request: Request) -> Answering:
+def answering_model(request: Request) -> AnsweringModel:
     """Find the model of a request. Raises InputError if there is no such model, base rate or device."""
     found = find_calibrated_model(request.ask)
     model = found.model if request.base_rate is None else found.model.at(request.base_rate)
     trained = model.trained.to(find_device(request.device))
-    return Answering(found, replace(model, trained=trained), request.output, request.device)
+    return AnsweringModel(found, replace(model, trained=trained), request.output, request.device)
 
 
 def expected_text(expected: float | None, interval: Sequence[float] | None) -> str:
@@ -154,8 +164,35 @@ class Stated:
         return Stated("" if run.tags.stage == ENSEMBLE_NAME else completeness_of(run))
 
 
+def answered(
+    question: str, request: Request, stated: Stated, asked: Sequence[object], answer: Callable[[], Result]
+) -> Result:
+    """Return the result of an earlier run of the same question to the same model, or that of `answer`.
+
+    asked  what else the answer depends on, as JSON values
+
+    An answer that writes a file, or that reads the completeness from one, is always made anew.
+    """
+    store, located = open_store(), locate(request.ask)
+    basis = asdict(located), asdict(replace(request, ask=Ask())), asdict(stated)
+    key = digest([question, *basis, asked, whole_code_fingerprint()])
+    has_file = request.output or (stated.completeness and share_of(stated.completeness) is None)
+    for run in [] if has_file else store.find(RunTags(stage=question, key=key)):
+        with suppress(InputError):  # somebody has deleted the answer
+            fields = store.load(run.run_id, ANSWER)
+            if because := fields["facts"]["because"]:
+                log.info("%s", because)
+            log.info("%-9s re-used   run %s", question, run.run_id)
+            store.log_reuse(run.run_id)
+            return Result(**fields | {"tables": [ResultTable(**table) for table in fields["tables"]]})
+    result = answer()
+    store.log_json(result.run, asdict(result), ANSWER.path)
+    store.log_tags(result.run, RunTags(key=key))
+    return result
+
+
 def calibrate_to(
-    by: Answering,
+    answering: AnsweringModel,
     population: "Population | None",
     stated: Stated,
     asked: int | None,
@@ -165,7 +202,7 @@ def calibrate_to(
 ) -> "Calibration | None":
     """Calibrate a stored model to a population, with the evidence of all its embedding models.
 
-    by          the stored model, on a device
+    answering   the stored model, on a device
     population  see `Population.asked`; None: there is none, and so no calibration
     asked       the predicate that is asked about; None: all
     parent      id of the MLflow run of the question, under which a new survey is nested; None: it is not nested
@@ -178,12 +215,12 @@ def calibrate_to(
     from kgcore.answer.population.population import stated_facts
 
     true = stated_facts(population, stated.completeness, stated.base_rate, asked)
-    survey, rng = survey_of(by, population, config, runner, parent), np.random.default_rng(config.survey_seed)
-    return Calibration.of(population, survey, by.model.trained.embedding_models, true, rng, asked)
+    survey, rng = survey_of(answering, population, config, runner, parent), np.random.default_rng(config.survey_seed)
+    return Calibration.of(population, survey, answering.model.trained.embedding_models, true, rng, asked)
 
 
 def calibrate_to_missing(
-    by: Answering, predicate: str, stated: Stated, at_least: int = DiscoverConfig().at_least
+    answering: AnsweringModel, predicate: str, stated: Stated, at_least: int = DiscoverConfig().at_least
 ) -> "Calibration":
     """Calibrate a stored model to the missing facts of a predicate, as `discover` does for a query.
 
@@ -195,22 +232,26 @@ def calibrate_to_missing(
     from kgcore.answer.population.population import TOO_FEW, Population
     from kgcore.answer.question import Question
 
-    p = Question.of(by.model.graph, "", predicate, "").predicate
-    population = Population.asked(Domains(by.model.graph), p, at_least)
-    calibration = calibrate_to(by, population, stated, p, SurveyConfig())
+    p = Question.of(answering.model.graph, "", predicate, "").predicate
+    population = Population.asked(Domains(answering.model.graph), p, at_least)
+    calibration = calibrate_to(answering, population, stated, p, SurveyConfig())
     if calibration is None:
         raise InputError(TOO_FEW)
     return calibration
 
 
 def survey_of(
-    by: Answering, population: "Population", config: SurveyConfig, runner: str = THREADS, parent: str | None = None
+    answering: AnsweringModel,
+    population: "Population",
+    config: SurveyConfig,
+    runner: str = THREADS,
+    parent: str | None = None,
 ) -> "Survey":
     """Survey a population, or read the survey of a finished run. The arguments are those of `calibrate_to`."""
     from kgcore.answer.population.survey import groups_of
 
-    store, models = open_store(), by.model.trained.embedding_models
-    sources, groups = sources_of(store, by.found.model_id), groups_of(models)
+    store, models = open_store(), answering.model.trained.embedding_models
+    sources, groups = sources_of(store, answering.found.model_id), groups_of(models)
     trains = [StageRef("train", store.model(model_id).run_id or "") for model_id in sources.models]
     blocks = [(b.predicate, digest([b.subjects.tolist(), b.objects.tolist()])) for b in population.blocks]
     if population.rows is not None:
@@ -222,14 +263,14 @@ def survey_of(
         from kgcore.answer.population.survey import survey
 
         size, rng = DrawSize(config.survey_top, config.survey_rest), np.random.default_rng(config.survey_seed)
-        with gpu_slot(find_device(by.device)), progress_bar("survey", 100) as move:
+        with gpu_slot(find_device(answering.device)), progress_bar("survey", 100) as move:
             each = partial(each_part, runner)
             made = survey(population, models, size, rng, lambda done: move(int(100 * done)), each)
         run.save(SURVEY, made)
         counts = {"candidates": population.sizes.sum(), "drawn": len(made.drawn), "facts": len(made.facts)}
         run.log_metrics({name: float(count) for name, count in counts.items()})
 
-    upstream, context = [StageRef("prepare", sources.graph), trains[0]], Context(parent=parent, device=by.device)
+    upstream, context = [StageRef("prepare", sources.graph), trains[0]], Context(parent=parent, device=answering.device)
     ref = run_stage("survey", config, upstream, code, body, context, digest([blocks, list(groups)]), trains[1:])
     return store.load(ref.run_id, SURVEY)
 
@@ -245,10 +286,3 @@ def lost_by(lost: "Lost") -> tuple[dict[str, float], list[str]]:
         "the true facts are lost (95 %)"
     )
     return {name: float(value) for name, value in figures.items()}, [note]
-
-
-def asked_of(by: Answering, calibration: "Calibration | None") -> Answering:
-    """Return who answers: the calibrated model, or the stored one without probabilities if there is no calibration."""
-    if calibration is None:
-        return replace(by, stated=False)
-    return replace(by, model=calibration.model, stated=calibration.true is not None)
