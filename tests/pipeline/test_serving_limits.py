@@ -13,7 +13,7 @@ from fastapi import HTTPException
 from fastapi.testclient import TestClient
 from starlette.requests import ClientDisconnect, Request
 
-from tasks.jobs.calibrated_model import Ask
+from tasks.jobs.find_model import Ask
 from tasks.serving import api, limits
 from tasks.serving.api import create_app
 from tasks.serving.limits import LimitedBodies, Turn, in_turn
