@@ -21,11 +21,11 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.local.processes import keep, setup_digest, start, wait
 from flows.local.status import WORK_POOL
-from kgcore.errors import InputError, first_line
+from kgcore.errors import InputError, first_line, masked
 from tasks.tracking.connection import check_database, new_sqlite_file, write_or_copy
 from tasks.workspace.resources import GPU_LIMIT
 from tasks.workspace.services import PREFECT, recorded_services
-from tasks.workspace.settings import home, masked, prefect_database
+from tasks.workspace.settings import home, prefect_database
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PREFECT_SECONDS = 180  # longest time of a `prefect` command

@@ -222,4 +222,6 @@ class PerRelation(SmoothedIsotonic):
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:
         relations = {int(predicate): (float(a), float(b)) for predicate, (a, b) in parameters["relations"].items()}
+        if any(a < -1 for a, _ in relations.values()):
+            raise InputError("relations have a slope a below -1: probabilities must not fall as scores rise")
         return super().from_parameters(parameters | {"relations": relations})

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import betaincinv
 
-from kgcore.arrays import Floats, Ints, Labels, Probabilities, Scores, Weights
+from kgcore.arrays import Floats, Ints, Labels, Probabilities, Scores, Weights, as_floats, as_probabilities
 from kgcore.calibrate.sample import CalibrationSample, label_sizes
 
 CONFIDENCE = 0.95
@@ -99,7 +99,8 @@ class Band:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
         """Read the band that `to_json` wrote."""
-        return cls(*(np.array(data[name], dtype=np.float64) for name in ("scores", "low", "high")))
+        scores = as_floats("scores", data["scores"])
+        return cls(scores, *(as_probabilities(data[name], len(scores)) for name in ("low", "high")))
 
 
 @dataclass(frozen=True)

@@ -154,7 +154,7 @@ class UnseenAnswers:
     def from_json(cls, data: dict[str, Any]) -> Self:
         """Read the output of `to_json`. Raises InputError for another format and for an unknown combiner."""
         check_format("answers about unseen entities", data, FORMAT)
-        first, second = ((Platt.from_parameters(m["parameters"]), Band.from_json(m["band"])) for m in data["maps"])
+        first, second = ((Platt.stored(m["parameters"]), Band.from_json(m["band"])) for m in data["maps"])
         combined = Combined.from_json(data["combined"])
         return cls(combined, data["dataset"], data["entities"], (first, second), data["base_rate"])
 

@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from kgcore.arrays import Floats
 from kgcore.calibrate.support import TAIL
@@ -116,15 +117,7 @@ class MixtureFit:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
         """Read the fit that `to_json` wrote."""
-        shape = data["shape"]
-        parts = {name: tuple(own) for name, own in shape["parts"].items()}
-        nested = {
-            "estimated": Rate(**data["estimated"]),
-            "shares": {name: Rate(**own) for name, own in data["shares"].items()},
-            "fit": Fitness(**data["fit"]),
-            "shape": ScoreShape(tuple(shape["edges"]), tuple(shape["candidates"]), parts),
-        }
-        return cls(**(data | nested))
+        return TypeAdapter(cls).validate_python(data)
 
 
 @dataclass(frozen=True)

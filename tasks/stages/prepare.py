@@ -31,7 +31,6 @@ def _body(run: StageRun, config: PrepareConfig) -> None:
     from kgcore.data.datasets.fetch import fetch
     from kgcore.data.datasets.prepare import prepare
 
-    logging.getLogger("pooch").setLevel(logging.ERROR)  # the progress bar shows the download
     spec = find_dataset(config.dataset)
     folder = fetch(spec, ensure_home() / "datasets", mirror(), config.size, config.graph_seed, progress=DownloadBar)
     draw = SplitDraw(config.valid_share, config.test_share, config.split_seed, config.split_rule)

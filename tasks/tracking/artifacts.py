@@ -10,10 +10,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from safetensors import SafetensorError
-
 from kgcore.combiners.ablation import Ablation
-from kgcore.errors import InputError, KgcalError, first_line
 from kgcore.measure.report.ensemble_summary import EnsembleSummary
 from kgcore.measure.report.race import Race
 from kgcore.measure.report.summary import PipelineSummary, Summary
@@ -209,12 +206,8 @@ class StoredFiles:
         """
         with tempfile.TemporaryDirectory() as folder:
             self.copy(path, Path(folder))
-            try:
+            with folders.reading(self._what):
                 return read(Path(folder))
-            except KgcalError:
-                raise
-            except (SafetensorError, OSError, ValueError, KeyError) as error:
-                raise InputError(f"{self._what} cannot be read: {first_line(error)}") from error
 
     def add(self, folder: Path) -> None:
         """Add the files of a folder. Raises InputError if they cannot be written."""

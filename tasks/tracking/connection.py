@@ -1,6 +1,7 @@
 """The connection to an MLflow store, which is created if it does not exist."""
 
 import glob
+import logging
 import os
 import shutil
 import sqlite3
@@ -14,13 +15,14 @@ from typing import TYPE_CHECKING
 import psutil
 from filelock import FileLock
 
-from kgcore.errors import InputError, first_line
+from kgcore.errors import InputError, first_line, masked
 from tasks.workspace.settings import (
     artifact_place,
     ensure_home,
     experiment_name,
-    masked,
+    home,
     named_artifacts,
+    own_database,
     own_uri,
     project_run_id,
 )
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
 
 CONNECT_SECONDS = 10
+PLACES = {"experiments": "artifact_location", "runs": "artifact_uri", "logged_models": "artifact_location"}
+PLACES |= {"model_versions": "storage_location"}  # table -> the column of MLflow's that has a full path of artifacts
+log = logging.getLogger("kgcal")
 COMPANIONS = ("-journal", "-wal", "-shm")  # suffixes of the files that SQLite adds to an open database
 _MIGRATING = Lock()  # Alembic keeps the connection of the current migration in globals, which all threads share
 _MISSING_RUN = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
@@ -49,9 +54,37 @@ def connect(uri: str) -> "tuple[MlflowClient, str]":
         with FileLock(ensure_home() / "store.lock"):  # if two processes open a new store, one creates the tables
             create_database(uri)
             client = MlflowClient(tracking_uri=uri)
+            if uri == own_uri() and not named_artifacts():
+                follow_home()
             return client, _experiment(client, uri)
-    except (MlflowException, SQLAlchemyError, OSError) as error:
+    except (MlflowException, SQLAlchemyError, sqlite3.Error, OSError) as error:
         raise InputError(f"the MLflow store {masked(uri)} cannot be opened: {masked(first_line(error))}") from error
+
+
+def follow_home() -> None:
+    """Write the place of the home into its database, if the home was moved, copied or restored since its last use.
+
+    MLflow stores full paths: with old ones, models would be lost, and new ones written to the old place. An experiment
+    is followed if the home has the artifacts of one of its runs, or if it has no runs yet.
+    """
+    place = (home() / "artifacts").as_uri()
+    with closing(sqlite3.connect(own_database(), timeout=20)) as database, database:
+        others = database.execute(
+            "SELECT experiment_id, artifact_location FROM experiments WHERE artifact_location LIKE 'file:%/artifacts' "
+            "AND artifact_location != ?",
+            (place,),
+        ).fetchall()
+        for experiment, old in others:
+            runs = database.execute("SELECT run_uuid FROM runs WHERE experiment_id = ?", (experiment,)).fetchall()
+            if runs and not any((home() / "artifacts" / run).is_dir() for (run,) in runs):
+                continue
+            for table, column in PLACES.items():
+                database.execute(
+                    f"UPDATE {table} SET {column} = ?1 || substr({column}, length(?2) + 1) "  # noqa: S608  # constants
+                    f"WHERE {column} = ?2 OR substr({column}, 1, length(?2) + 1) = ?2 || '/'",
+                    (place, old),
+                )
+            log.info("the home has moved to %s: MLflow's store now has this place", home())
 
 
 def _experiment(client: "MlflowClient", uri: str) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from filelock import FileLock, Timeout
 
-from kgcore.errors import InputError, first_line
+from kgcore.errors import InputError, first_line, masked
 from tasks.tracking.artifacts import BESIDE_MLMODEL, Artifact, ModelFiles, StoredFiles
 from tasks.tracking.connection import connect, run_of, unreachable
 from tasks.tracking.record import (
@@ -32,7 +32,7 @@ from tasks.tracking.record import (
     param_entries,
     tag_entries,
 )
-from tasks.workspace.settings import ensure_home, experiment_name, masked, project_run_id, tracking_uri
+from tasks.workspace.settings import ensure_home, experiment_name, project_run_id, tracking_uri
 
 if TYPE_CHECKING:
     from mlflow.entities import LoggedModel as MlflowModel

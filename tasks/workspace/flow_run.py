@@ -213,7 +213,7 @@ class SeriesLog:
 
 
 class DownloadBar:
-    """The progress bar of a download, with the methods that pooch calls."""
+    """The progress bar of a download, with the methods of `DownloadProgress`."""
 
     def __init__(self, title: str) -> None:
         self._bars = Progress(console=console, transient=True, disable=not console.is_terminal)

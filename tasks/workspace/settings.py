@@ -1,7 +1,6 @@
 """The settings that the user makes with environment variables, and the folder KGCAL_HOME with its data sets."""
 
 import os
-import re
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,12 +15,16 @@ if TYPE_CHECKING:  # pandas takes half a second to load
 def home() -> Path:
     """Return KGCAL_HOME: the folder of mlflow.db, artifacts, datasets, checkpoints and reports.
 
-    The default is `.kgcal` in the checkout of kgcal, or in the user's home folder if there is no checkout.
+    The default is `.kgcal` in the checkout of kgcal, or in the user's home folder if there is no checkout. Raises
+    InputError for a path with a question mark, which ends the path of a file in the address of a database.
     """
-    if value := os.environ.get("KGCAL_HOME"):
-        return Path(value).expanduser().resolve()
     checkout = Path(__file__).resolve().parents[2]
-    return (checkout if (checkout / "pyproject.toml").is_file() else Path.home()) / ".kgcal"
+    folder = (checkout if (checkout / "pyproject.toml").is_file() else Path.home()) / ".kgcal"
+    if value := os.environ.get("KGCAL_HOME"):
+        folder = Path(value).expanduser().resolve()
+    if "?" in str(folder):
+        raise InputError(f"KGCAL_HOME is {folder}: choose a folder whose path has no question mark")
+    return folder
 
 
 def own_database() -> Path:
@@ -106,15 +109,6 @@ def artifact_place() -> str:
     An MLflow server that MLFLOW_TRACKING_URI names does not use it: such a server has its own artifact storage.
     """
     return named_artifacts() or (home() / "artifacts").as_uri()
-
-
-def masked(text: str) -> str:
-    """Return the text with *** in place of the password of every address in it.
-
-    Addresses, and errors that may contain addresses, are printed only in this form.
-    """
-    text = re.sub(r"(://[^:/?#@\s]*:)(?:\S*|[^/\n]*)@", r"\1***@", text)
-    return re.sub(r"([?&][a-z_]*password=)[^&\s]*", r"\1***", text, flags=re.IGNORECASE)
 
 
 def ensure_home() -> Path:

@@ -1,5 +1,6 @@
 """deploy/: the manifests are valid, agree with each other and with the pinned versions, and name existing things."""
 
+import inspect
 import json
 import re
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 import yaml
 from prefect.utilities.templating import apply_values
 
+from flows.cli.commands import services
 from tests.pipeline.command import CHECKOUT
 
 DEPLOY = CHECKOUT / "deploy"
@@ -51,6 +53,7 @@ def test_the_dockerfile_and_the_compose_file_pass_their_linters() -> None:
     for done in (
         tool("hadolint", str(DEPLOY / "Dockerfile")),
         tool("check-jsonschema", "--builtin-schema", "vendor.compose-spec", str(DEPLOY / "compose.yaml")),
+        tool("check-jsonschema", "--builtin-schema", "vendor.compose-spec", str(DEPLOY / "serve.yaml")),
     ):
         assert done.returncode == 0, done.stdout + done.stderr
 
@@ -107,6 +110,18 @@ def test_mlflow_accepts_its_own_host_name_and_prefect_sends_no_analytics() -> No
     env = {entry["name"]: entry.get("value") for entry in containers()["prefect"]["env"]}
     assert env["PREFECT_SERVER_ANALYTICS_ENABLED"] == "false"
     assert compose()["services"]["prefect"]["environment"]["PREFECT_SERVER_ANALYTICS_ENABLED"] == "false"
+
+
+def test_only_the_proxy_of_a_served_model_publishes_a_port_and_it_asks_for_a_password() -> None:
+    file = yaml.safe_load((DEPLOY / "serve.yaml").read_text())
+    serve, proxy = file["services"]["serve"], file["services"]["proxy"]
+    assert "ports" not in serve
+    assert proxy["ports"] == ["443:443"]
+    caddy = file["configs"]["caddyfile"]["content"]
+    assert caddy.index("basic_auth") < caddy.index("reverse_proxy serve:8080")
+    assert set(re.findall(r"\{\$\$(\w+)\}", caddy)) == set(proxy["environment"])
+    options = {f"--{name.replace('_', '-')}" for name in inspect.signature(services.serve).parameters}
+    assert {part.partition("=")[0] for part in serve["command"][2:]} <= options
 
 
 def test_the_files_contain_no_secret_and_publish_ports_on_loopback_only() -> None:

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import tiny_options
-from tests.pipeline.command import CHECKOUT
+from tests.pipeline.command import CHECKOUT, Kgcal
 from tests.pipeline.finished import finished
 
 HEAVY = {"prefect", "mlflow", "torch", "pandas", "sklearn", "scipy", "numpy", "matplotlib", "optuna", "pandera"}
-COMPUTING = {"jinja2", "matplotlib", "numba", "optuna", "pandera", "pooch", "sklearn", "torch"}
+COMPUTING = {"jinja2", "matplotlib", "numba", "optuna", "pandera", "sklearn", "torch"}
 # MLflow loads a part of SciPy, scipy.sparse, and pandas
 COMPUTING |= {f"scipy.{part}" for part in ("fft", "interpolate", "linalg", "ndimage", "optimize", "special", "stats")}
 SCRIPT = """

@@ -1,6 +1,7 @@
 """Find the columns of a table: by the setting `columns`, by the names in its header, or by position."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -283,6 +284,6 @@ def _with_further(source: TriplesFile, cells: Sequence[str], found: Columns) -> 
 
 def check_twice(path: Path, names: Sequence[str]) -> None:
     """Raise InputError if two columns have the same name."""
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
         raise InputError(f"{path} has the column {', '.join(twice)} twice: give every column its own name")

@@ -177,6 +177,8 @@ def whole_lines(path: Path) -> Iterator[tuple[bytes, float]]:
                 end = data.index(b"\n", filled) + 1
                 yield data[:end], min(file.tell() / size, 1.0)
             rest = data[end if filled else 0 :]
+            if len(rest) > BLOCK_BYTES and rest.strip(BLANK):
+                raise InputError(f"{path} has a line of over {BLOCK_BYTES / 2**20:g} MiB: each line must be one triple")
         if rest.strip(BLANK):
             yield rest, 1.0
 

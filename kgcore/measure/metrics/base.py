@@ -20,9 +20,9 @@ from kgcore.arrays import (
     Weights,
     as_probabilities,
     as_truth,
-    as_weights,
     same_length,
 )
+from kgcore.calibrate.sample import scaled_weights
 from kgcore.registries import METRICS
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ def checked_rows(
     Raises InputError for arrays of different lengths and for values out of range.
     """
     n = same_length(probabilities=probabilities, labels=labels)
-    return as_probabilities(probabilities, n), as_truth(labels, n), as_weights(weights, n)
+    return as_probabilities(probabilities, n), as_truth(labels, n), scaled_weights(weights, n)
 
 
 class _Shared:

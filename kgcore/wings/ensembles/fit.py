@@ -13,13 +13,12 @@ from kgcore.arrays import (
     Weights,
     as_probabilities,
     as_truth,
-    as_weights,
     draw_folds,
     same_length,
 )
 from kgcore.calibrate.calibrated import Calibrated
 from kgcore.calibrate.fit import Basis, bind, calibration_bases
-from kgcore.calibrate.sample import CalibrationSample, base_rate_weights
+from kgcore.calibrate.sample import CalibrationSample, base_rate_weights, scaled_weights
 from kgcore.calibrate.validation import cross_fitted, row_groups
 from kgcore.config import CalibrateConfig, ClassifyConfig, CorruptConfig, EnsembleConfig
 from kgcore.errors import InputError, MismatchError
@@ -230,7 +229,7 @@ def disputed(apart: Floats, probabilities: Probabilities, labels: Labels, weight
     same proportion. Raises InputError for values out of range.
     """
     n = same_length(disagreement=apart, probabilities=probabilities, labels=labels)
-    q, y, w = as_probabilities(probabilities, n), as_truth(labels, n), as_weights(weights, n)
+    q, y, w = as_probabilities(probabilities, n), as_truth(labels, n), scaled_weights(weights, n)
     _, place = np.unique(apart, return_inverse=True)
     total = np.bincount(place, weights=w)
     inside = ((w.sum() / 2 - (np.cumsum(total) - total)) / total).clip(0, 1)[

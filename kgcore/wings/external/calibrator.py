@@ -13,7 +13,7 @@ from kgcore.arrays import Ints, Probabilities, Scores
 from kgcore.calibrate.calibrated import Calibrated
 from kgcore.errors import InputError, MismatchError, check_format, first_line
 from kgcore.registries import STORED
-from kgcore.storage.folders import read_json, write_json
+from kgcore.storage.folders import read_json, reading, write_json
 from kgcore.wings.external.tables import UNKNOWN, TableBlock, read_table
 
 FORMAT, SCORE_CALIBRATOR_FILE = 1, "score_calibrator.json"
@@ -145,5 +145,6 @@ class ScoreCalibrator:
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """Read the output of `write`."""
-        return cls.from_json(read_json(folder / SCORE_CALIBRATOR_FILE))
+        """Read the output of `write`. Raises InputError for a damaged file."""
+        with reading(f"the calibrator of scores in {folder}"):
+            return cls.from_json(read_json(folder / SCORE_CALIBRATOR_FILE))
