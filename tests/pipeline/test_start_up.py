@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import tiny_options
-from tests.pipeline.command import CHECKOUT, Kgcal
+from tests.pipeline.command import CHECKOUT
 from tests.pipeline.finished import finished
 
 HEAVY = {"prefect", "mlflow", "torch", "pandas", "sklearn", "scipy", "numpy", "matplotlib", "optuna", "pandera"}
@@ -89,8 +89,9 @@ def test_a_pipeline_whose_stages_are_re_used_loads_nothing_that_computes(tmp_pat
 @pytest.mark.parametrize(
     "question", [["discover", "--completeness", "0.8"], ["predict", "person_1", "parent_of", "person_2"]]
 )
-def test_a_repeated_question_loads_nothing_that_computes(calculated: Path, question: list[str]) -> None:
-    first = Kgcal(calculated)(*question).stdout
-    output, modules = loaded(calculated, *question)
+def test_a_repeated_question_loads_nothing_that_computes(tmp_path: Path, question: list[str]) -> None:
+    finished(tmp_path)
+    first, _ = loaded(tmp_path, *question)
+    output, modules = loaded(tmp_path, *question)
     assert output == first != ""
     assert not modules & (COMPUTING | {"prefect"})
