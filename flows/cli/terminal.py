@@ -27,6 +27,8 @@ from kgcore.errors import InputError, KgcalError, KgcalWarning
 from kgcore.measure.report.result import Result, ResultTable
 from tasks.workspace.flow_run import Terminal, printable
 from tasks.workspace.flow_run import console as errors
+from tasks.workspace.leftovers import note_output
+from tasks.workspace.resources import full_disk
 
 console = Terminal()
 WIDEST_HELP = 120  # characters
@@ -80,13 +82,17 @@ def print_version(wanted: bool) -> None:
 
 @contextmanager
 def guarded() -> Iterator[None]:
-    """Log to the terminal, and turn a KgcalError in the block, a command, into one sentence and exit code 2."""
+    """Log to the terminal, and turn the errors that a user can mend into one sentence and exit code 2."""
     log_to_terminal()
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # `with` blocks end their runs
     try:
         yield
     except KgcalError as error:
         fail(str(error))
+    except Exception as error:
+        if (sentence := full_disk(error)) is None:
+            raise
+        fail(sentence)
 
 
 class LogHandler(RichHandler):
@@ -130,12 +136,16 @@ def fail(message: str) -> NoReturn:
 
 
 def check_target(path: Path, option: str = "--json") -> None:
-    """Raise InputError if a result file cannot be written. Commands call this before they compute anything."""
+    """Raise InputError if a result file cannot be written. Commands call this before they compute anything.
+
+    If the process is killed while it writes the file, a later command removes the unfinished file.
+    """
     folder = path.absolute().parent
     if not folder.is_dir():
         raise InputError(f"{option} {path}: there is no folder {folder}")
     if path.is_dir() or not os.access(folder, os.W_OK):
         raise InputError(f"{option} {path}: a file cannot be written there")
+    note_output(path)
 
 
 Cells = dict[str, list[str]]  # column -> a text for each row

@@ -2,7 +2,6 @@
 
 import json
 import re
-import tempfile
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -24,6 +23,7 @@ from tasks.stages.train import check_training
 from tasks.tracking.artifacts import MEASURED
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import Store, open_store
+from tasks.workspace.leftovers import temporary_folder
 from tasks.workspace.resources import cores
 
 if TYPE_CHECKING:
@@ -84,16 +84,16 @@ def finish_reproduction(
         "findings do not use them.",
     ]
     page = comparison_page("The paper and kgcal, side by side", frame, figures, named, notes)
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / PAGE).write_text(page, encoding="utf-8")
-        frame.to_csv(Path(folder) / TABLE, index=False)
-        write_json(Path(folder) / "failures.json", named)
+    with temporary_folder() as folder:
+        (folder / PAGE).write_text(page, encoding="utf-8")
+        frame.to_csv(folder / TABLE, index=False)
+        write_json(folder / "failures.json", named)
         pipelines = {str(cell): summary.pipeline for cell, summary in results.items()}
-        write_json(Path(folder) / "pipelines.json", pipelines)
-        (Path(folder) / "figures").mkdir()
+        write_json(folder / "pipelines.json", pipelines)
+        (folder / "figures").mkdir()
         for title, figure in figures.items():
-            figure.savefig(Path(folder) / "figures" / f"{re.sub(r'[^a-zA-Z0-9]', '_', title)}.png", dpi=120)
-        place = store.log_report(run_id, Path(folder))
+            figure.savefig(folder / "figures" / f"{re.sub(r'[^a-zA-Z0-9]', '_', title)}.png", dpi=120)
+        place = store.log_report(run_id, folder)
         if csv is not None:
             write_csv(frame, csv)
     found = findings(frame)

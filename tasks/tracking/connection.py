@@ -1,6 +1,5 @@
 """The connection to an MLflow store, which is created if it does not exist."""
 
-import glob
 import os
 import shutil
 import sqlite3
@@ -11,10 +10,11 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
-import psutil
 from filelock import FileLock
 
-from kgcore.errors import InputError, first_line
+from kgcore.errors import InputError, KgcalError, OutageError, first_line
+from tasks.tracking.patience import START_SECONDS, Patience, patient
+from tasks.workspace.leftovers import remove_partial_files
 from tasks.workspace.settings import (
     artifact_place,
     ensure_home,
@@ -49,9 +49,10 @@ def connect(uri: str) -> "tuple[MlflowClient, str]":
         with FileLock(ensure_home() / "store.lock"):  # if two processes open a new store, one creates the tables
             create_database(uri)
             client = MlflowClient(tracking_uri=uri)
-            return client, _experiment(client, uri)
-    except (MlflowException, SQLAlchemyError, OSError) as error:
-        raise InputError(f"the MLflow store {masked(uri)} cannot be opened: {masked(first_line(error))}") from error
+            return client, _experiment(patient(client, Patience(uri, START_SECONDS)), uri)
+    except (MlflowException, SQLAlchemyError, OSError, OutageError) as error:
+        reason = first_line(error.__cause__ or error)
+        raise InputError(f"the MLflow store {masked(uri)} cannot be opened: {masked(reason)}") from error
 
 
 def _experiment(client: "MlflowClient", uri: str) -> str:
@@ -182,9 +183,11 @@ def check_artifacts(place: str) -> None:
 
 @contextmanager
 def input_error(sentence: str) -> Iterator[None]:
-    """Replace any error in the block with an InputError, whose message is `sentence`, a colon and the reason."""
+    """Replace errors in the block that are not ours with an InputError: `sentence`, a colon and the reason."""
     try:
         yield
+    except KgcalError:
+        raise
     except Exception as error:  # each kind of storage raises its own types of errors
         missing = " (for S3: pip install 'kgcal[s3]')" if isinstance(error, ImportError) else ""
         raise InputError(f"{sentence}: {masked(first_line(error))}{missing}") from error
@@ -278,14 +281,6 @@ def new_sqlite_file(path: Path) -> Iterator[Path]:
     finally:
         for companion in ("", *COMPANIONS):
             Path(f"{partial}{companion}").unlink(missing_ok=True)
-
-
-def remove_partial_files(path: Path) -> None:
-    """Remove temporary files of `path` that belong to processes that have ended."""
-    for partial in path.parent.glob(f".{glob.escape(path.name)}.*.partial*"):
-        process = partial.name.removeprefix(f".{path.name}.").partition(".")[0]
-        if not (process.isdecimal() and psutil.pid_exists(int(process))):
-            partial.unlink(missing_ok=True)
 
 
 def _give_name(partial: Path, path: Path) -> None:

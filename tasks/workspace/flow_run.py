@@ -23,7 +23,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.segment import Segment
 from rich.text import Text
 
-from kgcore.errors import first_line
+from kgcore.errors import OutageError, first_line
 from tasks.workspace.services import RECORDER, recorded_services
 
 
@@ -128,6 +128,7 @@ class Terminal(Console):
 
 console = Terminal(stderr=True)
 log = logging.getLogger("kgcal")
+OUTAGE_PAUSE = 10.0  # seconds until the next try to write to a store that is away
 
 
 @contextmanager
@@ -221,12 +222,13 @@ class _ProgressArtifact:
 class SeriesLog:
     """A buffer for a metric with one value per step, which is written at intervals of at least `seconds`.
 
-    write  function that writes values; its argument `first` is the step of the first one
+    write  function that writes values; its argument `first` is the step of the first one, `wait` whether to wait while
+           the store is away
     """
 
     def __init__(self, write: Callable[..., None], seconds: float) -> None:
         self._write, self._seconds, self._flushed = write, seconds, time.monotonic()
-        self._first, self._values = 1, list[float]()
+        self._first, self._values, self._is_away = 1, list[float](), False
 
     def add(self, step: int, value: float) -> None:
         """Add the value of a step. The first step may have any number, each later one is the step before plus 1."""
@@ -234,12 +236,17 @@ class SeriesLog:
             self._first = step
         self._values.append(value)
         if time.monotonic() - self._flushed >= self._seconds:
-            self.flush()
+            try:
+                self.flush(wait=False)
+            except OutageError as error:  # a later write has these values, too
+                if not self._is_away:
+                    log.warning("the work goes on without the MLflow store: %s", first_line(error.__cause__ or error))
+                self._is_away, self._flushed = True, time.monotonic() + OUTAGE_PAUSE
 
-    def flush(self) -> None:
-        """Write the values that are not written yet."""
-        self._write(self._values, first=self._first)
-        self._values, self._flushed = [], time.monotonic()
+    def flush(self, wait: bool = True) -> None:
+        """Write the values that are not written yet. Raises OutageError."""
+        self._write(self._values, first=self._first, wait=wait)
+        self._values, self._flushed, self._is_away = [], time.monotonic(), False
 
 
 class DownloadBar:

@@ -85,11 +85,23 @@ def checkpoint_seconds() -> float:
 
     Raises InputError if it is not a number.
     """
-    text = os.environ.get("KGCAL_CHECKPOINT_SECONDS", "10")
+    return _seconds("KGCAL_CHECKPOINT_SECONDS", "10")
+
+
+def outage_seconds() -> float:
+    """Return KGCAL_OUTAGE_SECONDS, how long work waits for an MLflow store that does not answer; default 900.
+
+    Raises InputError if it is not a number.
+    """
+    return _seconds("KGCAL_OUTAGE_SECONDS", "900")
+
+
+def _seconds(name: str, default: str) -> float:
+    text = os.environ.get(name, default)
     try:
         return float(text)
     except ValueError:
-        raise InputError(f"KGCAL_CHECKPOINT_SECONDS is {text!r}: it must be a number of seconds") from None
+        raise InputError(f"{name} is {text!r}: it must be a number of seconds") from None
 
 
 def named_artifacts() -> str | None:
