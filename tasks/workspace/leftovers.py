@@ -17,7 +17,7 @@ from filelock import FileLock, Timeout
 from tasks.workspace.settings import ensure_home
 
 ALIVE = "alive.lock"  # the file in the folder of a process that the process locks until it ends
-OUTPUT = ".output"  # ending of a link to an output file that the process writes
+OUTPUT = ".output"  # ending of a file with the path of an output that the process writes
 
 
 @contextmanager
@@ -29,7 +29,8 @@ def temporary_folder() -> Iterator[Path]:
 
 def note_output(path: Path) -> None:
     """Note that this process writes an output file, so that its unfinished copy is removed if the process is killed."""
-    (_own_folder(ensure_home(), os.getpid()) / f"{uuid4().hex}{OUTPUT}").symlink_to(path.absolute())
+    note = _own_folder(ensure_home(), os.getpid()) / f"{uuid4().hex}{OUTPUT}"
+    note.write_bytes(os.fsencode(path.absolute()))
 
 
 def sweep() -> None:
@@ -94,6 +95,6 @@ def _changes(home: Path) -> FileLock:
 
 
 def _clear(folder: Path) -> None:
-    for link in folder.glob(f"*{OUTPUT}"):
-        remove_partial_files(link.readlink())
+    for note in folder.glob(f"*{OUTPUT}"):
+        remove_partial_files(Path(os.fsdecode(note.read_bytes())))
     shutil.rmtree(folder, ignore_errors=True)
