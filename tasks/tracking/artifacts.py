@@ -214,7 +214,9 @@ class StoredFiles:
     def add(self, folder: Path) -> None:
         """Add the files of a folder. Raises InputError if they cannot be written."""
         with input_error(f"{self._what} cannot be written"):
-            self._patience(lambda: self._repository.log_artifacts(str(folder)))
+            for path in (path for path in folder.rglob("*") if path.is_file()):
+                parent = path.parent.relative_to(folder).as_posix()
+                self._patience(partial(self._repository.log_artifact, str(path), None if parent == "." else parent))
 
     def sizes(self) -> dict[str, int]:
         """Return path -> size in bytes of every file."""

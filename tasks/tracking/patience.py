@@ -5,7 +5,7 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -126,6 +126,14 @@ def _made_run(client: "MlflowClient", experiment: str, tags: dict[str, str], run
     return next((run for run in runs if tags.items() <= run.data.tags.items()), None)
 
 
+def _made_batch(client: "MlflowClient", run_id: str, metrics: Sequence[Any] = (), *other: Any, **more: Any) -> Any:
+    first = next((metric for metric in metrics if metric.model_id), None)  # MLflow refuses only these a second time
+    if first is None:
+        return None
+    known = client.get_logged_model(first.model_id).metrics or []
+    return any((m.key, m.timestamp, m.run_id) == (first.key, first.timestamp, run_id) for m in known) or None
+
+
 def _made_model(client: "MlflowClient", experiment: str, name: str, source_run_id: str, **options: Any) -> Any:
     models = client.search_logged_models([experiment], f"name = {quoted(name)}")
     return next((m for m in models if m.source_run_id == source_run_id and m.status == "PENDING"), None)
@@ -152,6 +160,7 @@ def _made_version(
 _MADE: dict[str, Callable[..., Any]] = {
     "create_experiment": _made_experiment,
     "create_run": _made_run,
+    "log_batch": _made_batch,
     "create_logged_model": _made_model,
     "log_outputs": _made_outputs,
     "create_registered_model": _made_registered_model,
