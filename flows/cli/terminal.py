@@ -27,8 +27,8 @@ from kgcore.errors import InputError, KgcalError, KgcalWarning
 from kgcore.measure.report.result import Result, ResultTable
 from tasks.workspace.flow_run import Terminal, printable
 from tasks.workspace.flow_run import console as errors
-from tasks.workspace.leftovers import note_output
 from tasks.workspace.resources import full_disk
+from tasks.workspace.settings import note_output
 
 console = Terminal()
 WIDEST_HELP = 120  # characters

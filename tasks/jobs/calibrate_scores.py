@@ -43,7 +43,7 @@ from tasks.tracking.record import APPLY_SCORES, CALIBRATE_SCORES, WATCH_SCORES, 
 from tasks.tracking.registry import CHAMPION, registered_name, run_of_model
 from tasks.tracking.store import Store, open_store
 from tasks.workspace.flow_run import progress_bar
-from tasks.workspace.leftovers import temporary_folder
+from tasks.workspace.settings import temporary_folder
 
 
 @dataclass(frozen=True)

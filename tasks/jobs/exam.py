@@ -30,7 +30,7 @@ from tasks.tracking.keys import digest
 from tasks.tracking.record import ENSEMBLE_NAME, RunTags
 from tasks.tracking.registry import content_of, load_calibrated
 from tasks.tracking.store import Store, open_store
-from tasks.workspace.leftovers import temporary_folder
+from tasks.workspace.settings import temporary_folder
 
 log = logging.getLogger("kgcal")
 EXAM = Artifact("exam", "exam.parquet", read_exam, write_exam)

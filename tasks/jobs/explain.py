@@ -17,7 +17,7 @@ from tasks.jobs.calibrated_model import counted_sample
 from tasks.jobs.request import Answering, Request, Stated, answering, asked_of, calibrate_to_missing
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
-from tasks.workspace.leftovers import temporary_folder
+from tasks.workspace.settings import temporary_folder
 
 ENDINGS = (".html", ".json")
 ANSWER = ("probability", "95 % interval")  # columns of tables

@@ -26,7 +26,7 @@ from tasks.tracking.artifacts import MANIFEST, PIPELINE_SUMMARY, RACE, REPORT, S
 from tasks.tracking.keys import digest, whole_code_fingerprint
 from tasks.tracking.record import RunRecord, RunTags, short_label
 from tasks.tracking.store import Store, open_store
-from tasks.workspace.leftovers import temporary_folder
+from tasks.workspace.settings import temporary_folder
 
 FIGURES = "figures"  # the folder of figures in the artifacts of a report run
 

@@ -46,8 +46,8 @@ from tasks.tracking.keys import digest
 from tasks.tracking.registry import sources_of
 from tasks.tracking.store import open_store
 from tasks.workspace.flow_run import progress_bar
-from tasks.workspace.leftovers import temporary_folder
 from tasks.workspace.resources import THREADS, each_part
+from tasks.workspace.settings import temporary_folder
 
 if TYPE_CHECKING:
     from kgcore.answer.population.calibration import Calibration

@@ -23,8 +23,8 @@ from tasks.stages.train import check_training
 from tasks.tracking.artifacts import MEASURED
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import Store, open_store
-from tasks.workspace.leftovers import temporary_folder
 from tasks.workspace.resources import cores
+from tasks.workspace.settings import temporary_folder
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -31,9 +31,8 @@ from tasks.tracking.keys import code_fingerprint, digest
 from tasks.tracking.record import RUNNING, DatasetId, RunTags, shares_text
 from tasks.tracking.store import Store, open_store
 from tasks.workspace.flow_run import SeriesLog, progress_bar
-from tasks.workspace.leftovers import temporary_folder
 from tasks.workspace.resources import find_device, gpu_slot
-from tasks.workspace.settings import ensure_home
+from tasks.workspace.settings import ensure_home, temporary_folder
 
 if TYPE_CHECKING:
     from optuna import Study

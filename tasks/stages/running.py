@@ -20,8 +20,8 @@ from tasks.tracking.keys import code_fingerprint, digest
 from tasks.tracking.record import DatasetId, RunRecord, RunTags
 from tasks.tracking.store import Store, open_store
 from tasks.workspace.flow_run import current_flow_run, in_task
-from tasks.workspace.leftovers import temporary_folder
 from tasks.workspace.resources import full_disk
+from tasks.workspace.settings import temporary_folder
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

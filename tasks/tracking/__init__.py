@@ -1,8 +1,8 @@
 """The only package that talks to MLflow.
 
 store.py              runs: open, find, read, write
-connection.py         opens the store: its database, its experiment, checks of databases and artifact storage
-patience.py           requests that are complete in spite of signals, and repeated while the store is away
+connection.py         opens the store: its database, its experiment, checks of databases and artifact storage;
+                      requests that are complete in spite of signals, and repeated while the store is away
 record.py             the tags of a run; names of metrics and models; MLflow's objects for what a run logs
 artifacts.py          the types of artifact handles; the handle of every artifact; the files in the artifact storage
 keys.py               the keys by which finished runs are re-used
@@ -22,5 +22,5 @@ os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 os.environ.setdefault("MLFLOW_LOG_UV_FILES", "false")  # a logged model has no files of the current folder
-os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")  # patience.py repeats requests, and creates nothing twice
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")  # connection.py repeats requests
 logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)  # it prints tracebacks of errors that it raises

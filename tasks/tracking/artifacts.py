@@ -17,10 +17,9 @@ from kgcore.measure.report.ensemble_summary import EnsembleSummary
 from kgcore.measure.report.race import Race
 from kgcore.measure.report.summary import PipelineSummary, Summary
 from kgcore.storage import folders, tables
-from tasks.tracking.connection import input_error
-from tasks.tracking.patience import Patience
+from tasks.tracking.connection import Patience, input_error
 from tasks.tracking.record import CALIBRATE_SCORES
-from tasks.workspace.leftovers import temporary_folder
+from tasks.workspace.settings import temporary_folder
 
 if TYPE_CHECKING:
     from mlflow.entities import FileInfo
@@ -217,6 +216,12 @@ class StoredFiles:
             for path in (path for path in folder.rglob("*") if path.is_file()):
                 parent = path.parent.relative_to(folder).as_posix()
                 self._patience(partial(self._repository.log_artifact, str(path), None if parent == "." else parent))
+
+    def add_written(self, write: Callable[[Path], object]) -> None:
+        """Add the files that a function writes into an empty folder. Raises InputError as `add`."""
+        with temporary_folder() as folder:
+            write(folder)
+            self.add(folder)
 
     def sizes(self) -> dict[str, int]:
         """Return path -> size in bytes of every file."""

@@ -22,7 +22,7 @@ from tasks.tracking.artifacts import GRAPH, SCORE_CALIBRATOR
 from tasks.tracking.record import RunRecord
 from tasks.tracking.registry import Sources, sources_of
 from tasks.tracking.store import Store
-from tasks.workspace.leftovers import temporary_folder
+from tasks.workspace.settings import temporary_folder
 
 if TYPE_CHECKING:
     from mlflow.models import ModelSignature

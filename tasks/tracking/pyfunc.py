@@ -18,7 +18,7 @@ from mlflow.exceptions import MlflowException
 from kgcore.answer.loaded import LoadedModel, missing_parts, read_calibrated
 from kgcore.errors import InputError, KgcalError, first_line
 from kgcore.wings.external.calibrator import SCORE_CALIBRATOR_FILE, ScoreCalibrator
-from tasks.tracking.patience import START_SECONDS, Patience
+from tasks.tracking.connection import START_SECONDS, Patience
 
 
 class PyfuncModel:

@@ -16,8 +16,7 @@ from filelock import FileLock
 
 from kgcore.errors import InputError, first_line
 from tasks.tracking.artifacts import BESIDE_MLMODEL, Artifact, ModelFiles, StoredFiles
-from tasks.tracking.connection import connect, run_of, unreachable
-from tasks.tracking.patience import BRIEF, Patience, patient
+from tasks.tracking.connection import BRIEF, Patience, connect, run_of, unreachable
 from tasks.tracking.record import (
     FAILED,
     FINISHED,
@@ -31,10 +30,10 @@ from tasks.tracking.record import (
     metric_entries,
     model_name,
     param_entries,
+    patient,
     tag_entries,
 )
-from tasks.workspace.leftovers import dead_runs, run_lock, sweep, temporary_folder
-from tasks.workspace.settings import ensure_home, experiment_name, masked, project_run_id, tracking_uri
+from tasks.workspace.settings import dead_runs, ensure_home, experiment_name, project_run_id, run_lock, tracking_uri
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -61,10 +60,10 @@ class Store:
 
     def __init__(self, uri: str) -> None:
         """Open the store; create it if it does not exist. Raises InputError if that fails."""
-        self.uri, self.place, self.home = uri, masked(uri), ensure_home()
+        self.uri, self._patience, self.home = uri, Patience(uri), ensure_home()
+        self.place = self._patience.place
         self.owner = hashlib.sha256(f"{socket.gethostname()}:{self.home}".encode()).hexdigest()[:16]
         client, self.experiment_id = connect(uri)
-        self._patience = Patience(uri)
         self.client, self._hasty = patient(client, self._patience), patient(client, Patience(uri, BRIEF))
         self._owners = FileLock(self.home / "owners.lock")  # held while a run is created, or dead ones are looked for
         self._outermost_is_open = False  # whether this process has opened a run without a parent
@@ -246,9 +245,7 @@ class Store:
 
         Raises InputError if they cannot be written to the store.
         """
-        with temporary_folder() as folder:
-            write(folder)
-            self._files_of_model(model_id).add(folder)
+        self._files_of_model(model_id).add_written(write)
 
     def get(self, run_id: str) -> RunRecord:
         """Return a run. Raises InputError if it does not exist or is deleted."""
@@ -385,9 +382,8 @@ class Store:
 
 @cache
 def _store(uri: str, home: Path, experiment: str) -> Store:
-    """Open a store, and end what dead processes have left there and in the home."""
+    """Open a store, and end the runs that dead processes have left there."""
     store = Store(uri)
-    sweep()
     store.mark_dead_runs()
     return store
 

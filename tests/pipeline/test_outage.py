@@ -1,5 +1,6 @@
 """A tracking server that is away, that loses answers, or that stays away: nothing is lost and nothing is made twice."""
 
+import logging
 import subprocess
 import sys
 import threading
@@ -176,6 +177,7 @@ def test_outages_and_lost_answers_change_nothing_and_make_nothing_twice(
 def test_a_server_that_is_stopped_and_started_gets_everything(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO, "kgcal")
     server = Server(tmp_path / "own")
     server.start()
     store, data = use(server.address, "restarted", monkeypatch), DatasetId("family", "0" * 32)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tasks.tracking.patience import uninterrupted
+from tasks.tracking.connection import uninterrupted
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import Store, open_store
 

@@ -12,8 +12,7 @@ from kgcore.answer.sink import sink
 from tasks.tracking import store as stores
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
-from tasks.workspace.leftovers import sweep, temporary_folder
-from tasks.workspace.settings import home
+from tasks.workspace.settings import home, sweep, temporary_folder
 
 
 def killed(work: Callable[[], None]) -> None:
