@@ -41,8 +41,8 @@ def discover(
         device: auto, cpu, cuda or cuda:N
         config: the list
     """
-    from tasks.jobs.calibrated_model import Ask
     from tasks.jobs.discover import discover_facts
+    from tasks.jobs.find_model import Ask
     from tasks.jobs.request import Request, Stated
 
     request = Request(Ask(model, dataset, calibrator), output, device=device)

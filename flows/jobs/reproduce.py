@@ -15,6 +15,7 @@ from typing import Any
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
+from pydantic import NonNegativeInt
 
 from flows.flow import flow
 from flows.job import Argument, Option, job, publish
@@ -23,9 +24,16 @@ from flows.pipeline import run_pipeline
 from kgcore.errors import InputError, KgcalError, first_line
 from kgcore.measure.report.result import Result
 from kgcore.measure.report.summary import PipelineSummary
+from kgcore.wings.reproduction.compare import recorded as recorded_results
 from kgcore.wings.reproduction.grid import Cell, grid
 from tasks.jobs.pipeline import finished_pipeline
-from tasks.jobs.reproduce import check_cells, finish_reproduction, reproduction_run, share_cores
+from tasks.jobs.reproduce import (
+    check_cells,
+    finish_reproduction,
+    publish_comparison,
+    reproduction_run,
+    share_cores,
+)
 from tasks.stages.running import Context
 from tasks.workspace.flow_run import current_flow_run
 from tasks.workspace.resources import cores
@@ -33,12 +41,21 @@ from tasks.workspace.resources import cores
 log = logging.getLogger("kgcal")
 
 
-@job(shown={"tables": Argument("TABLES", required=True), "datasets": Option(name="--dataset")})
+@job(
+    shown={
+        "tables": Argument("TABLES", required=True),
+        "datasets": Option(name="--dataset"),
+        "presets": Option(name="--preset"),
+        "seeds": Option(name="--seed"),
+    }
+)
 @flow(name="reproduce")
 def reproduce(
     tables: list[Table] = ["all"],  # noqa: B006 (Prefect copies parameters)
     datasets: list[PaperDataset] = [],  # noqa: B006
-    preset: Preset = "default",
+    presets: list[Preset] = ["default"],  # noqa: B006
+    seeds: list[NonNegativeInt] = [0],  # noqa: B006
+    recorded: bool = False,
     runner: Runner = THREADS,
     force: bool = False,
     device: Device = "auto",
@@ -49,7 +66,9 @@ def reproduce(
     Args:
         tables: all, or some of results, losses, classification, base-rate, sensitivity, ranks, thresholds, reliability
         datasets: data set of the paper, repeated for several; if empty, every data set of the chosen tables
-        preset: preset for training: default, best, or paper (the paper's protocol)
+        presets: preset for training, repeated for several: default, best, or paper (the paper's protocol)
+        seeds: seed of training and of corruptions, repeated for several: the page has their mean and standard error
+        recorded: show the results that kgcal comes with instead of running pipelines, whatever their seeds
         runner: Prefect task runner for the pipelines: threads, threads:N, dask or dask://HOST:PORT
         force: run every pipeline even if a finished run could be re-used
         device: auto, cpu, cuda or cuda:N
@@ -58,13 +77,18 @@ def reproduce(
     if csv and not Path(csv).absolute().parent.is_dir():
         raise InputError(f"csv {csv}: there is no folder {Path(csv).absolute().parent}")
     task_runner(runner)  # checks the name
-    cells = grid(tuple(tables), tuple(datasets), preset)
+    cells = grid(tuple(tables), tuple(datasets), tuple(presets), tuple(seeds))
     distinct = list(dict.fromkeys(cell for group in cells.values() for cell in group))
+    second = Path(csv) if csv else None
+    if recorded:
+        frame = recorded_results(tables, datasets, presets)
+        with reproduction_run(tables, datasets, presets, frame["seed"].unique().tolist()) as run_id:
+            return publish(publish_comparison(run_id, frame, {}, {}, {}, second))
     check_cells(distinct, device)
-    with reproduction_run(tables, datasets, preset) as run_id:
+    with reproduction_run(tables, datasets, presets, seeds) as run_id:
         context = Context(parent=run_id, force=force, device=device, since=time.time())
         results, failures = run_cells(distinct, runner, context)
-        made = finish_reproduction(run_id, cells, results, failures, preset, Path(csv) if csv else None)
+        made = finish_reproduction(run_id, cells, results, failures, second)
         if not results:
             raise InputError(f"every run failed: {'; '.join(dict.fromkeys(failures.values()))}")
         return publish(made)

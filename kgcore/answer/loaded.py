@@ -33,9 +33,9 @@ from kgcore.storage.folders import (
 )
 
 if TYPE_CHECKING:
-    from kgcore.answer.population.answers import FileAnswer
     from kgcore.answer.population.calibration import Calibration
     from kgcore.answer.population.likeness import CalibrationTriples
+    from kgcore.answer.population.lists import FileAnswer
     from kgcore.answer.population.population import Population
     from kgcore.answer.population.survey import Survey
 
@@ -99,7 +99,7 @@ class LoadedModel:
         `Answers.table` explains the columns. Raises InputError for a column that is missing, for a value that is
         missing or not text, for a column of ANSWERS, and for an argument out of range.
         """
-        from kgcore.answer.population.answers import as_sentence  # loads torch
+        from kgcore.answer.population.lists import as_sentence  # loads torch
 
         check_free(list(frame.columns))
         settings = PredictConfig(threshold=threshold, at_least=at_least)
@@ -123,7 +123,7 @@ class LoadedModel:
         base_rate     share of true ones among the triples, in (0, 1); None: not stated
         completeness  share of the true facts that the graph knows, as in `read_completeness`; '': not stated
         """
-        from kgcore.answer.population.answers import answer_of_file  # loads torch
+        from kgcore.answer.population.lists import answer_of_file  # loads torch
 
         triples, known = answers.numbers(names)
         model, distinct = answers.model, answers.model.graph.index(triples[known]).triples
@@ -151,7 +151,7 @@ class LoadedModel:
         about. Raises InputError if not exactly one side is open, for a name that is not in the graph, for what is
         stated out of range, and if validation has too few facts of the predicate.
         """
-        from kgcore.answer.population.answers import answers_to  # loads torch
+        from kgcore.answer.population.lists import answers_to  # loads torch
         from kgcore.answer.question import Question
 
         query = Question.of_query(self.calibrated.graph, subject, predicate, object)
@@ -187,7 +187,7 @@ class LoadedModel:
         The columns are subject, predicate, object, ANSWERS and flag. Raises InputError for a name that is not in the
         graph, for an argument out of range, and if validation has too few facts of the kind that is asked for.
         """
-        from kgcore.answer.population.answers import listed  # loads torch
+        from kgcore.answer.population.lists import listed  # loads torch
         from kgcore.answer.question import Question
 
         config = DiscoverConfig(top=top, above=above)
@@ -260,7 +260,7 @@ class LoadedModel:
         An entity that training has not seen gets an `UnseenExplanation`, if the model has answers about these. Raises
         InputError for another name that is not in the graph, and for what is stated out of range.
         """
-        from kgcore.answer.population.answers import explainer_of  # loads torch
+        from kgcore.answer.population.lists import explainer_of  # loads torch
         from kgcore.answer.question import Question
 
         if completeness is not None or missing:

@@ -15,7 +15,7 @@ from kgcore.config import CorruptConfig
 from kgcore.data.graph import KnowledgeGraph
 from kgcore.embed.models.scorer import Scorer
 from kgcore.errors import InputError, MismatchError, check_format
-from kgcore.registries import BASELINES, CALIBRATOR_PARTS, CALIBRATORS
+from kgcore.registries import BASELINES, CALIBRATORS, STORED
 from kgcore.scores.table import Evidence
 
 if TYPE_CHECKING:
@@ -338,9 +338,9 @@ class Calibrated(Terms):
             "corruptions": lambda settings: CorruptionSettings(**settings),
             "support": Support.from_json,
             "rate": lambda rate: BaseRate(**rate),
-            "mixture": lambda mixture: CALIBRATOR_PARTS.get("candidates").from_json(mixture),
-            "scorer": lambda scorer: CALIBRATOR_PARTS.get(scorer["scorer"]).from_json(scorer),
-            "unseen": lambda unseen: CALIBRATOR_PARTS.get("unseen").from_json(unseen),
+            "mixture": lambda mixture: STORED.get("candidates").from_json(mixture),
+            "scorer": lambda scorer: STORED.get(scorer["scorer"]).from_json(scorer),
+            "unseen": lambda unseen: STORED.get("unseen").from_json(unseen),
             "hidden": lambda hidden: HiddenShare(**hidden),
         }
         values: dict[str, Any] = {

@@ -27,14 +27,14 @@ from kgcore.embed.models.scorer import Scorer
 from kgcore.errors import InputError, MismatchError, check_format
 from kgcore.evidence.base import Source
 from kgcore.evidence.table import Features, NamedEvidence
-from kgcore.registries import CALIBRATOR_PARTS
+from kgcore.registries import STORED
 from kgcore.scores.table import Evidence
 
 FORMAT = 4
 FEWEST = 20  # rows of each label that a kind of triple needs for a calibrator of its own
 
 
-@CALIBRATOR_PARTS.register("unseen")
+@STORED.register("unseen")
 @dataclass(frozen=True)
 class UnseenAnswers:
     """Answers about triples with entities that training has not seen.

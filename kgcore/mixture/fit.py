@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 
 from kgcore.arrays import Floats
-from kgcore.calibrate.support import CONFIDENCE
+from kgcore.calibrate.support import TAIL
 from kgcore.mixture.em import Solution, resample, solve
 from kgcore.mixture.goodness import Fitness, fitness_of, simulated
 from kgcore.mixture.interval import Rate, base_rate_interval, interval_level, labels_needed
@@ -194,8 +194,7 @@ def _share_limits(
     alphas = None if stated is None else np.full(options.replicates, stated)
     negatives = solve(drawn, alphas, start=best.repeat(options.replicates)).weights[:, 1:]
     shares = negatives / np.maximum(negatives.sum(axis=-1, keepdims=True), 1e-300)
-    tail = (1 - CONFIDENCE) / 2
-    low, high = np.quantile(shares, [tail, 1 - tail], axis=0)
+    low, high = np.quantile(shares, [TAIL, 1 - TAIL], axis=0)
     return list(zip(low.tolist(), high.tolist(), strict=True))
 
 

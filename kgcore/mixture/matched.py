@@ -16,7 +16,7 @@ from kgcore.mixture.fit import FOREIGN, MixtureFit, MixtureOptions, fit_mixture
 from kgcore.mixture.interval import Profile, Rate, base_rate_interval, interval_level
 from kgcore.mixture.remainder import REMAINDER
 from kgcore.mixture.samples import BinCounts, MixtureData, bin_edges, count, no_labels, number_of_bins
-from kgcore.registries import CALIBRATOR_PARTS
+from kgcore.registries import STORED
 
 FEWEST = 20  # a relation with fewer positives or candidates, or without corruptions, gets no estimate of its own
 OTHERS = -1  # stands for all relations without an estimate of their own
@@ -159,7 +159,7 @@ def _on_grid(profile: Profile) -> Floats:
     return below_top
 
 
-@CALIBRATOR_PARTS.register("candidates")
+@STORED.register("candidates")
 @dataclass(frozen=True)
 class Matched:
     """What the candidates of a file contain.

@@ -18,10 +18,8 @@ from kgcore.storage.tables import read_table, spo_columns, triples_of, write_tab
 
 if TYPE_CHECKING:
     from kgcore.calibrate.calibrated import Calibrated
-    from kgcore.combiners.unseen import UnseenAnswers
     from kgcore.embed.models.trained import TrainedModel
     from kgcore.measure.evaluation.evaluate import Measured
-    from kgcore.mixture.matched import Matched
 
 FORMAT = 3  # version of all artifact formats, part of every cache key; increase it when a format changes
 CALIBRATOR_FILE = "calibrator.json"
@@ -64,30 +62,6 @@ def read_measured(path: Path) -> "dict[str, Measured]":
 def _plain(result: "Measured") -> dict[str, Any]:
     bins = {name: column.tolist() for name, column in asdict(result.reliability).items()}
     return result.metrics | {"intervals": result.intervals, "reliability": bins}
-
-
-def write_matched(path: Path, matched: "Matched") -> None:
-    """Write the fit as JSON."""
-    write_json(path, matched.to_json())
-
-
-def read_matched(path: Path) -> "Matched":
-    """Read the output of `write_matched`."""
-    from kgcore.mixture.matched import Matched
-
-    return Matched.from_json(read_json(path))
-
-
-def write_unseen_answers(path: Path, fitted: "UnseenAnswers") -> None:
-    """Write the fitted answers as JSON."""
-    write_json(path, fitted.to_json())
-
-
-def read_unseen_answers(path: Path) -> "UnseenAnswers":
-    """Read the output of `write_unseen_answers`."""
-    from kgcore.combiners.unseen import UnseenAnswers
-
-    return UnseenAnswers.from_json(read_json(path))
 
 
 def parts_of(models: int) -> list[str]:

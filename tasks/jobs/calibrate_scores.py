@@ -33,7 +33,7 @@ from kgcore.wings.external.rows import (
 from kgcore.wings.external.tables import check_table
 from kgcore.wings.monitoring.drift import DriftReference, check, find_evidence
 from kgcore.wings.monitoring.two_samples import NewTriples
-from tasks.jobs.calibrated_model import Ask, FoundScores, chosen, find_scores, registered_scores
+from tasks.jobs.find_model import Ask, FoundScores, chosen, find_scores, registered_scores
 from tasks.jobs.promote import promote_scores
 from tasks.jobs.request import MOST_EXAMPLES
 from tasks.jobs.watch import FEWEST_OF_A_LABEL, WatchResult, readable

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,9 +28,10 @@ from tasks.workspace.resources import cores
 from tasks.workspace.settings import temporary_folder
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
 
-NAMED_BY = ("dataset", "model", "loss", "negatives", "calibrator")  # what names a value of the paper
+NAMED_BY = ("preset", "seed", "dataset", "model", "loss", "negatives", "calibrator")  # what names a value of the paper
 PAGE, TABLE = "reproduction.html", "reproduction.csv"
 
 
@@ -49,9 +51,16 @@ def share_cores(workers: int) -> None:
     torch.set_num_threads(max(1, cores() // workers))
 
 
-def reproduction_run(tables: list[str], datasets: list[str], preset: str) -> AbstractContextManager[str]:
+def reproduction_run(
+    tables: list[str], datasets: list[str], presets: list[str], seeds: list[int]
+) -> AbstractContextManager[str]:
     """Open the MLflow run of a reproduction; `with` gives its id."""
-    params = {"tables": tuple(tables), "datasets": tuple(datasets) or ("all",), "preset": preset}
+    params = {
+        "tables": tuple(tables),
+        "datasets": tuple(datasets) or ("all",),
+        "presets": tuple(presets),
+        "seeds": tuple(str(seed) for seed in seeds),
+    }
     return open_work(f"reproduce {' '.join(tables)}", RunTags(stage="reproduction"), params)
 
 
@@ -60,7 +69,6 @@ def finish_reproduction(
     grid: Mapping[str, list[Cell]],
     results: Mapping[Cell, PipelineSummary],
     failures: Mapping[Cell, str],
-    preset: str,
     csv: Path | None,
 ) -> Result:
     """Log tables, figures and findings as artifacts of the run, and copy them to reports/RUN_ID in the home.
@@ -70,25 +78,48 @@ def finish_reproduction(
     failures  cell -> reason why it failed
     csv       path for a second copy of the table of all metrics; None: no second copy
     """
-    store = open_store()
-    frame = side_by_side(grid, results)
-    named = {str(cell): reason for cell, reason in failures.items()}
-    figures = sweep_figures(frame)
+    store, frame = open_store(), side_by_side(grid, results)
+    figures = {}
     if "reliability" in grid:
-        figures |= _reliability_figures(store, {cell: results[cell] for cell in grid["reliability"] if cell in results})
+        figures = _reliability_figures(store, {cell: results[cell] for cell in grid["reliability"] if cell in results})
+    pipelines = {str(cell): summary.pipeline for cell, summary in results.items()}
+    store.log_metrics(run_id, {"succeeded": len(results), "failed": len(failures)})
+    made = publish_comparison(run_id, frame, figures, _by_reason(failures), pipelines, csv)
+    failed = f"{len(failures)} of {len(results) + len(failures)} runs failed" if failures else ""
+    return replace(made, failure=failed)
+
+
+def publish_comparison(
+    run_id: str,
+    frame: "pd.DataFrame",
+    figures: "dict[str, Figure]",
+    failures: Mapping[str, str],
+    pipelines: Mapping[str, str],
+    csv: Path | None,
+) -> Result:
+    """Log the page, the table and the figures of a comparison as artifacts of a run.
+
+    frame      the output of `side_by_side` or `recorded`
+    figures    title -> plot, in addition to those over the base rate, eta and k
+    failures   runs -> reason why they failed
+    pipelines  run -> id of its pipeline in MLflow
+    csv        path for a second copy of the table; None: no second copy
+    """
+    store, found, figures = open_store(), findings(frame), sweep_figures(frame) | figures
+    presets = frame["preset"].unique().tolist()
     notes = [
         "Tabacof & Costabello, Probability Calibration for Knowledge Graph Embedding Models, ICLR 2020, reproduced "
-        f"with the preset {preset!r}. In every cell: ours, the paper's unrounded value, and the difference; green is "
-        "better than the paper, red is worse by more than 0.01.",
+        f"with the preset{'s' * (len(presets) > 1)} {' and '.join(presets)}. In every cell: ours (the mean over seeds "
+        "± its standard error, if there are several), the difference, and the paper's unrounded value; green is better "
+        "than the paper, red is worse by more than 0.01.",
         "Values that are not held out come from a published program that measured on the validation files. The "
         "findings do not use them.",
     ]
-    page = comparison_page("The paper and kgcal, side by side", frame, figures, named, notes)
+    page = comparison_page("The paper and kgcal, side by side", frame, figures, failures, notes, found)
     with temporary_folder() as folder:
         (folder / PAGE).write_text(page, encoding="utf-8")
         frame.to_csv(folder / TABLE, index=False)
-        write_json(folder / "failures.json", named)
-        pipelines = {str(cell): summary.pipeline for cell, summary in results.items()}
+        write_json(folder / "failures.json", failures)
         write_json(folder / "pipelines.json", pipelines)
         (folder / "figures").mkdir()
         for title, figure in figures.items():
@@ -96,8 +127,6 @@ def finish_reproduction(
         place = store.log_report(run_id, folder)
         if csv is not None:
             write_csv(frame, csv)
-    found = findings(frame)
-    store.log_metrics(run_id, {"succeeded": len(results), "failed": len(failures)})
     store.log_tags(run_id, RunTags(note="\n".join(f"* {line}" for line in found)))
     both = frame.dropna(subset=["paper", "ours"]).assign(difference=lambda f: f["ours"] - f["paper"])
     shown = both[["table", *NAMED_BY, "metric", "ours", "paper", "difference"]].round(4)
@@ -105,14 +134,24 @@ def finish_reproduction(
         title="The paper and kgcal, side by side",
         sentences=[
             *(f"* {finding}" for finding in found),
-            *(f"* {cell} failed: {reason}" for cell, reason in named.items()),
+            *(f"* {runs} failed: {reason}" for runs, reason in failures.items()),
             f"{len(both)} values are compared with the paper's.",
         ],
         files={"page": str(place / PAGE), "table": str(csv or place / TABLE)},
         run=run_id,
         rows=json.loads(shown.to_json(orient="records")),
-        failure=f"{len(named)} of {len(results) + len(named)} runs failed" if named else "",
     )
+
+
+def _by_reason(failures: Mapping[Cell, str]) -> dict[str, str]:
+    """Return runs -> reason. Runs of a data set that failed for the same reason stand together: "yago39k, 48 runs"."""
+    groups = dict[tuple[str, str], list[Cell]]()
+    for cell, reason in failures.items():
+        groups.setdefault((cell.dataset, reason), []).append(cell)
+    return {
+        str(cells[0]) if len(cells) == 1 else f"{dataset}, {len(cells)} runs ({cells[0]}, ...)": reason
+        for (dataset, reason), cells in groups.items()
+    }
 
 
 def _reliability_figures(store: Store, results: Mapping[Cell, PipelineSummary]) -> dict[str, "Figure"]:

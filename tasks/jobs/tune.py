@@ -197,7 +197,8 @@ def _result(
     ends = ", ".join(f"{counts[state]} {state}" for state in states if state in counts)
     first = begun(study)[0]
     initial = f", {first.value:.4f} with the initial settings" if first in ranked else ""
-    outcome = f"{len(table)} trials: {ends}. Best {metric}: {chosen.value:.4f} in trial {chosen.number}{initial}."
+    outcome = f"{len(table)} trial{'s' * (len(table) > 1)}: {ends}. "
+    outcome += f"Best {metric}: {chosen.value:.4f} in trial {chosen.number}{initial}."
     outcome += " Interrupted: the same command resumes the search." if interrupted else ""
     facts: dict[str, object] = {
         "dataset": dataset,

@@ -23,9 +23,9 @@ from kgcore.measure.report.results import headline
 from kgcore.storage.folders import read_json
 from kgcore.wings.monitoring.drift import Check, DriftReference, check, find_evidence
 from kgcore.wings.monitoring.two_samples import NewTriples
-from tasks.jobs.calibrated_model import calibration_sample
 from tasks.jobs.compare import dataset_name
 from tasks.jobs.exam import add_field_labels
+from tasks.jobs.find_model import calibration_sample
 from tasks.tracking.artifacts import ENSEMBLE_PREDICTIONS, PREDICTIONS, Artifact
 from tasks.tracking.keys import digest
 from tasks.tracking.record import RunTags

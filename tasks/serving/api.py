@@ -23,7 +23,7 @@ from starlette.exceptions import HTTPException as StarletteError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kgcore.answer.answers import Answers, table_of
-from kgcore.answer.population.answers import answers_to, as_sentence
+from kgcore.answer.population.lists import answers_to, as_sentence
 from kgcore.answer.population.population import FEWEST_ROWS
 from kgcore.answer.question import Question
 from kgcore.answer.sink import sink
@@ -31,7 +31,7 @@ from kgcore.data.formats.base import COLUMNS, read_candidates
 from kgcore.errors import InputError, KgcalError
 from kgcore.wings.external.calibrator import RELATION, SCORE, ScoreCalibrator
 from kgcore.wings.external.tables import TableBlock
-from tasks.jobs.calibrated_model import Ask, FoundScores, is_of_scores
+from tasks.jobs.find_model import Ask, FoundScores, is_of_scores
 from tasks.jobs.request import Stated
 from tasks.serving.model import Answerer, Served, ServedScores
 from tasks.serving.requests import (
@@ -174,16 +174,16 @@ def _ranked(now: Answerer, query: AnswersQuery) -> Response:
     calibration = now.calibration(query.predicate, query.base_rate, query.completeness)
     conditions = now.answers.under(None, query.threshold, query.at_least)
     found = answers_to(question, conditions, calibration, query.top)
-    by = conditions if calibration is None else replace(conditions, model=calibration.model)
-    return _response(now, by, found.table, {"about": found.about, "true": found.count and asdict(found.count)})
+    answers = conditions if calibration is None else replace(conditions, model=calibration.model)
+    return _response(now, answers, found.table, {"about": found.about, "true": found.count and asdict(found.count)})
 
 
 def _predicted(now: Answerer, request: PredictRequest) -> Response:
     answers = now.answers.under(request.base_rate, request.threshold, request.at_least)
     names = table_of([(triple.subject, triple.predicate, triple.object) for triple in request.triples])
     found = now.file_answer(answers, names, request.base_rate, request.completeness)
-    by = replace(answers, model=found.model)
-    return _response(now, by, found.table(answers, names), {"about": [as_sentence(found.about)]})
+    table, answers = found.table(answers, names), replace(answers, model=found.model)
+    return _response(now, answers, table, {"about": [as_sentence(found.about)]})
 
 
 def _response(now: Answerer, answers: Answers, table: pa.Table, further: dict[str, object] | None = None) -> Response:

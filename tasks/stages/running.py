@@ -78,7 +78,7 @@ class Stage(Generic[C]):
                and of all modules that they import
     inputs     parameter -> upstream stage, in the order of the arguments
     optional   inputs that may be None: the stage then does without them
-    several    parameter -> stage: any number of its runs are further inputs, at most one parameter. They may come from
+    further    parameter -> stage: any number of its runs are further inputs, at most one parameter. They may come from
                other upstream runs
     needs      input -> function of the settings that returns whether the stage uses this input. An input without such a
                function is always used
@@ -98,7 +98,7 @@ class Stage(Generic[C]):
     inputs: Mapping[str, "Stage[Any]"] = field(default_factory=dict)
     needs: Mapping[str, Callable[[C], bool]] = field(default_factory=dict)
     optional: Sequence[str] = ()
-    several: Mapping[str, "Stage[Any]"] = field(default_factory=dict)
+    further: Mapping[str, "Stage[Any]"] = field(default_factory=dict)
     on_device: bool = False
     normalise: Callable[[C], C] = lambda config: config
     identity: Callable[[C], str] = lambda config: ""
@@ -109,14 +109,14 @@ class Stage(Generic[C]):
         *upstream: StageRef | None,
         config: C | None = None,
         context: Context = Context(),
-        several: Sequence[StageRef] = (),
+        further: Sequence[StageRef] = (),
     ) -> StageRef:
         """Run the stage as `run_stage` does, in a flow run as a Prefect task. Return a reference to the run.
 
         upstream  a reference for each of `inputs`, in their order; None for an input that the settings do not use, or
                   that is optional. The last ones may be left out if they are None
         config    the settings; None: the defaults
-        several   references for the parameter `several`, in an order that has an effect
+        further   references for the parameter `further`, in an order that has an effect
 
         Raises ValueError if the references are not to the stages that these settings use as inputs, and InputError and
         MismatchError as `run_stage` does.
@@ -126,7 +126,7 @@ class Stage(Generic[C]):
         config = self.settle(config, refs)
         body = functools.partial(self.body, config=config)  # type: ignore[call-arg]  # no frame, as a lambda has
         run, identity = task_or_call(self.name, run_stage), self.identity(config)
-        return run(self.name, self.normalise(config), refs, self.code(config), body, context, identity, several)
+        return run(self.name, self.normalise(config), refs, self.code(config), body, context, identity, further)
 
     def lineage(self) -> list[str]:
         """Return the names of all upstream stages, then the name of this stage."""
@@ -196,7 +196,7 @@ def run_stage(
     body: Callable[["StageRun"], None],
     context: Context,
     identity: str = "",
-    members: Sequence[StageRef] = (),
+    further: Sequence[StageRef] = (),
 ) -> StageRef:
     """Find a finished run with the same key and upstream runs, or run the stage. Return a reference to the run.
 
@@ -209,16 +209,16 @@ def run_stage(
     code      kgcore modules. The key contains the source code of these modules and of all modules that they import
     body      function that computes and logs the results
     identity  text that identifies the data that the stage reads from outside the MLflow store
-    members   further runs, all of one stage. The inputs name them STAGE.1, STAGE.2, ... They may come from different
+    further   runs, all of one stage. The inputs name them STAGE.1, STAGE.2, ... They may come from different
               runs of an earlier stage
 
     Raises InputError if an upstream run does not exist or is not finished, and MismatchError if runs in `upstream` come
     from different runs of one stage.
     """
     store = open_store()
-    runs, member_runs = ([store.finished(ref.stage, ref.run_id) for ref in refs] for refs in (upstream, members))
-    inputs = _inputs(runs) | {f"{ref.stage}.{n}": ref.run_id for n, ref in enumerate(members, start=1)}
-    upstream_keys = sorted(run.tags.key or "" for run in [*runs, *member_runs])
+    runs, further_runs = ([store.finished(ref.stage, ref.run_id) for ref in refs] for refs in (upstream, further))
+    inputs = _inputs(runs) | {f"{ref.stage}.{n}": ref.run_id for n, ref in enumerate(further, start=1)}
+    upstream_keys = sorted(run.tags.key or "" for run in [*runs, *further_runs])
     key = digest([stage, FORMAT, config.as_dict(), upstream_keys, code_fingerprint(code), identity])
     with FileLock(_folder(store.home / "locks") / f"{key}.lock"):
         for earlier in store.find(RunTags(stage=stage, key=key), newest=10):

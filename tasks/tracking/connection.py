@@ -18,6 +18,7 @@ from filelock import FileLock
 
 from kgcore.errors import InputError, KgcalError, OutageError, first_line
 from tasks.tracking.record import patient
+from tasks.workspace.resources import full_disk
 from tasks.workspace.settings import (
     artifact_place,
     ensure_home,
@@ -271,12 +272,14 @@ def check_artifacts(place: str) -> None:
 
 @contextmanager
 def input_error(sentence: str) -> Iterator[None]:
-    """Replace errors in the block that are not ours with an InputError: `sentence`, a colon and the reason."""
+    """Replace errors in the block with an InputError: `sentence`, a colon and the reason; but not ours, nor of a full disk."""
     try:
         yield
     except KgcalError:
         raise
     except Exception as error:  # each kind of storage raises its own types of errors
+        if full_disk(error):
+            raise
         missing = " (for S3: pip install 'kgcal[s3]')" if isinstance(error, ImportError) else ""
         raise InputError(f"{sentence}: {masked(first_line(error))}{missing}") from error
 

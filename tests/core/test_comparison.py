@@ -15,7 +15,7 @@ from kgcore.measure.report.results import MetricsRow, Results
 from kgcore.measure.report.summary import PipelineSummary, RelationSummary
 from kgcore.wings.reproduction.compare import COLUMNS, read_paper, side_by_side
 from kgcore.wings.reproduction.grid import Cell, cells, grid
-from kgcore.wings.reproduction.page import comparison_page, findings, sweep_figures, worse_than_paper
+from kgcore.wings.reproduction.page import averaged, comparison_page, findings, sweep_figures, worse_than_paper
 
 FOUR = list(MODELS)
 LABELS = [f"{negatives}.{name}" for negatives in ("ground_truth", "synthetic") for name in ("platt", "isotonic")]
@@ -51,14 +51,14 @@ def summary(brier: float, mrr: float = 0.1) -> PipelineSummary:
 
 @pytest.fixture
 def frame() -> pd.DataFrame:
-    chosen = grid(("results", "losses", "ranks", "thresholds", "sensitivity"), ("wn11",), "default")
+    chosen = grid(("results", "losses", "ranks", "thresholds", "sensitivity"), ("wn11",), ("default",))
     every = dict.fromkeys(cell for group in chosen.values() for cell in group)
     return side_by_side(chosen, {cell: summary(0.05 + 0.01 * i, 0.3 - 0.005 * i) for i, cell in enumerate(every)})
 
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_cell_of_the_grid_has_valid_settings(name: str) -> None:
-    for cell in {cell for group in grid(("all",), (), name).values() for cell in group}:
+    for cell in {cell for group in grid(("all",), (), (name,)).values() for cell in group}:
         train = cell.configs.train
         assert cell.configs.prepare.dataset == cell.dataset
         assert train.loss == cell.loss
@@ -95,7 +95,7 @@ def test_a_cell_that_failed_leaves_empty_rows() -> None:
     assert frame.loc[frame["model"] == good.model, "ours"].notna().all()
     assert frame.loc[frame["model"] != good.model, "ours"].isna().all()
     assert frame["paper"].notna().all()
-    page = comparison_page("t", frame, {}, {"wn11 hole": "no <disk>"}, [])
+    page = comparison_page("t", frame, {}, {"wn11 hole": "no <disk>"}, [], [])
     assert "wn11 hole: no &lt;disk&gt;" in page
     assert "failed" in page
 
@@ -131,16 +131,55 @@ def test_findings_have_the_right_numbers(frame: pd.DataFrame) -> None:
 def test_the_page_has_every_table_and_figure(frame: pd.DataFrame) -> None:
     figures = sweep_figures(frame)
     assert len(figures) == 4  # Brier score and log loss over eta and k
-    page = comparison_page("Side by side", frame, figures, {}, ["a note"])
-    for text in ("TransE", "multiclass NLL", "paper 0.0874", "a note", "_has_part", "Filtered ranks", "<svg"):
+    page = comparison_page("Side by side", frame, figures, {}, ["a note"], ["a finding"])
+    for text in (
+        "a finding",
+        "TransE",
+        "multiclass NLL",
+        "paper 0.0874",
+        "a note",
+        "_has_part",
+        "Filtered ranks",
+        "<svg",
+    ):
         assert text in page
 
 
+def test_presets_stand_beside_each_other_and_seeds_are_averaged() -> None:
+    chosen = grid(("results",), ("wn11",), ("default", "paper"), (0, 1, 2))
+    assert len(chosen["results"]) == 4 * 2 * 3
+    trained = {cell.configs.train.seed for cell in chosen["results"]}
+    corrupted = {cell.configs.corrupt.calibration_seed for cell in chosen["results"]}
+    assert trained == corrupted == {0, 1, 2}
+    better = {"default": 0.05, "paper": 0.08}
+    frame = side_by_side(chosen, {c: summary(better[c.preset] + 0.01 * c.seed) for c in chosen["results"]})
+    means = averaged(frame).query("model == 'hole' and negatives == 'ground_truth' and calibrator == 'isotonic'")
+    brier = means[means["metric"] == "brier"].set_index("preset")
+    assert brier["ours"].to_dict() == pytest.approx({"default": 0.06, "paper": 0.09})
+    assert brier["error"].to_numpy() == pytest.approx(0.01 / np.sqrt(3))
+    page = comparison_page("t", frame, {}, {}, [], [])
+    assert "0.0600 ± 0.0058" in page
+    assert "0.0900 ± 0.0058" in page
+    sentences = findings(frame)
+    for preset in better:
+        assert sum(sentence.endswith(f"(preset {preset})") for sentence in sentences) == 4
+
+
+def test_findings_about_thresholds_base_rates_and_sizes() -> None:
+    chosen = grid(("classification", "base-rate", "sensitivity"), ("wn11", "wn18rr"), ("default",))
+    every = dict.fromkeys(cell for group in chosen.values() for cell in group)
+    made = {cell: summary(0.1 + (0.001 * cell.k if cell.varied == "k" else 0)) for cell in every}
+    sentences = " ".join(findings(side_by_side(chosen, made)))
+    assert "minus that of learned thresholds is +0.1000 on average, minus that of medians +0.2000 (4 runs)" in sentences
+    assert "at 38 of 38 (base rate, calibrator, data set)" in sentences  # the baseline of the summary is 0.25
+    assert "k 10 to 500 on wn11: 0.110 to 0.600, the paper 0.214 to 0.084" in sentences
+
+
 def test_one_cell_serves_every_table_that_needs_it() -> None:
-    chosen = grid(("results", "classification", "losses", "ranks", "reliability"), ("wn11", "fb13"), "default")
+    chosen = grid(("results", "classification", "losses", "ranks", "reliability"), ("wn11", "fb13"), ("default",))
     distinct = {cell for group in chosen.values() for cell in group}
     assert len(distinct) == 2 * 4 * 4
-    assert str(Cell("wn11", "transe", "nll", "default", varied="k", k=10)) == "wn11 transe nll k=10"
+    assert str(Cell("wn11", "transe", "nll", "default", varied="k", k=10)) == "wn11 transe nll k=10 default"
 
 
 def test_the_papers_uncalibrated_values_stand_beside_the_sigmoid_of_the_raw_score() -> None:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from kgcore.arrays import draw_folds
-from kgcore.calibrate import answering as folds
+from kgcore.calibrate import validation as folds
 from kgcore.calibrate.fit import labelled_sample
 from kgcore.calibrate.sample import ground_truth_sample
 from kgcore.calibrate.support import Support

@@ -67,6 +67,9 @@ PLAIN = {
     "ensemble": 0,
     "labels": "",
     "instead": False,
+    "presets": "default",
+    "seeds": "0",
+    "recorded": False,
     **dict.fromkeys(("refit", "promote", "watch", "recalibrate"), False),
 }
 DECLARED = {  # entry -> parameter of the flow that is no setting -> its default
@@ -174,6 +177,11 @@ def test_comments_list_what_a_preset_may_decide() -> None:
             "reproduce",
             ["--tables", "losses,ranks", "--datasets", "wn11,fb13"],
             ["reproduce", "losses", "ranks", "--dataset=wn11", "--dataset=fb13"],
+        ),
+        (
+            "reproduce",
+            ["--tables", "all", "--presets", "default,paper", "--seeds", "0,2", "--recorded", "true"],
+            ["reproduce", "all", "--preset=default", "--preset=paper", "--seed=0", "--seed=2", "--recorded"],
         ),
     ],
 )

@@ -242,8 +242,9 @@ def test_a_file_is_calibrated_to_its_rows_or_refused(trained: Trained, tmp_path:
     assert "survey    re-used" in text
     pd.testing.assert_frame_equal(again, stated, check_exact=True)
 
-    selected = trained.kgcal("predict", str(file), *synthetic, "--fdr", "0.1")
-    assert selected.returncode == 2
+    output = tmp_path / "selected.csv"
+    selected = trained.kgcal("predict", str(file), *synthetic, "--fdr", "0.1", "-o", str(output))
+    assert (selected.returncode, output.exists()) == (2, False)
     assert "this one differs from them at every share of true ones" in selected.stderr
     assert "every share of true ones (AUROC" in selected.stderr
 

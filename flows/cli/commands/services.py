@@ -74,7 +74,7 @@ def serve(
 
     A new champion answers within ten seconds, without a lost request.
     """
-    from tasks.jobs.calibrated_model import Ask  # only this command loads a web framework
+    from tasks.jobs.find_model import Ask  # only this command loads a web framework
     from tasks.serving.api import serve as run
 
     run(Ask(model, dataset, calibrator, scorer), host, port, completeness)

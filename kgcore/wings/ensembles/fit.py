@@ -17,10 +17,10 @@ from kgcore.arrays import (
     draw_folds,
     same_length,
 )
-from kgcore.calibrate.answering import cross_fitted, row_groups
 from kgcore.calibrate.calibrated import Calibrated
-from kgcore.calibrate.fit import Basis, calibrated, calibration_bases
+from kgcore.calibrate.fit import Basis, bind, calibration_bases
 from kgcore.calibrate.sample import CalibrationSample, base_rate_weights
+from kgcore.calibrate.validation import cross_fitted, row_groups
 from kgcore.config import CalibrateConfig, ClassifyConfig, CorruptConfig, EnsembleConfig
 from kgcore.errors import InputError, MismatchError
 from kgcore.measure.evaluation.predictions import Predictions
@@ -102,7 +102,7 @@ def _fit_pools(
     low, high = bounds(first.sample)
     held_out = np.stack([cross_fitted(kind, basis.sample, fold) for basis in bases], axis=1).clip(low, high)
     members = tuple(
-        calibrated(basis.terms, name, kind().fit_sample(basis.sample), table.model)
+        bind(basis.terms, name, kind().fit_sample(basis.sample), table.model)
         for table, basis in zip(tables, bases, strict=True)
     )
     ensembles = []
@@ -111,7 +111,7 @@ def _fit_pools(
         pooled = first.scored(pool.log_odds(held_out))
         recalibrator = CALIBRATORS.get(config.recalibrator)().fit_sample(pooled.sample)
         pooling = Pooling(members, low, high, pool_name, pool)
-        ensembles.append(pooled.calibrated(config.recalibrator, recalibrator, pooling))
+        ensembles.append(pooled.bind(config.recalibrator, recalibrator, pooling))
     return ensembles
 
 

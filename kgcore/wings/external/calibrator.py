@@ -12,6 +12,7 @@ import pyarrow as pa
 from kgcore.arrays import Ints, Probabilities, Scores
 from kgcore.calibrate.calibrated import Calibrated
 from kgcore.errors import InputError, MismatchError, check_format, first_line
+from kgcore.registries import STORED
 from kgcore.storage.folders import read_json, write_json
 from kgcore.wings.external.tables import UNKNOWN, TableBlock, read_table
 
@@ -25,6 +26,7 @@ def scorer_fingerprint(scorer: str, scale: str) -> str:
     return hashlib.sha256(f"{scale}\n{scorer}".encode()).hexdigest()[:32]
 
 
+@STORED.register("score_calibrator")
 @dataclass(frozen=True)
 class ScoreCalibrator:
     """A calibrator of the scores of one scorer.

@@ -1,16 +1,19 @@
 """The paper's values and our values in one tidy table. Every table, plot and finding uses some of its rows.
 
-paper.csv has the authors' unrounded results, published with the paper's code: one value per row.
+paper.csv  the authors' unrounded results, published with the paper's code: one value per row
+recorded.csv  the results of kgcal beside them, as `kgcal reproduce --csv` writes them, without the runs' ids
 """
 
-from collections.abc import Iterator, Mapping
-from importlib.resources import files
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from importlib.resources import as_file, files
+from pathlib import Path
 from typing import ClassVar
 
 import pandas as pd
 import pandera.pandas as pa
 from pandera.typing import DataFrame, Series
 
+from kgcore.errors import InputError
 from kgcore.measure.evaluation.predictions import UNCALIBRATED_RAW
 from kgcore.measure.report.summary import PipelineSummary
 from kgcore.wings.reproduction.grid import UNLABELLED, Cell
@@ -26,7 +29,7 @@ NOT_HELD_OUT = "not held out"
 BASELINE = "none"  # the value of `negatives` for a baseline, because a baseline is not fitted
 COLUMNS = [
     *("table", "dataset", "model", "loss", "negatives", "calibrator", "metric", "base_rate", "paper", "ours", "run_id"),
-    *("varied", "eta", "k", "preset", "relation", "note"),
+    *("varied", "eta", "k", "preset", "seed", "relation", "note"),
 ]
 METRICS_OF_TABLE = {
     "results": ("brier", "log_loss"),
@@ -84,6 +87,32 @@ class PaperSchema(pa.DataFrameModel):
         ]
 
 
+def recorded(tables: Iterable[str], datasets: Collection[str], presets: Collection[str]) -> pd.DataFrame:
+    """Return the rows of recorded.csv of these tables, data sets and presets, with the columns COLUMNS.
+
+    tables, datasets  `all` among the tables, and no data set, mean every one
+
+    Raises InputError if it has no such row.
+    """
+    with as_file(files("kgcore.wings.reproduction").joinpath("recorded.csv")) as path:
+        frame = read_results(path)
+    wanted = frame["preset"].isin(presets) & (frame["table"].isin([*tables]) | ("all" in tables))
+    chosen = frame[wanted & (frame["dataset"].isin(datasets) | (len(datasets) == 0))]
+    if chosen.empty:
+        raise InputError(
+            f"no result of {', '.join(tables)} with {', '.join(presets)} is recorded: compute it without --recorded"
+        )
+    return chosen.reset_index(drop=True)
+
+
+def read_results(path: Path) -> pd.DataFrame:
+    """Read a table that `kgcal reproduce --csv` wrote, or recorded.csv, with the columns COLUMNS."""
+    words = ("dataset", "model", "loss", "negatives", "calibrator", "metric", "varied", "preset", "relation", "note")
+    missing = {"ours": [""], "paper": [""]}
+    frame = pd.read_csv(path, dtype=dict.fromkeys(words, "str"), keep_default_na=False, na_values=missing)
+    return frame.assign(run_id="")[COLUMNS]
+
+
 def read_paper() -> DataFrame[PaperSchema]:
     """Read paper.csv and validate it. The paper's tables and plots show some of its rows."""
     types = {name: "float64" if name in ("base_rate", "value") else "str" for name in PaperSchema.to_schema().columns}
@@ -125,7 +154,7 @@ def _figures(table: str, cell: Cell, result: PipelineSummary | None) -> Iterator
         "run_id": result.pipeline if result else "",
         "relation": "",
     }
-    row |= {name: getattr(cell, name) for name in ("dataset", "model", "loss", "base_rate", "varied", "preset")}
+    row |= {name: getattr(cell, name) for name in ("dataset", "model", "loss", "base_rate", "varied", "preset", "seed")}
     row |= {"published_eta": cell.eta, "published_k": cell.k}
     row |= {"eta": cell.configs.train.training_eta, "k": cell.configs.train.k}
     if table == "thresholds":  # the paper has no numbers for single relations

@@ -1,6 +1,7 @@
 """The pipeline runs that the paper's tables and plots need."""
 
 from dataclasses import dataclass, replace
+from itertools import product
 
 from kgcore.config import CalibrateConfig, CorruptConfig, PipelineConfigs, PrepareConfig
 from kgcore.config.presets import MODELS, PRESETS
@@ -22,6 +23,7 @@ class Cell:
 
     varied  the setting that the sensitivity study varies, eta or k; else ''
     eta, k  the values in the paper. A preset may replace a value that is not varied
+    seed    seed of training, and of the corruptions in calibration
     """
 
     dataset: str
@@ -32,11 +34,12 @@ class Cell:
     varied: str = ""
     eta: int = 20
     k: int = 100
+    seed: int = 0
 
     @property
     def configs(self) -> PipelineConfigs:
         """Return the settings of every stage for this run."""
-        train = training(self.preset, self.dataset, self.model, self.loss)
+        train = training(self.preset, self.dataset, self.model, self.loss).replace(seed=self.seed)
         if self.varied:
             train = train.replace(training_eta=self.eta, k=self.k)
             train = train.replace(epochs=500) if self.preset == "paper" else train
@@ -46,7 +49,10 @@ class Cell:
             train=train,
             # As in the paper, but corruptions that are known facts are removed.
             corrupt=CorruptConfig(
-                calibration_strategy={"uniform": 1.0}, calibration_sides="both", calibration_eta="20"
+                calibration_strategy={"uniform": 1.0},
+                calibration_sides="both",
+                calibration_eta="20",
+                calibration_seed=self.seed,
             ),
             calibrate=CalibrateConfig(calibrators=calibrators, base_rate=self.base_rate),
         ).at_base_rate()
@@ -54,7 +60,8 @@ class Cell:
     def __str__(self) -> str:
         varied = f" {self.varied}={getattr(self, self.varied)}" if self.varied else ""
         rate = f" alpha={self.base_rate:g}" if self.base_rate != 0.5 else ""
-        return f"{self.dataset} {self.model} {self.loss}{varied}{rate}"
+        seed = f" seed={self.seed}" if self.seed else ""
+        return f"{self.dataset} {self.model} {self.loss}{varied}{rate} {self.preset}{seed}"
 
 
 def cells(table: str, datasets: tuple[str, ...], preset: str) -> list[Cell]:
@@ -87,23 +94,35 @@ def cells(table: str, datasets: tuple[str, ...], preset: str) -> list[Cell]:
     return [Cell(data, "transe", loss, preset) for data in labelled for loss in LOSSES]  # reliability
 
 
-def grid(tables: tuple[str, ...], datasets: tuple[str, ...], preset: str) -> dict[str, list[Cell]]:
-    """Return table -> its runs. `all` means every table. A table without runs on these data sets is left out.
+def grid(
+    tables: tuple[str, ...], datasets: tuple[str, ...], presets: tuple[str, ...], seeds: tuple[int, ...] = (0,)
+) -> dict[str, list[Cell]]:
+    """Return table -> its runs, for each preset and seed. A table without runs on these data sets is left out.
+
+    tables, datasets  `all` among the tables, and no data set, mean every one
 
     Raises InputError if a name is unknown, or if no table has a run.
     """
     for table in tables:
         if table not in ("all", *TABLES):
             raise InputError(f"unknown table {table!r}: the known ones are {', '.join(('all', *TABLES))}")
-    if preset not in PRESETS:
-        raise InputError(f"unknown preset {preset!r}: the known ones are {', '.join(PRESETS)}")
+    for preset in presets:
+        if preset not in PRESETS:
+            raise InputError(f"unknown preset {preset!r}: the known ones are {', '.join(PRESETS)}")
     for name in datasets:
         if name not in LABELLED + UNLABELLED:
             raise InputError(
                 f"the paper has no data set {name!r}: the known ones are {', '.join(LABELLED + UNLABELLED)}"
             )
     wanted = TABLES if "all" in tables else tuple(dict.fromkeys(tables))
-    chosen = {table: cells(table, datasets, preset) for table in wanted}
+    chosen = {
+        table: [
+            replace(cell, seed=seed)
+            for preset, seed in product(dict.fromkeys(presets), dict.fromkeys(seeds))
+            for cell in cells(table, datasets, preset)
+        ]
+        for table in wanted
+    }
     empty = [table for table, runs in chosen.items() if not runs]
     if len(empty) == len(chosen):
         raise InputError(

@@ -2,7 +2,7 @@
 
 Every table cell shows the paper's value, our value and the difference."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 PROPER = ("brier", "log_loss")
 TOLERANCE = 0.01  # a proper score may exceed the paper's score by at most this value
-_RUN = ["dataset", "model", "loss", "base_rate", "eta", "k", "varied"]
+_RUN = ["dataset", "model", "loss", "base_rate", "eta", "k", "varied", "preset", "seed"]
 TITLES = {
     "results": "Results: calibration with ground truth and synthetic negatives",
     "losses": "Losses",
@@ -53,12 +53,27 @@ _ALL_METRICS = ("ranks", "thresholds")  # tables whose columns are metrics
 
 
 def findings(frame: pd.DataFrame) -> list[str]:
-    """Return a sentence for each finding that `frame` has the rows for. `frame` is the output of `side_by_side`."""
-    rows = frame[frame["metric"].isin([*PROPER, "mrr"]) & frame["ours"].notna()]
-    rows = rows.drop_duplicates(["run_id", "negatives", "calibrator", "metric"])
-    brier = rows[rows["metric"] == "brier"].pivot_table(index=_RUN, columns=["negatives", "calibrator"], values="ours")
-    sentences = [_against_paper(frame), _beats_uncalibrated(brier), _synthetic(brier), _isotonic(brier), _ranks(rows)]
-    return [sentence for sentence in sentences if sentence]
+    """Return a sentence for each finding and preset that `frame` has the rows for.
+
+    frame  the output of `side_by_side`
+    """
+    presets = frame["preset"].unique().tolist()
+    return [
+        sentence + (f" (preset {preset})" if len(presets) > 1 else "")
+        for find in FINDINGS
+        for preset in presets
+        if (sentence := find(frame[(frame["preset"] == preset) & frame["ours"].notna()]))
+    ]
+
+
+def averaged(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of `side_by_side`, one for all seeds of a cell.
+
+    `ours` is the mean over the seeds, the further column `error` its standard error; NaN with one seed.
+    """
+    key = [column for column in frame.columns if column not in ("ours", "seed", "run_id")]
+    seeds = frame.groupby(key, sort=False, dropna=False)["ours"]
+    return seeds.agg(ours="mean", error="sem").reset_index()
 
 
 def worse_than_paper(frame: pd.DataFrame) -> pd.DataFrame:
@@ -74,7 +89,8 @@ def _proper(frame: pd.DataFrame) -> pd.DataFrame:
     """
     kept = frame["metric"].isin(PROPER) & frame["negatives"].isin(["ground_truth", "synthetic"])
     rows = frame[kept & frame["paper"].notna() & frame["ours"].notna() & (frame["note"] != NOT_HELD_OUT)]
-    rows = rows.drop_duplicates([*_RUN, "negatives", "calibrator", "metric"])
+    run = [column for column in _RUN if column in rows]
+    rows = rows.drop_duplicates([*run, "negatives", "calibrator", "metric"])
     return rows.assign(difference=rows["ours"] - rows["paper"])
 
 
@@ -90,25 +106,35 @@ def _against_paper(frame: pd.DataFrame) -> str:
     )
 
 
-def _beats_uncalibrated(brier: pd.DataFrame) -> str:
+def _brier_scores(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a row for each run, with the Brier score of each (negatives, calibrator) as a column."""
+    rows = frame[frame["metric"] == "brier"].drop_duplicates([*_RUN, "negatives", "calibrator"])
+    return rows.pivot_table(index=_RUN, columns=["negatives", "calibrator"], values="ours")
+
+
+def _beats_uncalibrated(frame: pd.DataFrame) -> str:
+    brier = _brier_scores(frame)
     if ("none", "uncalibrated") not in brier:
         return ""
-    fits = brier.sub(brier[("none", "uncalibrated")], axis=0).drop(columns="none", level=0).stack([0, 1]).dropna()
+    gaps = brier.sub(brier[("none", "uncalibrated")], axis=0).drop(columns="none", level=0)
+    fits = gaps.stack([0, 1], future_stack=True).dropna()
     verdict = "holds" if (fits < 0).all() else "does not hold everywhere"
     return f"Calibration beats uncalibrated scores: this {verdict}, in {(fits < 0).mean():.1%} of {len(fits)} fits."
 
 
-def _synthetic(brier: pd.DataFrame) -> str:
+def _synthetic(frame: pd.DataFrame) -> str:
+    brier = _brier_scores(frame)
     if not {"ground_truth", "synthetic"} <= set(brier.columns.get_level_values(0)):
         return ""
-    gap = (brier["synthetic"] - brier["ground_truth"]).stack().dropna()
+    gap = (brier["synthetic"] - brier["ground_truth"]).stack(future_stack=True).dropna()
     return (
         f"Synthetic calibration is close to ground truth: its Brier score is higher by {gap.mean():.4f} on average "
         f"and by {gap.max():.4f} at most ({' '.join(str(part) for part in gap.idxmax()[:3])})."
     )
 
 
-def _isotonic(brier: pd.DataFrame) -> str:
+def _isotonic(frame: pd.DataFrame) -> str:
+    brier = _brier_scores(frame)
     gaps = [
         brier[(negatives, "isotonic")] - brier[(negatives, "platt")]
         for negatives in ("ground_truth", "synthetic")
@@ -123,11 +149,55 @@ def _isotonic(brier: pd.DataFrame) -> str:
     )
 
 
-def _ranks(rows: pd.DataFrame) -> str:
+def _threshold(frame: pd.DataFrame) -> str:
+    """Compare the accuracy with the one threshold 0.5, isotonic regression, with that of a threshold per relation."""
+    rows = frame[(frame["metric"] == "accuracy") & (frame["relation"] == "")]
+    accuracy = rows.pivot_table(index=_RUN, columns=["negatives", "calibrator"], values="ours")
+    names = [("none", "per_relation"), ("none", "per_relation_learned"), ("ground_truth", "isotonic")]
+    if not set(names) <= set(accuracy):
+        return ""
+    median, learned, one = (accuracy[name] for name in names)
+    return (
+        "One threshold of 0.5 replaces a threshold per relation: its accuracy, with isotonic regression and labels, "
+        f"minus that of learned thresholds is {(one - learned).mean():+.4f} on average, minus that of medians "
+        f"{(one - median).mean():+.4f} ({len(one)} runs)."
+    )
+
+
+def _base_rates(frame: pd.DataFrame) -> str:
+    """Say at how many base rates calibrated probabilities have a lower Brier score than the base rate itself."""
+    brier = _brier_scores(frame[frame["table"] == "base-rate"])
+    if ("none", "base_rate") not in brier:
+        return ""
+    below = brier["synthetic"].lt(brier[("none", "base_rate")], axis=0)
+    return (
+        f"Calibrated probabilities beat the base rate as a prediction: at {below.to_numpy().sum()} of {below.size} "
+        f"(base rate, calibrator, data set)."
+    )
+
+
+def _sizes(frame: pd.DataFrame) -> str:
+    """Describe how the Brier score moves with eta and with k, ours and the paper's."""
+    rows = frame[(frame["table"] == "sensitivity") & (frame["metric"] == "brier")]
+    rows = rows[(rows["calibrator"] == "isotonic") & (rows["negatives"] == "ground_truth")]
+    parts = []
+    for (dataset, varied), part in rows.groupby(["dataset", "varied"], sort=False):
+        part = part.groupby(str(varied))[["ours", "paper"]].mean()
+        if len(part) > 1:
+            first, last = part.iloc[0], part.iloc[-1]
+            parts.append(
+                f"{name(varied)} {part.index[0]} to {part.index[-1]} on {dataset}: {first['ours']:.3f} to "
+                f"{last['ours']:.3f}, the paper {first['paper']:.3f} to {last['paper']:.3f}"
+            )
+    return f"Brier score, labels, isotonic regression, by size: {'; '.join(parts)}." if parts else ""
+
+
+def _ranks(frame: pd.DataFrame) -> str:
     """Describe the correlation of ranks with Brier scores, over all runs and within each data set.
 
     Only Brier scores within a data set are directly comparable, because they share their test set.
     """
+    rows = frame[frame["metric"].isin(["brier", "mrr"])].drop_duplicates([*_RUN, "negatives", "calibrator", "metric"])
     ours, theirs = (_mrr_and_brier(rows, of) for of in ("ours", "paper"))
     if len(ours) < 4:
         return ""
@@ -156,6 +226,9 @@ def _correlations(both: pd.DataFrame) -> str:
     return f"{spearman(both):+.2f} over all {len(both)} runs ({within})"
 
 
+FINDINGS = (_against_paper, _beats_uncalibrated, _synthetic, _isotonic, _threshold, _base_rates, _sizes, _ranks)
+
+
 def name(key: object) -> str:
     """Return the name that the page shows for a key. A number is written in its shortest form."""
     return f"{key:g}" if isinstance(key, float) else NAMES.get(str(key), str(key).replace("_", " "))
@@ -163,33 +236,41 @@ def name(key: object) -> str:
 
 @dataclass(frozen=True)
 class ComparedCell:
-    """One cell of a table, as text.
+    """One value in a cell of a table, as text. A cell has a value of the paper, and one of ours for each preset.
 
-    kind  better: our value is better than the paper's; worse: it is worse by more than TOLERANCE; '' otherwise
+    preset  the preset, if the table has several; else ''
+    kind    better: our value is better than the paper's; worse: it is worse by more than TOLERANCE; '' otherwise
     """
 
-    ours: str = ""
-    paper: str = ""
+    ours: str
+    preset: str = ""
     difference: str = ""
     kind: str = ""
 
 
 def comparison_page(
-    title: str, frame: pd.DataFrame, figures: "dict[str, Figure]", failures: dict[str, str], notes: list[str]
+    title: str,
+    frame: pd.DataFrame,
+    figures: "dict[str, Figure]",
+    failures: Mapping[str, str],
+    notes: Sequence[str],
+    sentences: Sequence[str],
 ) -> str:
     """Return the page as HTML.
 
-    frame     the output of `side_by_side`
-    figures   title -> plot at the end of the page
-    failures  run -> a sentence with the reason for its failure
-    notes     paragraphs below the title
+    frame      the output of `side_by_side`
+    figures    title -> plot at the end of the page
+    failures   runs -> a sentence with the reason for their failure
+    notes      paragraphs below the title
+    sentences  the findings
     """
+    frame = averaged(frame)
     worse = worse_than_paper(frame)
     return html(
         "comparison.html.j2",
         title=title,
         sections=[(TITLES[str(table)], _grids(str(table), part)) for table, part in frame.groupby("table", sort=False)],
-        findings=findings(frame),
+        findings=sentences,
         tolerance=TOLERANCE,
         worse=[_sentence(row) for row in worse.to_dict("records")],
         figures={heading: svg(figure) for heading, figure in figures.items()},
@@ -214,11 +295,12 @@ def _grid(table: str, frame: pd.DataFrame) -> dict[str, object]:
     across = ["metric"] if table == "ranks" else ["calibrator", "metric"] if table == "thresholds" else []
     across = across or ["negatives", "calibrator"]
     columns = list(dict.fromkeys(frame[across].itertuples(index=False, name=None)))
+    several = frame["preset"].nunique() > 1
     body = []
     for keys, rows in frame.groupby(by, sort=False):
-        cells = {tuple(row[c] for c in across): row for row in rows.to_dict("records")}
         heads = [str(key) for key in keys] if by == ["relation"] else [name(key) for key in keys]
-        body.append((heads, [_compared(cells.get(column)) for column in columns]))
+        cells = {key: part.to_dict("records") for key, part in rows.groupby(across, sort=False)}
+        body.append((heads, [_cell(cells.get(column, []), several) for column in columns]))
     return {
         "by": ["" if column == "varied" else name(column) for column in by],
         "columns": [" ".join(name(rows) for rows in column if rows != "none") for column in columns],
@@ -227,29 +309,36 @@ def _grid(table: str, frame: pd.DataFrame) -> dict[str, object]:
     }
 
 
-def _compared(row: Mapping[Any, Any] | None) -> ComparedCell:
-    """Return the table cell for a row of the frame; an empty cell if the row is None."""
-    if row is None:
-        return ComparedCell()
-    ours, paper, metric = row["ours"], row["paper"], row["metric"]
-    digits = 0 if metric == "mr" else 2 if metric == "threshold" else 4
-    shown = "failed" if np.isnan(ours) else f"{ours:.{digits}f}"
-    if np.isnan(paper):
-        return ComparedCell(shown)
+def _cell(rows: Sequence[Mapping[Any, Any]], several: bool) -> dict[str, object]:
+    """Return the `paper`'s value and `ours`, a ComparedCell for each row. The rows differ in the preset alone."""
+    paper = [_text(row["paper"], row["metric"]) for row in rows[:1] if not np.isnan(row["paper"])]
+    return {"paper": "".join(paper), "ours": [_compared(row, several) for row in rows]}
+
+
+def _text(value: float, metric: str, sign: str = "") -> str:
+    return f"{value:{sign}.{ {'mr': 0, 'threshold': 2}.get(metric, 4) }f}"
+
+
+def _compared(row: Mapping[Any, Any], several: bool) -> ComparedCell:
+    ours, metric, preset = row["ours"], row["metric"], row["preset"] if several else ""
     if np.isnan(ours):
-        return ComparedCell(shown, f"{paper:.{digits}f}")
-    difference = ours - paper
+        return ComparedCell("failed", preset)
+    shown = _text(ours, metric) + ("" if np.isnan(row["error"]) else f" ± {_text(row['error'], metric)}")
+    if np.isnan(row["paper"]):
+        return ComparedCell(shown, preset)
+    difference = ours - row["paper"]
     gain = difference if metric in highest_best() | HIGHEST_BEST_RANKS else -difference
     kind = "better" if gain > 0 else "worse" if gain < -TOLERANCE and metric != "mr" else ""
     comparable = row["negatives"] != "none" or not row["calibrator"]
-    return ComparedCell(shown, f"{paper:.{digits}f}", f"{difference:+.{digits}f}", kind if comparable else "")
+    return ComparedCell(shown, preset, _text(difference, metric, "+"), kind if comparable else "")
 
 
 def _sentence(row: Mapping[Any, Any]) -> str:
     where = " ".join(name(row[part]) for part in ("dataset", "model", "loss", "negatives", "calibrator", "metric"))
     rate = f" at base rate {row['base_rate']:g}" if row["table"] == "base-rate" else ""
     rate += f" at {row['varied']} = {row[row['varied']]}" if row["varied"] else ""
-    return f"{where}{rate}: {row['ours']:.4f}, the paper {row['paper']:.4f} ({row['difference']:+.4f})"
+    values = f"{row['ours']:.4f}, the paper {row['paper']:.4f} ({row['difference']:+.4f})"
+    return f"{where}{rate}, preset {row['preset']}: {values}"
 
 
 def sweep_figures(frame: pd.DataFrame) -> "dict[str, Figure]":
@@ -258,8 +347,9 @@ def sweep_figures(frame: pd.DataFrame) -> "dict[str, Figure]":
     rates = frame[frame["table"] == "base-rate"].assign(axis="base_rate")
     sizes = frame[frame["table"] == "sensitivity"]
     sizes = sizes[(sizes["calibrator"] == "isotonic")].assign(axis=sizes["varied"])
-    for (dataset, metric, axis), rows in pd.concat([rates, sizes]).groupby(["dataset", "metric", "axis"], sort=False):
-        title = f"{dataset}: {name(metric)} over {name(axis)}"
+    by = ["dataset", "metric", "axis", "preset"]
+    for (dataset, metric, axis, preset), rows in averaged(pd.concat([rates, sizes])).groupby(by, sort=False):
+        title = f"{dataset}: {name(metric)} over {name(axis)}, preset {preset}"
         figures[title] = _lines(title, rows, str(axis), str(metric))
     return figures
 

@@ -7,9 +7,9 @@ import numpy as np
 
 from kgcore.answer.calibrated_model import CalibratedModel
 from kgcore.answer.loaded import LoadedModel
-from kgcore.calibrate.answering import answers_because
 from kgcore.calibrate.fit import calibration_bases
 from kgcore.calibrate.sample import CalibrationSample, even_sample
+from kgcore.calibrate.validation import answers_because
 from kgcore.config import CalibrateConfig
 from kgcore.errors import InputError
 from kgcore.mixture.calibrate import candidate_sample
