@@ -272,7 +272,7 @@ def check_artifacts(place: str) -> None:
 
 @contextmanager
 def input_error(sentence: str) -> Iterator[None]:
-    """Replace errors in the block with an InputError: `sentence`, a colon and the reason; but not ours, nor of a full disk."""
+    """Replace errors in the block but ours and a full disk by an InputError: `sentence`, a colon and the reason."""
     try:
         yield
     except KgcalError:
