@@ -241,7 +241,7 @@ def _own_folder(home: Path, process: int) -> Path:
 
 def _changes(home: Path) -> FileLock:
     """Return the lock that is held while the folder of a process is created or removed."""
-    return FileLock(home / "locks" / "tmp.lock")
+    return FileLock(home / "tmp.lock")
 
 
 def _clear(folder: Path) -> None:
