@@ -41,10 +41,15 @@ def discover(
         device: auto, cpu, cuda or cuda:N
         config: the list
     """
-    from tasks.jobs.discover import discover_facts
     from tasks.jobs.find_model import Ask
-    from tasks.jobs.request import Request, Stated
+    from tasks.jobs.request import Request, Stated, answered
 
-    request = Request(Ask(model, dataset, calibrator), output, device=device)
+    request, names = Request(Ask(model, dataset, calibrator), output, device=device), (subject, predicate, object)
     stated = Stated(config.completeness, base_rate)
-    return publish(discover_facts((subject, predicate, object), stated, request, config, runner))
+
+    def answer() -> Result:
+        from tasks.jobs.discover import discover_facts  # loads scikit-learn and torch
+
+        return discover_facts(names, stated, request, config, runner)
+
+    return publish(answered("discover", request, stated, [names, config.as_dict()], answer))

@@ -47,16 +47,22 @@ def predict(
         pairs: the selection among pairs
     """
     from tasks.jobs.find_model import Ask
-    from tasks.jobs.predict import predict_candidates, predict_pairs
-    from tasks.jobs.request import Request
+    from tasks.jobs.request import Request, Stated, answered
 
     request = Request(Ask(model, dataset, calibrator), output, base_rate, device)
-    if predicate:
-        if candidates:
-            raise InputError(f"candidates and --predicate {predicate} are given: give candidates or --predicate")
-        prediction = predict_pairs((subjects, predicate, objects), request, config, pairs, runner)
-    elif subjects or objects or pairs != PairsConfig(completeness=pairs.completeness):
+    if predicate and candidates:
+        raise InputError(f"candidates and --predicate {predicate} are given: give candidates or --predicate")
+    if not predicate and (subjects or objects or pairs != PairsConfig(completeness=pairs.completeness)):
         raise InputError("subjects, objects, top, per, above and known_facts are for pairs: give --predicate, too")
-    else:
-        prediction = predict_candidates(candidates, request, config, pairs.completeness)
-    return publish(prediction)
+
+    def answer() -> Result:
+        from tasks.jobs.predict import predict_candidates, predict_pairs  # loads scikit-learn and torch
+
+        if predicate:
+            return predict_pairs((subjects, predicate, objects), request, config, pairs, runner)
+        return predict_candidates(candidates, request, config, pairs.completeness)
+
+    if len(candidates) != 3:  # in files
+        return publish(answer())
+    stated = Stated(pairs.completeness, base_rate)
+    return publish(answered("predict", request, stated, [candidates, config.as_dict()], answer))

@@ -204,7 +204,7 @@ class LoadedModel:
     def _calibration(
         self, predicate: int | None, completeness: str | float | None, base_rate: str | float | None, top: int
     ) -> "Calibration":
-        """Calibrate to the missing facts of a predicate, or of all: None. A survey is kept for later calls.
+        """Calibrate to the missing facts of a predicate, or of all: None.
 
         Raises InputError if validation has too few facts of the predicate, or if what is stated is out of range.
         """
@@ -218,18 +218,19 @@ class LoadedModel:
         text = "" if completeness is None else str(completeness)
         true, models = stated_facts(population, text, base_rate, predicate), self.calibrated.trained.embedding_models
         config = SurveyConfig().for_list(top)
-        key = (tuple(block.predicate for block in population.blocks), config.survey_top)
-        if key not in self._surveys:
-            self._surveys[key] = self._survey(population, config)
         rng = np.random.default_rng(config.survey_seed)
-        return Calibration.of(population, self._surveys[key], models, true, rng, predicate)
+        return Calibration.of(population, self._survey(population, config), models, true, rng, predicate)
 
     def _survey(self, population: "Population", config: SurveyConfig = SurveyConfig()) -> "Survey":
         from kgcore.answer.population.draw import DrawSize
         from kgcore.answer.population.survey import survey
 
         size, rng = DrawSize(config.survey_top, config.survey_rest), np.random.default_rng(config.survey_seed)
-        return survey(population, self.calibrated.trained.embedding_models, size, rng)
+        key = (tuple(block.predicate for block in population.blocks), config.survey_top)
+        kept = self._surveys if population.rows is None else {}  # those of missing facts serve later calls
+        if key not in kept:
+            kept[key] = survey(population, self.calibrated.trained.embedding_models, size, rng)
+        return kept[key]
 
     @cached_property
     def _surveys(self) -> "dict[object, Survey]":

@@ -121,6 +121,7 @@ def discover_facts(
         flyers, count = _flyers(graph, question, listed), listed.count
         facts = {
             "dataset": found.dataset,
+            "because": found.because,
             **answering.params,
             "asked": f"({', '.join(name or '?' for name in names)})",
             "rows": len(listed.table),

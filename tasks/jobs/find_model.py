@@ -2,20 +2,12 @@
 
 import logging
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kgcore.answer.calibrated_model import CalibratedModel
-from kgcore.answer.loaded import LoadedModel
-from kgcore.calibrate.fit import calibration_bases
-from kgcore.calibrate.sample import CalibrationSample, even_sample
-from kgcore.calibrate.validation import answers_because
 from kgcore.config import CalibrateConfig
 from kgcore.errors import InputError
-from kgcore.mixture.calibrate import candidate_sample
-from kgcore.mixture.matched import Matched
-from kgcore.wings.ensembles.ensemble import PooledModel, pooled_table
-from kgcore.wings.external.calibrator import ScoreCalibrator
 from tasks.jobs.compare import dataset_name
 from tasks.jobs.manifest import named_run, newest_pipeline, resolve
 from tasks.stages.calibrate import completeness_of, scores_of
@@ -31,6 +23,12 @@ from tasks.tracking.artifacts import (
 from tasks.tracking.record import CALIBRATE_SCORES, ENSEMBLE_NAME, LATEST, RunTags, model_name
 from tasks.tracking.registry import CHAMPION, aliased, load_calibrated, model_of_uri, sources_of
 from tasks.tracking.store import Store, open_store
+
+if TYPE_CHECKING:  # scikit-learn and torch take more than a second to load
+    from kgcore.answer.calibrated_model import CalibratedModel
+    from kgcore.answer.loaded import LoadedModel
+    from kgcore.calibrate.sample import CalibrationSample
+    from kgcore.wings.external.calibrator import ScoreCalibrator
 
 SEED = 0  # of the draw of negatives
 log = logging.getLogger("kgcal")
@@ -60,7 +58,7 @@ class FoundModel(Located):
 
     dataset: str
     label: str
-    model: CalibratedModel
+    model: "CalibratedModel"
     because: str = ""
 
 
@@ -68,7 +66,7 @@ class FoundModel(Located):
 class FoundScores(Located):
     """A calibrator of scores, and its place in the store."""
 
-    calibrator: ScoreCalibrator
+    calibrator: "ScoreCalibrator"
 
 
 @dataclass(frozen=True)
@@ -134,6 +132,8 @@ def find_calibrated_model(ask: Ask) -> FoundModel:
 
 def _because(found: FoundModel) -> str:
     """Return why this calibrator answers, and not another one of its run."""
+    from kgcore.calibrate.validation import answers_because
+
     store, (negatives, _, name) = open_store(), found.label.rpartition(".")
     run_id = store.model(found.model_id).run_id or ""
     audited = CALIBRATION_AUDIT.path in (store.known(run_id).tags.artifacts or {})
@@ -171,13 +171,15 @@ def locate(ask: Ask) -> Located:
     return Located(model_id, f"models:/{model_id}")
 
 
-def load(model: str = "", dataset: str = "", calibrator: str = "") -> LoadedModel:
+def load(model: str = "", dataset: str = "", calibrator: str = "") -> "LoadedModel":
     """Return a calibrated model of the store, which answers as one from `kgcore.load` does.
 
     model, dataset, calibrator  as in `Ask`; `model` may be the URI models:/kgcal-NAME@champion
 
     Raises InputError as `find_calibrated_model` does.
     """
+    from kgcore.answer.loaded import LoadedModel
+
     return LoadedModel(find_calibrated_model(Ask(model, dataset, calibrator)).model)
 
 
@@ -247,13 +249,15 @@ def _newest_calibration(store: Store, dataset: str) -> str:
     return max(runs, key=lambda run: run.started).run_id
 
 
-def counted_sample(model_id: str, model: CalibratedModel) -> CalibrationSample:
+def counted_sample(model_id: str, model: "CalibratedModel") -> "CalibrationSample":
     """Return the sample of `calibration_sample` for methods that count its rows: see `even_sample`."""
+    from kgcore.calibrate.sample import even_sample
+
     sample, rng = calibration_sample(model_id, model), np.random.default_rng(SEED)
     return even_sample(sample, rng, repeat=model.calibrator.mixture is None)
 
 
-def calibration_sample(model_id: str, model: CalibratedModel) -> CalibrationSample:
+def calibration_sample(model_id: str, model: "CalibratedModel") -> "CalibrationSample":
     """Return the sample that a calibrator was fitted on. For a baseline: labelled triples, corruptions without labels.
 
     model_id  id of the LoggedModel of the calibrator or of the ensemble
@@ -265,6 +269,11 @@ def calibration_sample(model_id: str, model: CalibratedModel) -> CalibrationSamp
 
     Raises InputError if a score run or a calibrate run upstream of the calibrator no longer exists.
     """
+    from kgcore.calibrate.fit import calibration_bases
+    from kgcore.mixture.calibrate import candidate_sample
+    from kgcore.mixture.matched import Matched
+    from kgcore.wings.ensembles.ensemble import PooledModel, pooled_table
+
     store, scorer = open_store(), model.trained
     run = sources_of(store, model_id).run
     if isinstance(matched := model.calibrator.mixture, Matched):

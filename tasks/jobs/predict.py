@@ -271,7 +271,7 @@ def for_file(predictor: Predictor, blocks: Iterator[Block], stated: Stated) -> P
         counts=answer.counts,
         about=answer.about,
         unknown_only=answer.calibration is not None,
-        calibration=answer.calibration,
+        calibration=answer.calibration if answer.counts else None,
     )
 
 

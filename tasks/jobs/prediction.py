@@ -156,6 +156,7 @@ class _Tally:
     def facts(self) -> Mapping[str, Any]:
         """Return the facts of the prediction.
 
+        because    why the model answers; '' if the user has named it
         dataset, model, calibrator, base_rate, base_rate_text, output  see `AnsweringModel.params`
         threshold  a triple with a probability above it counts as true
         rows       number of candidates: `answered` with a probability, `accepted` as true, `known` facts, `unseen` with
@@ -171,6 +172,7 @@ class _Tally:
         predictor = self.predictor
         return {
             "dataset": predictor.answering.found.dataset,
+            "because": predictor.answering.found.because,
             **predictor.answering.params,
             **self.counts,
             "threshold": predictor.config.decides_at,

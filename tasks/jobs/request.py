@@ -3,7 +3,9 @@
 The survey of the candidates is a stage, and is re-used.
 """
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -11,31 +13,33 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kgcore.answer.calibrated_model import CalibratedModel
 from kgcore.answer.sink import check_ending
 from kgcore.config import DiscoverConfig
-from kgcore.config.calibrate import BY_PREDICATE
+from kgcore.config.calibrate import BY_PREDICATE, share_of
 from kgcore.config.jobs import SurveyConfig
 from kgcore.errors import InputError
+from kgcore.measure.report.result import Result, ResultTable
 from kgcore.registries import COMBINERS, EVIDENCE
-from tasks.jobs.find_model import Ask, FoundModel, find_calibrated_model
+from tasks.jobs.find_model import Ask, FoundModel, find_calibrated_model, locate
 from tasks.stages.calibrate import completeness_of
 from tasks.stages.running import Context, StageRef, StageRun, run_stage
-from tasks.tracking.artifacts import SURVEY
-from tasks.tracking.keys import digest
-from tasks.tracking.record import ENSEMBLE_NAME
+from tasks.tracking.artifacts import ANSWER, SURVEY
+from tasks.tracking.keys import digest, whole_code_fingerprint
+from tasks.tracking.record import ENSEMBLE_NAME, RunTags
 from tasks.tracking.registry import sources_of
 from tasks.tracking.store import open_store
 from tasks.workspace.flow_run import progress_bar
 from tasks.workspace.resources import THREADS, each_part, find_device, gpu_slot
 
 if TYPE_CHECKING:
+    from kgcore.answer.calibrated_model import CalibratedModel
     from kgcore.answer.population.calibration import Calibration
     from kgcore.answer.population.fit import Lost
     from kgcore.answer.population.population import Population
     from kgcore.answer.population.survey import Survey
 
 _CODE = ("kgcore.answer.population.survey", COMBINERS.module("boosted_trees"), COMBINERS.module("folded"))
+log = logging.getLogger("kgcal")
 MOST_EXAMPLES = 20  # rows that a summary keeps for the terminal and the Prefect UI
 
 
@@ -72,7 +76,7 @@ class AnsweringModel:
     """
 
     found: FoundModel
-    model: CalibratedModel
+    model: "CalibratedModel"
     output: str
     device: str = "auto"
     stated: bool = True
@@ -158,6 +162,33 @@ class Stated:
         store = open_store()
         run = sources_of(store, found.model_id).run
         return Stated("" if run.tags.stage == ENSEMBLE_NAME else completeness_of(run))
+
+
+def answered(
+    question: str, request: Request, stated: Stated, asked: Sequence[object], answer: Callable[[], Result]
+) -> Result:
+    """Return the result of an earlier run of the same question to the same model, or that of `answer`.
+
+    asked  what else the answer depends on, as JSON values
+
+    An answer that writes a file, or that reads the completeness from one, is always made anew.
+    """
+    store, located = open_store(), locate(request.ask)
+    basis = asdict(located), asdict(replace(request, ask=Ask())), asdict(stated)
+    key = digest([question, *basis, asked, whole_code_fingerprint()])
+    has_file = request.output or (stated.completeness and share_of(stated.completeness) is None)
+    for run in [] if has_file else store.find(RunTags(stage=question, key=key)):
+        with suppress(InputError):  # somebody has deleted the answer
+            fields = store.load(run.run_id, ANSWER)
+            if because := fields["facts"]["because"]:
+                log.info("%s", because)
+            log.info("%-9s re-used   run %s", question, run.run_id)
+            store.log_reuse(run.run_id)
+            return Result(**fields | {"tables": [ResultTable(**table) for table in fields["tables"]]})
+    result = answer()
+    store.log_json(result.run, asdict(result), ANSWER.path)
+    store.log_tags(result.run, RunTags(key=key))
+    return result
 
 
 def calibrate_to(

@@ -102,11 +102,13 @@ def _answer_triples(app: FastAPI, served: Served) -> None:
         """Give each triple a score, a probability with an interval, and a decision.
 
         `about` says what the probabilities are about. 50 unknown triples or more are first compared with calibration
-        triples, which takes seconds.
+        triples, which takes seconds; with a completeness, a first answer takes up to minutes.
         """
         now, body = served.current, await request.body()
-        if len(body) <= AT_ONCE and len((asked := read_body(body, PredictRequest)).triples) < FEWEST_ROWS:
-            return _predicted(now, asked)
+        if len(body) <= AT_ONCE:
+            asked = read_body(body, PredictRequest)
+            if len(asked.triples) < FEWEST_ROWS and not asked.completeness:
+                return _predicted(now, asked)
         return await run_in_threadpool(lambda: _predicted(now, read_body(body, PredictRequest)))
 
     @app.get("/answers")

@@ -112,7 +112,7 @@ class Answerer:
 
         A first comparison takes seconds, and one that calibrates up to minutes; a further request for it waits.
         """
-        if len(names) < FEWEST_ROWS:
+        if len(names) < FEWEST_ROWS and not completeness:
             return self.loaded.answer_of(answers, names, base_rate, completeness)
         key = digest([base_rate, completeness, answers.at_least, *(names[name].to_pylist() for name in COLUMNS)])
         with nullcontext() if key in self._files else self._lock:

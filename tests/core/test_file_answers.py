@@ -11,7 +11,6 @@ from kgcore.answer.loaded import LoadedModel
 from kgcore.answer.population.population import FEWEST_ROWS, unstored
 from kgcore.arrays import Triples
 from kgcore.data.graph import KnowledgeGraph, Split
-from kgcore.errors import InputError
 from tests.core.calibrated_models import calibrated
 from tests.core.populations import graph_with_labels
 
@@ -64,11 +63,27 @@ def test_nobody_answers_other_rows_unless_their_base_rate_is_stated(model: Loade
     assert stated["probability"].sum() == pytest.approx(40, rel=0.1)
     assert stated["probability"].head(40).mean() > stated["probability"].tail(-40).mean()
     assert f"405 candidates, 40 of them true by the stated base rate {rate:.6g}" in stated.attrs["about"]
-    with pytest.raises(InputError, match="no fact among these pairs, so completeness says nothing about them"):
-        model.predict(file, completeness=0.9)
     facts = named(GRAPH, GRAPH.valid.positives[:30], np.unique(unstored(WHOLE, np.concatenate(near)), axis=0))
     complete = model.predict(facts, completeness=0.9)
     assert "of them true by the stated completeness 0.9" in complete.attrs["about"]
+
+
+@pytest.mark.parametrize("predicate", ["p1", ""])
+@pytest.mark.parametrize("count", [10, FEWEST_ROWS + 10])
+def test_a_completeness_gives_chosen_rows_their_probabilities_among_the_missing_facts(
+    model: LoadedModel, count: int, predicate: str
+) -> None:
+    rows = model.discover(predicate=predicate, top=5_000, completeness=0.8)
+    rows = rows.groupby("predicate").head(count)
+    assert (rows["predicate"].nunique() > 1) == (predicate == "")
+    answers = model.predict(rows[["subject", "predicate", "object"]], completeness=0.8)
+    np.testing.assert_array_equal(answers["probability"], rows["probability"])
+    np.testing.assert_array_equal(answers[["low", "high"]], rows[["low", "high"]])
+    about = rows.attrs["about"]
+    assert answers.attrs["about"] == (
+        "Fewer than 50 triples are new to the graph, or none is a validation fact, so how they were chosen is not "
+        f"used, and their sum is no number of true triples: {about}."
+    )
 
 
 @pytest.mark.parametrize("count", [1, FEWEST_ROWS - 1])

@@ -14,6 +14,7 @@ from kgcore.arrays import Triples
 from kgcore.base_rate import BaseRate
 from kgcore.config import EvidenceConfig
 from kgcore.data.graph import Split
+from kgcore.errors import InputError
 from tests.core.calibrated_models import trained_on
 from tests.core.populations import graph_with_labels, graph_with_types
 
@@ -61,6 +62,8 @@ def test_the_facts_of_a_file_stand_for_its_true_rows_if_there_are_enough(monkeyp
     monkeypatch.setattr(module, counts.max() + 1)
     assert len(of_rows(unknown).positives) == (valid[:, 1] < 2).sum()
     assert of_rows(unknown).known.tolist() == [0, 0]  # completeness needs known facts in the file
+    with pytest.raises(InputError, match="no fact among these pairs, so completeness says nothing about them"):
+        stated_facts(of_rows(unknown), "0.9", None)
     share = [(in_file[:, 1] == p).sum() / (valid[:, 1] == p).sum() for p in (0, 1)]
     known = np.bincount(GRAPH.all_known.triples[:, 1])[:2]
     assert of_rows(rows).known.tolist() == pytest.approx((known * share).tolist())

@@ -1,6 +1,8 @@
 """The scripts that make the tables of the documentation: the options they run with, and the tables they print."""
 
 import json
+import sys
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +18,19 @@ from kgcore.embed.models.trained import TrainedModel
 from kgcore.measure.evaluation.predictions import Predictions
 from tests.docs.commands import unknown_words
 from tests.docs.scripts import script
+from tests.pipeline.command import CHECKOUT
 
 app = whole_app()
 
 MEASURED = {"brier": 0.0714, "log_loss": 0.25, "accuracy": 0.9, "smooth_ece": 0.01, "auroc": 0.95}
 CALIBRATED = dict.fromkeys(("platt", "isotonic", "per_relation"), MEASURED)
 RESULTS = {"metrics": {"ground_truth": CALIBRATED, "synthetic": CALIBRATED}, "seconds": {"train": 67.0}}
+
+
+def test_no_script_hides_a_module_that_libraries_import() -> None:
+    """The folder of a script is the first place where Python looks for modules. Numba imports `coverage` if it can."""
+    scripts = {path.stem for folder in ("docs/scripts", "benchmarks") for path in (CHECKOUT / folder).glob("*.py")}
+    assert not scripts & {*sys.stdlib_module_names, *packages_distributions(), "coverage"}
 
 
 @pytest.mark.parametrize(("name", "arguments"), [("ablation", ("wn11", "typed")), ("seeds", ("wn11", "best"))])

@@ -169,6 +169,25 @@ def test_two_dask_workers_find_the_same_rows_to_the_bit(trained: Trained, option
     assert one.get("queries", len(here)) > 0
 
 
+def test_a_repeated_question_is_answered_by_its_run_unless_a_file_is_part_of_it(trained: Trained) -> None:
+    shares = trained.kgcal.home.parent / "shares.tsv"
+    shares.write_text("born_in\t0.9\n")
+
+    def asked(*options: str) -> str:
+        return trained.kgcal("discover", "--predicate", "born_in", "--top", "12", *options).stdout
+
+    first = asked(*STATED)
+    asked_before = len(runs_of(trained.kgcal, "discover"))
+    assert asked(*STATED) == first
+    assert len(runs_of(trained.kgcal, "discover")) == asked_before
+    others = [asked("--completeness", "0.8"), asked("--completeness", str(shares)), asked(*STATED, "--at-least", "6")]
+    shares.write_text("born_in\t0.7\n")
+    others.append(asked("--completeness", str(shares)))
+    assert len({first, *others}) >= 4
+    assert len(discovered(trained, "--predicate", "born_in", "--top", "12", *STATED)) == 12
+    assert len(runs_of(trained.kgcal, "discover")) == asked_before + 5
+
+
 def test_a_list_with_few_false_facts_has_p_values(trained: Trained) -> None:
     facts = discovered(trained, "--predicate", "lives_in", "--fdr", "0.9")
     assert (facts["p_value"] <= 0.9).all()

@@ -91,3 +91,13 @@ def test_a_pipeline_whose_stages_are_re_used_loads_nothing_that_computes(calcula
     output, modules = loaded(calculated, *SMALL)
     assert "stages run: none" in output
     assert not modules & COMPUTING
+
+
+@pytest.mark.parametrize(
+    "question", [["discover", "--completeness", "0.8"], ["predict", "person_1", "parent_of", "person_2"]]
+)
+def test_a_repeated_question_loads_nothing_that_computes(calculated: Path, question: list[str]) -> None:
+    first = Kgcal(calculated)(*question).stdout
+    output, modules = loaded(calculated, *question)
+    assert output == first != ""
+    assert not modules & (COMPUTING | {"prefect"})

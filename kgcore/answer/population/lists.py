@@ -27,6 +27,11 @@ from kgcore.errors import InputError
 
 LABEL = "Label some of them (kgcal recalibrate --labels FILE). The order by score needs no labels"
 STATE = f"State which share of them is true (--base-rate) or how complete the graph is (--completeness). Or: {LABEL}"
+CHOSEN = (
+    f"fewer than {FEWEST_ROWS} triples are new to the graph, or none is a validation fact, so how they were chosen is "
+    "not used, and their sum is no number of true triples"
+)
+SEED = SurveyConfig().survey_seed
 BEYOND, OFF_TYPE = "beyond the calibrated range", "off-type"
 
 
@@ -38,7 +43,7 @@ class FileAnswer:
     about        what the probabilities are about, or why the rows get none: a sentence without its full stop
     counts       whether the sum of the probabilities is a number of true rows
     stated       whether there are probabilities
-    calibration  the calibration to the rows; None: the stored calibrator answers, or there are no probabilities
+    calibration  to the rows or to missing facts; None: the stored calibrator answers, or there are no probabilities
     """
 
     model: CalibratedModel
@@ -79,14 +84,18 @@ def answer_of_file(
     stated base rate or completeness calibrates a survey to them; without one, there are no probabilities. If there are
     too few to compare, the stored model answers, and nothing is counted.
 
+    If a completeness is stated for too few triples, or if none of them is a validation fact, it does not say how many
+    are true. Then each has its probability among the missing facts of their predicate, or of the graph if they have
+    several predicates.
+
     Raises InputError if what is stated is wrong, FitError if a fit does not converge.
     """
     graph, bound = model.graph, model.calibrator
     stored = FileAnswer(model, model.about, model.knows_base_rate)
-    if bound.negatives in (CANDIDATES, "none") and not completeness:
+    if not len(triples) or (bound.negatives in (CANDIDATES, "none") and not completeness):
         return stored
     rows = comparable(graph, triples)
-    if len(rows) < FEWEST_ROWS:
+    if len(rows) < FEWEST_ROWS and not completeness:
         few = (
             f"too few of the {len(triples):,} triples are new to the graph to compare them with these or to calibrate "
             f"to them: at least {FEWEST_ROWS} with predicates of validation are needed, and half of all"
@@ -98,14 +107,20 @@ def answer_of_file(
             return replace(stored, about=f"{stored.about}; the triples look like these ({comparison})")
         if base_rate is None:
             return _refused(stored, f"the triples are unlike the calibration triples ({comparison}). {STATE}")
-    population = Population.of_rows(Domains(graph), triples, at_least)
+    population = Population.of_rows(Domains(graph), triples, at_least) if len(rows) >= FEWEST_ROWS else None
+    missing, asked = completeness != "" and (population is None or not population.known.any()), None
+    if missing:
+        asked = int(triples[0, 1]) if len(np.unique(triples[:, 1])) == 1 else None
+        population = Population.asked(Domains(graph), asked, at_least)
     if population is None:
         return _refused(stored, f"validation has too few facts of the predicates of the triples. {LABEL}")
-    true, rng = stated_facts(population, completeness, base_rate), np.random.default_rng(SurveyConfig().survey_seed)
-    calibration = Calibration.of(population, survey(population), model.trained.embedding_models, true, rng)
+    true, rng = stated_facts(population, completeness, base_rate, asked), np.random.default_rng(SEED)
+    models = model.trained.embedding_models
+    calibration = Calibration.of(population, survey(population), models, true, rng, asked)
     unseen = bound.unseen  # answers about new entities come from their names, as before
     fitted = replace(calibration.model, calibrator=replace(calibration.model.calibrator, unseen=unseen))
-    return FileAnswer(fitted, calibration.about, counts=True, calibration=calibration)
+    about = f"{CHOSEN}: {calibration.about}" if missing else calibration.about
+    return FileAnswer(fitted, about, counts=not missing, calibration=calibration)
 
 
 def comparable(graph: KnowledgeGraph, triples: Triples) -> Triples:

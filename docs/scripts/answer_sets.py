@@ -1,6 +1,6 @@
 """Make the table of docs/explanation/discovery.md: coverage and size of the answer sets of `--coverage 0.9` on test.
 
-    python docs/scripts/coverage.py wn18rr fb15k-237
+    python docs/scripts/answer_sets.py wn18rr fb15k-237
 
 Each row trains a model for a few minutes, calibrates answer sets on validation, and measures them on all test queries.
 KGCAL_HOME and KGCAL_MIRROR say where the data sets are, as for `kgcal run`.
