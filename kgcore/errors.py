@@ -22,6 +22,10 @@ class MismatchError(KgcalError):
     """Two artifacts do not belong together, such as a calibrator and the scores of another model."""
 
 
+class OutageError(KgcalError):
+    """The MLflow store does not answer."""
+
+
 class FitError(KgcalError, ArithmeticError):
     """A model or a calibrator cannot be fitted: the fit did not converge, or the data do not determine it."""
 

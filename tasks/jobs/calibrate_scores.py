@@ -1,6 +1,5 @@
 """Calibrates the scores of any scorer. No graph is needed."""
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -44,6 +43,7 @@ from tasks.tracking.record import APPLY_SCORES, CALIBRATE_SCORES, WATCH_SCORES, 
 from tasks.tracking.registry import CHAMPION, registered_name, run_of_model
 from tasks.tracking.store import Store, open_store
 from tasks.workspace.flow_run import progress_bar
+from tasks.workspace.settings import temporary_folder
 
 
 @dataclass(frozen=True)
@@ -198,8 +198,7 @@ def _log_models(store: Store, run_id: str, fitted: FittedScores) -> dict[str, st
 def _log_report(store: Store, run_id: str, fitted: FittedScores, settings: dict[str, dict[str, object]]) -> str:
     """Log the summary, the measurements, the diagrams and the page, also to the home. Return the page's path."""
     figures, summary = reliability_figures(fitted.measured), fitted.summary
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    with temporary_folder() as folder:
         (folder / "figures").mkdir()
         write_json(folder / "summary.json", summary.to_json())
         write_measured(folder / "measured.json", fitted.measured)

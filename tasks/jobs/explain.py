@@ -1,6 +1,5 @@
 """Explains the probability of a triple, and logs what was asked and what came out."""
 
-import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from tasks.jobs.find_model import counted_sample
 from tasks.jobs.request import AnsweringModel, Request, Stated, answering_model, calibrate_to_missing
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
+from tasks.workspace.settings import temporary_folder
 
 ENDINGS = (".html", ".json")
 ANSWER = ("probability", "95 % interval")  # columns of tables
@@ -80,13 +80,13 @@ def explain_triple(triple: Sequence[str], request: Request, config: ExplainConfi
     store, found, (subject, predicate, object_) = open_store(), answering.found, triple
     made = explainer.about(subject, predicate, object_)
     tags = RunTags(stage="explain", dataset=found.dataset)
-    with store.open_run(f"explain {found.dataset}", tags) as run_id, tempfile.TemporaryDirectory() as folder:
+    with store.open_run(f"explain {found.dataset}", tags) as run_id, temporary_folder() as folder:
         names = {"subject": subject, "predicate": predicate, "object": object_}
         store.log_params(run_id, {**config.as_dict(), **names, **answering.params})
         store.log_metrics(run_id, _metrics(made), model_id=found.model_id)
         page = explanation_page(made, found.dataset, found.uri, run_id)
-        _write(Path(folder), made, page)
-        store.log_files(run_id, Path(folder))
+        _write(folder, made, page)
+        store.log_files(run_id, folder)
         if output.lower().endswith(".html"):
             _save(Path(output), page)
         elif output:

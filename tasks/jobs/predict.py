@@ -1,7 +1,6 @@
 """Predicts candidate triples: those of a file, one triple, or all pairs of subjects and objects."""
 
 import logging
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import partial
@@ -47,6 +46,7 @@ from tasks.tracking.registry import sources_of
 from tasks.tracking.store import open_store
 from tasks.workspace.flow_run import progress_bar
 from tasks.workspace.resources import THREADS, each_part
+from tasks.workspace.settings import temporary_folder
 
 if TYPE_CHECKING:
     from kgcore.answer.population.calibration import Calibration
@@ -97,7 +97,7 @@ def predict_candidates(
         raise InputError(f"{found.uri} ({found.label}) was not fitted on negatives: name another calibrator")
     sample = counted_sample(found.model_id, found.model)
     selection = Selection(Negatives.of(sample), predictor.answers)
-    with tempfile.TemporaryDirectory() as folder:
+    with temporary_folder() as folder:
         return run_prediction(predictor, asked, _selected(selection, tables, config.fdr, folder))
 
 
@@ -121,9 +121,9 @@ def _answered(answers: Answers, blocks: Iterator[Block]) -> Iterator[pa.Table]:
             move(int(100 * block.done), f"{rows:,} triples")
 
 
-def _selected(selection: Selection, tables: Iterator[pa.Table], level: float, folder: str) -> Iterator[pa.Table]:
+def _selected(selection: Selection, tables: Iterator[pa.Table], level: float, folder: Path) -> Iterator[pa.Table]:
     """Answer all candidates, then mark those that are selected. A file in the folder has the answers meanwhile."""
-    answers = Path(folder) / "answers.parquet"
+    answers = folder / "answers.parquet"
     with sink(answers) as write:
         for table in tables:
             write(selection.add(table))

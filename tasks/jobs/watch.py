@@ -134,7 +134,6 @@ def watch_champion(dataset: str, labels: Path, config: WatchConfig) -> WatchResu
     identity = digest([METHOD, md5_of(labels), champion.model_id, limits])
     add_field_labels(sources_of(store, champion.model_id).graph, labels, config.exam_share)
     with FileLock(store.home / "watch.lock"):
-        store.mark_dead_runs()
         history = store.find(RunTags(stage="watch", dataset=dataset), status=None)
         before = history[0] if history else None
         number = int(before.metrics.get("check", 0)) if before else 0

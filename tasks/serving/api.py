@@ -367,8 +367,7 @@ def serve(ask: Ask, host: str, port: int, completeness: str = "", trusted: Colle
     torch.set_num_threads(1)
     sys.setswitchinterval(0.001)  # a thread that answers in a millisecond waits for so long for each that works
     served = served_by(ask, completeness)
-    # The server asks the store again every few seconds. MLflow's own retries would only delay a new champion
-    os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] = "0"
+    os.environ["KGCAL_OUTAGE_SECONDS"] = "0"  # the server asks the store again every few seconds
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
     served.start()
     if host != LOCAL:

@@ -2,7 +2,6 @@
 
 import functools
 import logging
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,6 +20,8 @@ from tasks.tracking.keys import code_fingerprint, digest
 from tasks.tracking.record import DatasetId, RunRecord, RunTags
 from tasks.tracking.store import Store, open_store
 from tasks.workspace.flow_run import current_flow_run, in_task
+from tasks.workspace.resources import full_disk
+from tasks.workspace.settings import temporary_folder
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -150,8 +151,8 @@ class Stage(Generic[C]):
 
 
 def _without_traceback(record: logging.LogRecord) -> bool:
-    """Filter a log: remove the traceback of a KgcalError, which the user can correct, and keep the message."""
-    if record.exc_info and isinstance(record.exc_info[1], KgcalError):
+    """Filter a log: remove the traceback of an error that the user can correct, and keep the message."""
+    if record.exc_info and (isinstance(record.exc_info[1], KgcalError) or full_disk(record.exc_info[1])):
         record.exc_info = None
     return True
 
@@ -226,8 +227,6 @@ def run_stage(
                 if context.parent is None:
                     store.log_reuse(earlier.run_id)
                 return StageRef(stage, earlier.run_id)
-        if context.parent is None:  # otherwise the job of the outermost run has marked them
-            store.mark_dead_runs()
         tags = RunTags(stage=stage, key=key, config=config.as_dict(), inputs=inputs, parent=context.parent)
         with _recorded(store, stage, tags, config.parameters(), context) as run:
             body(run)
@@ -240,11 +239,11 @@ def _recorded(
 ) -> Iterator["StageRun"]:
     """Open the MLflow run of a stage. After the block, log the files of its folder, their sizes and its duration."""
     started = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder, store.open_run(stage, tags) as run_id:
+    with temporary_folder() as folder, store.open_run(stage, tags) as run_id:
         store.log_params(run_id, params)
-        run = StageRun(store, run_id, tags, Path(folder), context)
+        run = StageRun(store, run_id, tags, folder, context)
         yield run
-        store.log_files(run_id, Path(folder))
+        store.log_files(run_id, folder)
         seconds = time.monotonic() - started
         run.log_metrics({"seconds": seconds})
         run.tag(RunTags(artifacts=store.sizes(run_id)))

@@ -3,7 +3,6 @@
 One stage writes an artifact with `run.save(GRAPH, graph)`, and a later stage reads it with `run.load(GRAPH)`.
 """
 
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -16,8 +15,9 @@ from kgcore.measure.report.race import Race
 from kgcore.measure.report.summary import PipelineSummary, Summary
 from kgcore.registries import STORED
 from kgcore.storage import folders, tables
-from tasks.tracking.connection import input_error
+from tasks.tracking.connection import Patience, input_error
 from tasks.tracking.record import CALIBRATE_SCORES
+from tasks.workspace.settings import temporary_folder
 
 if TYPE_CHECKING:
     from mlflow.entities import FileInfo
@@ -181,45 +181,53 @@ class StoredFiles:
     """The files at an address of the artifact storage.
 
     address  function that returns the address
-    store    address of the MLflow store
+    patience  how requests to the store are made
     what     names the files in messages
     """
 
-    def __init__(self, address: Callable[[], str], store: str, what: str) -> None:
-        self._address, self._store, self._what = address, store, what
+    def __init__(self, address: Callable[[], str], patience: Patience, what: str) -> None:
+        self._address, self._patience, self._what = address, patience, what
 
     @cached_property
     def _repository(self) -> Any:
         from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
-        return get_artifact_repository(self._address(), tracking_uri=self._store)
+        return get_artifact_repository(self._address(), tracking_uri=self._patience.uri)
 
     def copy(self, path: str, target: Path) -> None:
         """Copy a file or folder into a folder, or everything if the path is ''. Raises InputError if it is missing."""
         with input_error(f"{self._what} cannot be read"):
-            self._repository.download_artifacts(path, dst_path=str(target))
+            self._patience(lambda: self._repository.download_artifacts(path, dst_path=str(target)))
 
     def read(self, path: str, read: Callable[[Path], T]) -> T:
         """Copy as `copy` into a temporary folder, and return what `read` reads there.
 
         Raises InputError if a file is missing or damaged.
         """
-        with tempfile.TemporaryDirectory() as folder:
-            self.copy(path, Path(folder))
+        with temporary_folder() as folder:
+            self.copy(path, folder)
             with folders.reading(self._what):
-                return read(Path(folder))
+                return read(folder)
 
     def add(self, folder: Path) -> None:
         """Add the files of a folder. Raises InputError if they cannot be written."""
         with input_error(f"{self._what} cannot be written"):
-            self._repository.log_artifacts(str(folder))
+            for path in (path for path in folder.rglob("*") if path.is_file()):
+                parent = path.parent.relative_to(folder).as_posix()
+                self._patience(partial(self._repository.log_artifact, str(path), None if parent == "." else parent))
+
+    def add_written(self, write: Callable[[Path], object]) -> None:
+        """Add the files that a function writes into an empty folder. Raises InputError as `add`."""
+        with temporary_folder() as folder:
+            write(folder)
+            self.add(folder)
 
     def sizes(self) -> dict[str, int]:
         """Return path -> size in bytes of every file."""
         return dict(self._walk())
 
     def _walk(self, path: str | None = None) -> Iterator[tuple[str, int]]:
-        entries: list[FileInfo] = self._repository.list_artifacts(path)
+        entries: list[FileInfo] = self._patience(lambda: self._repository.list_artifacts(path))
         for entry in entries:
             if entry.is_dir:
                 yield from self._walk(entry.path)
