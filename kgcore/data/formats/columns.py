@@ -18,7 +18,7 @@ from kgcore.errors import InputError
 # Beside common words: Neo4j (startid), APOC (start), PrimeKG (xindex), KGTK (node1), SSSOM (subjectid), Pathway Commons
 NAMES = {
     "subject": (
-        *("subject", "head", "source", "subj", "src", "src", "from", "s", "h", "startid", "start", "xindex", "xid"),
+        *("subject", "head", "source", "subj", "src", "from", "s", "h", "startid", "start", "xindex", "xid"),
         *("xname", "node1", "subjectid", "headid", "sourceid", "fromid", "entity1", "id1", "participanta", "protein1"),
         *("startnode", "sourcenode", "fromnode", "headentity", "item", "nodea", "entitya", "subjectname", "sourcename"),
     ),

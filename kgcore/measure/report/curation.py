@@ -23,17 +23,9 @@ DENIALS = {"not", "no", "neg", "never", "without", "lack", "lacks", "absent", "d
 EDGE_TYPES = {"directed", "undirected", "mutual"}  # of Gephi
 # words of OWL and RDF that say how an ontology is written
 SYNTAX = {
-    *(
-        "onproperty",
-        "somevaluesfrom",
-        "allvaluesfrom",
-        "hasvalue",
-        "first",
-        "rest",
-        "annotatedsource",
-        "intersectionof",
-    ),
-    *("annotatedproperty", "annotatedtarget", "unionof", "complementof", "distinctmembers", "propertychainaxiom"),
+    *("onproperty", "somevaluesfrom", "allvaluesfrom", "hasvalue", "first", "rest", "intersectionof", "unionof"),
+    *("complementof", "annotatedsource", "annotatedproperty", "annotatedtarget", "distinctmembers"),
+    "propertychainaxiom",
 }
 VOCABULARIES = ("http://www.w3.org/2002/07/owl#", "http://www.w3.org/1999/02/22-rdf-syntax-ns#", "owl:", "rdf:")
 SWAPPED = 5  # a column of predicates has this many times the names of another column only if columns are swapped
