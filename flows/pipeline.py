@@ -161,7 +161,7 @@ def after_training(
         scores = SCORE(model, corruptions, context=context)
         seen = None
         if wants_evidence(data, configs.calibrate, matched):
-            seen = EVIDENCE_STAGE(model, scores, matched, config=configs.evidence, context=context, several=others)
+            seen = EVIDENCE_STAGE(model, scores, matched, config=configs.evidence, context=context, further=others)
         elif others:
             log.warning("there are too few labels or candidates for evidence: the further models are not used")
         calibrators = CALIBRATE(scores, matched, seen, config=configs.calibrate, context=context)

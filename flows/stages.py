@@ -51,14 +51,14 @@ def stage_flow(stage: Stage[Any]) -> HeartbeatFlow[..., str]:
                 upstream.append(evidence_of(upstream[0], upstream[1]))
             else:
                 upstream.append(resolve(source.name, given[name]) if name in used and given[name] else None)
-        several = [
+        further = [
             resolve(source.name, text)
-            for name, source in stage.several.items()
+            for name, source in stage.further.items()
             for text in given[name].replace(",", " ").split()
         ]
         if stage is TRAIN and upstream[0]:
             log_choice(upstream[0], config)
-        ref = stage(*upstream, config=config, context=context, several=several)
+        ref = stage(*upstream, config=config, context=context, further=further)
         if stage is CHOOSE:
             log_train_command(ref)
         return published_stage(ref)
@@ -70,7 +70,7 @@ def stage_flow(stage: Stage[Any]) -> HeartbeatFlow[..., str]:
     run.__doc__ = _docstring(stage)
     made = flow(name=stage.name, flow_run_name=stage.title)(run)
     paths = PATHS if stage is PREPARE else None
-    shown = {name: Option("RUN,...") for name in stage.several}
+    shown = {name: Option("RUN,...") for name in stage.further}
     return job(deployments=(Deployment(f"stage-{stage.name}"),), shown=shown, instead=paths)(made)
 
 
@@ -87,7 +87,7 @@ def _parameters(stage: Stage[Any]) -> list[inspect.Parameter]:
         _parameter(name, str, "") if name in stage.optional else _parameter(name, RunId, LATEST)
         for name in stage.inputs
     ]
-    parameters += [_parameter(name, str, "") for name in stage.several]
+    parameters += [_parameter(name, str, "") for name in stage.further]
     parameters += [_parameter("config", stage.config, stage.config())] if _settings(stage) else []
     parameters.append(_parameter("force", bool, False))
     return parameters + ([_parameter("device", Device, "auto")] if stage.on_device else [])
@@ -109,7 +109,7 @@ def _docstring(stage: Stage[Any]) -> str:
     """
     lines = [stage.summary, "", "Args:"]
     lines += [f"    {name}: {_described(stage, name, source)}" for name, source in stage.inputs.items()]
-    for name, source in stage.several.items():
+    for name, source in stage.further.items():
         lines.append(
             f"    {name}: run ids of further {source.name} runs, with commas, whose scores are evidence, too; if "
             "empty, none"

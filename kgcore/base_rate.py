@@ -3,11 +3,16 @@
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Self
+from typing import Annotated, Self
+
+from pydantic import Field
 
 from kgcore.errors import InputError
 
 ASSUMED, STATED, ESTIMATED = "assumed", "stated", "estimated"  # where a base rate comes from
+# types of stored shares, which are read as they are: text and other numbers are refused
+Share = Annotated[float, Field(strict=True, ge=0, le=1)]
+OpenShare = Annotated[float, Field(strict=True, gt=0, lt=1)]
 INTERVAL_FORM = "above 0 and below 1, or LOW:HIGH, such as 0.01:0.05"
 
 
@@ -19,10 +24,10 @@ class BaseRate:
     origin     ASSUMED, STATED or ESTIMATED
     """
 
-    value: float
-    low: float | None = None
-    high: float | None = None
-    origin: str = STATED
+    value: Share
+    low: Share | None = None
+    high: Share | None = None
+    origin: Annotated[str, Field(pattern=f"^({ASSUMED}|{STATED}|{ESTIMATED})$")] = STATED
 
     @classmethod
     def read(cls, text: float | str | None) -> Self | None:
@@ -75,9 +80,9 @@ class HiddenShare:
     A corruption is true if it is a fact of test, or a fact that no split has.
     """
 
-    share: float
-    low: float
-    high: float
+    share: Share
+    low: Share
+    high: Share
 
     def __str__(self) -> str:
         """Return `34 % [30, 38]`."""

@@ -1,5 +1,6 @@
 """The errors that a user can cause. A message is one sentence: what is wrong, where it is, and what would be right."""
 
+import re
 from collections.abc import Mapping
 
 MOST_FAULTS = 10  # a message lists this many faults, and only counts the others
@@ -19,6 +20,10 @@ class InputError(KgcalError, ValueError):
 
 class MismatchError(KgcalError):
     """Two artifacts do not belong together, such as a calibrator and the scores of another model."""
+
+
+class OutageError(KgcalError):
+    """The MLflow store does not answer."""
 
 
 class FitError(KgcalError, ArithmeticError):
@@ -48,3 +53,12 @@ def check_format(what: str, data: Mapping[str, object], expected: int) -> None:
 def first_line(error: BaseException) -> str:
     """Return the first line of an error's message, or the name of the error's class if the message is empty."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def masked(text: str) -> str:
+    """Return the text with *** in place of the password of every address in it.
+
+    Addresses, and errors that may contain addresses, are printed only in this form.
+    """
+    text = re.sub(r"(://[^:/?#@\s]*:)(?:\S*|[^/\n]*)@", r"\1***@", text)
+    return re.sub(r"([?&][a-z_]*password=)[^&\s]*", r"\1***", text, flags=re.IGNORECASE)

@@ -29,8 +29,8 @@ DATASETS: "Registry[DatasetSpec]" = Registry(
 FORMATS: "Registry[Format]" = Registry(
     "file format",
     "kgcore.data.formats",
-    "parquet",
-    {"text": "csv tsv", "rdf": "n_quads n_triples trig turtle"},
+    "jsonl parquet sif",
+    {"text": "csv tsv", "rdf": "json_ld n_quads n_triples rdf_xml trig turtle"},
 )
 LAYOUTS: "Registry[Layout]" = Registry(
     "layout of files", "kgcore.data.formats", "triples_factory", {"numbered": "openke transc"}
@@ -94,15 +94,18 @@ COMBINERS: "Registry[type[Combiner]]" = Registry(
 )
 MADE_OF_FITTED = ("stack", "folded")  # combiners that are made of fitted ones, and fit nothing
 ALL_CALIBRATORS: "Registry[Any]" = Joined("calibrator", CALIBRATORS, COMBINERS.without(MADE_OF_FITTED))
-# what a stored calibrator holds of a wing: the wing is loaded when such a calibrator is read
-CALIBRATOR_PARTS: "Registry[Any]" = Registry(
-    "part of a calibrator",
+# types that know their format, in calibrators and artifacts: their wing is loaded when such a value is read
+STORED: "Registry[Any]" = Registry(
+    "stored type",
     "kgcore",
     files={
         "combiners.base": "combiner",
         "combiners.unseen": "unseen",
         "wings.ensembles.ensemble": "pool",
+        "wings.external.calibrator": "score_calibrator",
         "mixture.matched": "candidates",
+        "mixture.samples": "mixture",
+        "answer.population.survey": "survey",
     },
 )
 POOLS: "Registry[type[Pool]]" = Registry("pool", "kgcore.wings.ensembles", files={"pools": "linear log_odds"})

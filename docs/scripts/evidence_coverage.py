@@ -27,7 +27,7 @@ from kgcore.calibrate.fit import GROUND_TRUTH, calibration_bases
 from kgcore.calibrate.sample import CalibrationSample
 from kgcore.combiners.base import EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
-from kgcore.combiners.fit import fit_combiners, fit_to_unlabelled
+from kgcore.combiners.fit import evidence_sample, fit_combiners, fit_to_unlabelled
 from kgcore.config import CalibrateConfig
 from kgcore.measure.metrics.base import Sample
 from kgcore.measure.metrics.reliability import smooth_ece
@@ -81,7 +81,9 @@ def world(dataset: str) -> World:
 def fit_to_labels(own: World, labels: Labels) -> tuple[Calibrated, CalibrationSample]:
     """Return the calibrator that is fitted to the drawn labels (n,) of valid, and the sample of its log-odds."""
     config, table = CalibrateConfig(calibrators=("boosted_trees",)), replace(own.table, labels=labels)
-    return fit_combiners(table, own.evidence, calibration_bases(table, config)[GROUND_TRUTH], config)[0]
+    basis = calibration_bases(table, config)[GROUND_TRUTH]
+    rows = evidence_sample(table, own.evidence, basis, config)
+    return fit_combiners(rows, own.evidence, basis, config, table.model)[0]
 
 
 def fit_without(own: World, labels: Labels, chosen: Bools, rng: np.random.Generator) -> Calibrated:

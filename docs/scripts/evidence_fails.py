@@ -21,9 +21,9 @@ from scipy.special import expit, logit
 from scipy.stats import norm
 
 from kgcore.arrays import Floats, Labels, Probabilities
-from kgcore.calibrate.answering import in_order
 from kgcore.calibrate.calibrated import Calibrated
-from kgcore.calibrate.fit import CANDIDATES, calibrated, terms_of
+from kgcore.calibrate.fit import CANDIDATES, bind, terms_of
+from kgcore.calibrate.validation import in_order
 from kgcore.combiners.base import EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.combiners.fit import fit_to_unlabelled
@@ -111,7 +111,7 @@ def fitted(
     config = CalibrateConfig(base_rate=case.base_rate)
     alone = fit_matched(data, candidates.matched, ONE_SCORE, REPLICATES, rng)
     bound = [
-        calibrated(terms_of(table, CANDIDATES, config.rate), name, one, "model", support)
+        bind(terms_of(table, CANDIDATES, config.rate), name, one, "model", support)
         for name, (one, support) in alone.items()
     ]
     found = fit_to_unlabelled(table, evidence, triples, candidates, config)

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from ablation import run
 
-from kgcore.calibrate.answering import FIGURE
+from kgcore.calibrate.validation import FIGURE
 from kgcore.config import EvidenceConfig
 from kgcore.measure.evaluation.predictions import Predictions
 from kgcore.measure.metrics.base import Sample

@@ -15,8 +15,8 @@ import torch
 from evidence import trained
 
 from kgcore.arrays import draw_folds
-from kgcore.calibrate.answering import cross_fitted
 from kgcore.calibrate.sample import CalibrationSample, synthetic_sample
+from kgcore.calibrate.validation import cross_fitted
 from kgcore.combiners.base import EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.combiners.fit import cross_fit

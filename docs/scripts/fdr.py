@@ -61,7 +61,7 @@ def discovery_of(graph: KnowledgeGraph, seed: int) -> Discovery:
     valid = graph.valid
     sample = ground_truth_sample(trained.score(valid.triples), valid.labels, valid.triples[:, 1])
     basis = Basis(sample, Terms(negatives="ground_truth", rate=BaseRate(0.5), dataset=graph.fingerprint()))
-    bound = basis.calibrated("platt", Platt().fit_sample(sample), trained.fingerprint())
+    bound = basis.bind("platt", Platt().fit_sample(sample), trained.fingerprint())
     return Discovery(CalibratedModel(trained, bound, graph), Domains(graph), 5)
 
 

@@ -19,7 +19,7 @@ from kgcore.answer.population.likeness import CalibrationTriples
 from kgcore.arrays import Bools, Ints, Scores, Triples
 from kgcore.data.graph import TripleIndex
 from kgcore.embed.corruptions.base import Mixture, corrupt, subject_shares
-from tasks.jobs.calibrated_model import Ask, counted_sample, find_calibrated_model
+from tasks.jobs.find_model import Ask, counted_sample, find_calibrated_model
 
 LEVELS = (0.1, 0.2)
 KINDS = ("own:0.5", "own:0.2", "own:0.05", "uniform:0.5", "typed:0.5", "typed:0.2", "near_miss:0.5", "nearest:0.3")

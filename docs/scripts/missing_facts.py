@@ -25,7 +25,7 @@ from kgcore.answer.population.survey import survey
 from kgcore.answer.question import Question
 from kgcore.arrays import Bools, Floats, Triples
 from kgcore.data.graph import KnowledgeGraph, TripleIndex
-from tasks.jobs.calibrated_model import Ask, find_calibrated_model
+from tasks.jobs.find_model import Ask, find_calibrated_model
 
 LENGTHS = (20, 100, 300, 1_000, 3_000)
 DRAWN = 4  # of these lengths

@@ -5,6 +5,7 @@ Each setting in kgcore/config is an option with the same name, type, default, ra
 
 import inspect
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
@@ -106,7 +107,7 @@ def _show(value: Any, json_path: Path | None) -> None:
         return
     result = result_of(value)
     if json_path is not None:  # the file appears complete or not at all
-        partial = json_path.with_name(f".{json_path.name}.partial")
+        partial = json_path.with_name(f".{json_path.name}.{os.getpid()}.partial")
         partial.write_text(json.dumps(result.to_json(), indent=1, default=str) + "\n", encoding="utf-8")
         partial.replace(json_path)
     show(console, result)

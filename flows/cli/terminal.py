@@ -17,16 +17,20 @@ from typing import Annotated, Any, NoReturn
 import typer
 from rich import box
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import ConsoleRenderable
 from rich.logging import RichHandler
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 from typer.core import TyperGroup
 
 from kgcore.errors import InputError, KgcalError, KgcalWarning
 from kgcore.measure.report.result import Result, ResultTable
+from tasks.workspace.flow_run import Terminal, printable
+from tasks.workspace.flow_run import console as errors
+from tasks.workspace.resources import full_disk
+from tasks.workspace.settings import note_output
 
-console = Console(highlight=False)
+console = Terminal()
 WIDEST_HELP = 120  # characters
 GAP, NARROW_GAP = 2, 1  # spaces between two columns; NARROW_GAP if the table does not fit with GAP
 SHORT_ID = 8  # characters of a shortened run id
@@ -78,13 +82,25 @@ def print_version(wanted: bool) -> None:
 
 @contextmanager
 def guarded() -> Iterator[None]:
-    """Log to the terminal, and turn a KgcalError in the block, a command, into one sentence and exit code 2."""
+    """Log to the terminal, and turn the errors that a user can mend into one sentence and exit code 2."""
     log_to_terminal()
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # `with` blocks end their runs
     try:
         yield
     except KgcalError as error:
         fail(str(error))
+    except Exception as error:
+        if (sentence := full_disk(error)) is None:
+            raise
+        fail(sentence)
+
+
+class LogHandler(RichHandler):
+    """Prints messages with escapes in place of control characters, some of which Rich would drop."""
+
+    def render_message(self, record: logging.LogRecord, message: str) -> ConsoleRenderable:
+        """Return what is printed of a message."""
+        return super().render_message(record, printable(message))
 
 
 def log_to_terminal() -> None:
@@ -94,8 +110,8 @@ def log_to_terminal() -> None:
         logger.removeHandler(before)
     logger.setLevel(logging.INFO)
     logger.propagate = False
-    handler = RichHandler(
-        console=Console(stderr=True),
+    handler = LogHandler(
+        console=errors,
         show_path=False,
         show_level=False,
         omit_repeated_times=False,
@@ -115,26 +131,30 @@ def log_to_terminal() -> None:
 
 def fail(message: str) -> NoReturn:
     """Print the message on standard error and exit with code 2."""
-    print(f"kgcal: {message}", file=sys.stderr)
+    errors.print(f"kgcal: {message}", soft_wrap=True)
     raise typer.Exit(2)
 
 
 def check_target(path: Path, option: str = "--json") -> None:
-    """Raise InputError if a result file cannot be written. Commands call this before they compute anything."""
+    """Raise InputError if a result file cannot be written. Commands call this before they compute anything.
+
+    If the process is killed while it writes the file, a later command removes the unfinished file.
+    """
     folder = path.absolute().parent
     if not folder.is_dir():
         raise InputError(f"{option} {path}: there is no folder {folder}")
     if path.is_dir() or not os.access(folder, os.W_OK):
         raise InputError(f"{option} {path}: a file cannot be written there")
+    note_output(path)
 
 
 Cells = dict[str, list[str]]  # column -> a text for each row
 
 
-def show(console: Console, result: Result) -> None:
+def show(console: Terminal, result: Result) -> None:
     """Print a result: its tables with their sentences, its sentences, and the places of its files."""
     if result.warning:
-        console.print(result.warning, markup=False, style="bold")
+        console.print(result.warning, style="bold")
     for number, table in enumerate(result.tables):
         if number:
             console.print()
@@ -149,13 +169,13 @@ def show(console: Console, result: Result) -> None:
         _say(console, [f"run: {result.run}", f"MLflow: {ui_command()}"])
 
 
-def show_table(console: Console, shown: ResultTable) -> None:
+def show_table(console: Terminal, shown: ResultTable) -> None:
     """Print a heading, a table with the columns that fit, and the sentences below it."""
     if shown.title:
-        console.print(shown.title, style="bold", markup=False, soft_wrap=True)
+        console.print(shown.title, style="bold", soft_wrap=True)
     _say(console, shown.above, soft_wrap=not console.is_terminal)
     if shown.rows:
-        cells = {name: [row[name] for row in shown.rows] for name in shown.rows[0]}
+        cells = {name: [printable(row[name]) for row in shown.rows] for name in shown.rows[0]}
         numbers = set(cells) - set(shown.words)
         dropped = _drop(shown, cells, numbers, console.width)
         console.print(_fitted(shown, cells, numbers, console.width))
@@ -163,10 +183,10 @@ def show_table(console: Console, shown: ResultTable) -> None:
     _say(console, shown.notes, soft_wrap=not console.is_terminal)
 
 
-def _say(console: Console, lines: Sequence[str], soft_wrap: bool = True) -> None:
+def _say(console: Terminal, lines: Sequence[str], soft_wrap: bool = True) -> None:
     """Print lines. With soft wrap, a line stays whole, so that a command or a path in it can be copied."""
     for line in lines:
-        console.print(line, soft_wrap=soft_wrap, markup=False)
+        console.print(line, soft_wrap=soft_wrap)
 
 
 def _drop(shown: ResultTable, cells: Cells, numbers: Collection[str], width: int) -> list[str]:
@@ -203,15 +223,12 @@ def _fitted(shown: ResultTable, cells: Cells, numbers: Collection[str], width: i
         widths[max(wide, key=widths.__getitem__)] -= 1
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, gap - 1, 0, 0))
     for name in cells:
-        table.add_column(escape(name), justify="right" if name in numbers else "left", width=widths[name])
+        table.add_column(name, justify="right" if name in numbers else "left", width=widths[name])
     for number, row in enumerate(zip(*cells.values(), strict=True)):
         marked = {name for name, text in zip(cells, row, strict=True) if name in numbers and text.endswith("*")}
         marked |= {name for name in cells if (number, name) in shown.best}
-        texts = (
-            f"[bold green]{escape(text)}[/]" if name in marked else escape(text)
-            for name, text in zip(cells, row, strict=True)
-        )
-        table.add_row(*texts)
+        texts = zip(cells, row, strict=True)
+        table.add_row(*(Text(text, "bold green") if name in marked else text for name, text in texts))
     return table
 
 

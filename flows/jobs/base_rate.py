@@ -6,7 +6,7 @@ from flows.parameters import Device
 from kgcore.config import BaseRateConfig
 from kgcore.measure.report.result import Result
 from tasks.jobs.base_rate import estimate_base_rate
-from tasks.jobs.calibrated_model import Ask
+from tasks.jobs.find_model import Ask
 from tasks.jobs.request import Request
 
 

@@ -41,7 +41,7 @@ def discover(
         device: auto, cpu, cuda or cuda:N
         config: the list
     """
-    from tasks.jobs.calibrated_model import Ask
+    from tasks.jobs.find_model import Ask
     from tasks.jobs.request import Request, Stated, answered
 
     request, names = Request(Ask(model, dataset, calibrator), output, device=device), (subject, predicate, object)

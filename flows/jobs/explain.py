@@ -33,8 +33,8 @@ def explain(
         device: auto, cpu, cuda or cuda:N
         config: how much the explanation shows
     """
-    from tasks.jobs.calibrated_model import Ask
     from tasks.jobs.explain import explain_triple
+    from tasks.jobs.find_model import Ask
     from tasks.jobs.request import Request
 
     request = Request(Ask(model, dataset, calibrator), output, base_rate, device)

@@ -46,7 +46,7 @@ def predict(
         config: the decisions
         pairs: the selection among pairs
     """
-    from tasks.jobs.calibrated_model import Ask
+    from tasks.jobs.find_model import Ask
     from tasks.jobs.request import Request, Stated, answered
 
     request = Request(Ask(model, dataset, calibrator), output, base_rate, device)

@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import httpx
+import prefect
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.actions import GlobalConcurrencyLimitCreate, WorkPoolCreate
 from prefect.client.schemas.objects import StateType
@@ -20,11 +21,11 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.local.processes import keep, setup_digest, start, wait
 from flows.local.status import WORK_POOL
-from kgcore.errors import InputError, first_line
-from tasks.tracking.connection import check_database, new_sqlite_file
+from kgcore.errors import InputError, first_line, masked
+from tasks.tracking.connection import check_database, new_sqlite_file, write_or_copy
 from tasks.workspace.resources import GPU_LIMIT
 from tasks.workspace.services import PREFECT, recorded_services
-from tasks.workspace.settings import home, masked, prefect_database
+from tasks.workspace.settings import home, prefect_database
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PREFECT_SECONDS = 180  # longest time of a `prefect` command
@@ -79,15 +80,20 @@ def create_prefect_database() -> None:
     Some of Prefect's migrations commit before they are complete: a server that is killed during such a migration leaves
     a database that no server can migrate. So the file is complete under its name, or does not exist.
 
-    Takes about 7 seconds. Raises InputError if Prefect cannot create it.
+    The first one of an installation takes about 7 seconds; later ones are copies. Raises InputError if Prefect cannot
+    create it.
     """
     path = home() / "prefect" / "prefect.db"
     if prefect_database() or path.exists():
         return
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with new_sqlite_file(path) as partial:
-        database = {"PREFECT_SERVER_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{partial}"}
+
+    def migrate(file: Path) -> None:
+        database = {"PREFECT_SERVER_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{file}"}
         run_prefect(["server", "database", "upgrade", "--yes"], database, f"Prefect's database {path}")
+
+    with new_sqlite_file(path) as partial:
+        write_or_copy(partial, f"prefect-{prefect.__version__}.db", migrate)
 
 
 def run_prefect(arguments: Sequence[str], environment: dict[str, str], what: str) -> None:

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import psutil
 
-from kgcore.errors import InputError
+from kgcore.errors import InputError, masked
 from tasks.workspace.services import (
     TOKEN_VARIABLE,
     Service,
@@ -21,7 +21,7 @@ from tasks.workspace.services import (
     services_folder,
     write_record,
 )
-from tasks.workspace.settings import ensure_home, masked
+from tasks.workspace.settings import ensure_home
 
 READY_SECONDS, KEEP_SECONDS = 90.0, 20.0  # longest time until a server that starts, or that runs, answers
 END_SECONDS = 10.0  # time that a process has to end

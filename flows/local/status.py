@@ -4,9 +4,9 @@ import logging
 import os
 from dataclasses import dataclass
 
-from kgcore.errors import InputError, first_line
+from kgcore.errors import InputError, first_line, masked
 from tasks.workspace.services import MLFLOW, PREFECT, RECORDER, WORKER, Service, log_file, recorded_services
-from tasks.workspace.settings import masked, mlflow_server
+from tasks.workspace.settings import mlflow_server
 
 log = logging.getLogger("kgcal")
 WORK_POOL = "local-process"

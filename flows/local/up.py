@@ -25,12 +25,12 @@ from flows.local.prefect_server import (
 )
 from flows.local.processes import keep, setup_digest, start, stop, wait
 from flows.local.status import MLFLOW_PORT, PREFECT_PORT, WORK_POOL
-from kgcore.errors import InputError
+from kgcore.errors import InputError, masked
 from tasks.tracking.store import open_store
 from tasks.tracking.ui import server_command
 from tasks.workspace.resources import cores
 from tasks.workspace.services import MLFLOW, PREFECT, WORKER, recorded_services
-from tasks.workspace.settings import ensure_home, home, masked, mlflow_server, tracking_uri
+from tasks.workspace.settings import ensure_home, home, mlflow_server, tracking_uri
 
 CONCURRENT_RUNS = 2  # flow runs of the worker at the same time; they share the cores
 VARIABLE = "kgcal_deployed"  # a variable on the server: the digest of the last deployed sources

@@ -11,7 +11,7 @@ import numpy as np
 from kgcore.arrays import Bools, Floats, Ints, Scores
 from kgcore.calibrate.calibrated import Calibrated
 from kgcore.calibrate.sample import CalibrationSample, shift
-from kgcore.calibrate.support import CONFIDENCE, lower_limits
+from kgcore.calibrate.support import exact_limits
 
 FEWEST_SIMILAR = 20  # calibration triples with a similar score, if the predicate has as many
 FEWEST_IN_A_BIN = 10  # calibration triples
@@ -155,9 +155,7 @@ def _share(scores: Floats, labels: Floats, sample_rate: float, base_rate: float)
     sample_rate  the base rate without weights: see `_unweighted`
     """
     n, positives = len(labels), int(labels.sum())
-    counts, level = np.array([positives, n - positives]), (1 - CONFIDENCE) / 2
-    low, not_high = lower_limits(counts, np.array([n, n]), level)
-    share, low, high = shift(np.array([positives / n, low, 1 - not_high]), sample_rate, base_rate).tolist()
+    share, low, high = shift(np.array([positives / n, *exact_limits(positives, n)]), sample_rate, base_rate).tolist()
     middle = float(np.median(scores))
     return TrueShare(positives, n - positives, float(scores[0]), float(scores[-1]), middle, share, low, high)
 

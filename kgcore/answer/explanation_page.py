@@ -6,7 +6,7 @@ import numpy as np
 
 from kgcore.answer.calibration_evidence import CalibrationCurve, ScoreHistogram, TrueShare
 from kgcore.answer.explanation import Explanation, UnseenExplanation
-from kgcore.measure.report.html import html, svg
+from kgcore.measure.report.data import html, svg
 from kgcore.measure.report.plots import COLOURS, new_figure
 
 if TYPE_CHECKING:

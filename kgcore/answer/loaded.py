@@ -1,7 +1,6 @@
 """A calibrated model that was loaded from files, and answers questions about triples: `kgcore.load`."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from os import PathLike
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from safetensors import SafetensorError
 
 from kgcore.answer.answers import ANSWERS, Answers, check_free
 from kgcore.answer.calibrated_model import CalibratedModel
@@ -21,7 +19,7 @@ from kgcore.answer.explanation import Explanation, UnseenExplanation
 from kgcore.config import DiscoverConfig, PredictConfig
 from kgcore.config.jobs import SurveyConfig
 from kgcore.data.formats.base import COLUMNS
-from kgcore.errors import InputError, KgcalError, MismatchError, first_line
+from kgcore.errors import InputError, MismatchError
 from kgcore.storage.folders import (
     CALIBRATOR_FILE,
     GRAPH_PART,
@@ -30,12 +28,13 @@ from kgcore.storage.folders import (
     read_calibrator,
     read_graph,
     read_model,
+    reading,
 )
 
 if TYPE_CHECKING:
-    from kgcore.answer.population.answers import FileAnswer
     from kgcore.answer.population.calibration import Calibration
     from kgcore.answer.population.likeness import CalibrationTriples
+    from kgcore.answer.population.lists import FileAnswer
     from kgcore.answer.population.population import Population
     from kgcore.answer.population.survey import Survey
 
@@ -99,7 +98,7 @@ class LoadedModel:
         `Answers.table` explains the columns. Raises InputError for a column that is missing, for a value that is
         missing or not text, for a column of ANSWERS, and for an argument out of range.
         """
-        from kgcore.answer.population.answers import as_sentence  # loads torch
+        from kgcore.answer.population.lists import as_sentence  # loads torch
 
         check_free(list(frame.columns))
         settings = PredictConfig(threshold=threshold, at_least=at_least)
@@ -123,7 +122,7 @@ class LoadedModel:
         base_rate     share of true ones among the triples, in (0, 1); None: not stated
         completeness  share of the true facts that the graph knows, as in `read_completeness`; '': not stated
         """
-        from kgcore.answer.population.answers import answer_of_file  # loads torch
+        from kgcore.answer.population.lists import answer_of_file  # loads torch
 
         triples, known = answers.numbers(names)
         model, distinct = answers.model, answers.model.graph.index(triples[known]).triples
@@ -151,7 +150,7 @@ class LoadedModel:
         about. Raises InputError if not exactly one side is open, for a name that is not in the graph, for what is
         stated out of range, and if validation has too few facts of the predicate.
         """
-        from kgcore.answer.population.answers import answers_to  # loads torch
+        from kgcore.answer.population.lists import answers_to  # loads torch
         from kgcore.answer.question import Question
 
         query = Question.of_query(self.calibrated.graph, subject, predicate, object)
@@ -187,7 +186,7 @@ class LoadedModel:
         The columns are subject, predicate, object, ANSWERS and flag. Raises InputError for a name that is not in the
         graph, for an argument out of range, and if validation has too few facts of the kind that is asked for.
         """
-        from kgcore.answer.population.answers import listed  # loads torch
+        from kgcore.answer.population.lists import listed  # loads torch
         from kgcore.answer.question import Question
 
         config = DiscoverConfig(top=top, above=above)
@@ -261,7 +260,7 @@ class LoadedModel:
         An entity that training has not seen gets an `UnseenExplanation`, if the model has answers about these. Raises
         InputError for another name that is not in the graph, and for what is stated out of range.
         """
-        from kgcore.answer.population.answers import explainer_of  # loads torch
+        from kgcore.answer.population.lists import explainer_of  # loads torch
         from kgcore.answer.question import Question
 
         if completeness is not None or missing:
@@ -302,7 +301,7 @@ def missing_parts(folder: Path) -> list[str]:
     """
     if not (folder / CALIBRATOR_FILE).is_file():
         return [CALIBRATOR_FILE, *(_incomplete(folder, MODEL_PART)), *(_incomplete(folder, GRAPH_PART))]
-    with _reading(folder):
+    with reading(f"the calibrated model in {folder}"):
         models = read_calibrator(folder).embedding_models
     return [name for part in (*parts_of(len(models)), GRAPH_PART) for name in _incomplete(folder, part)]
 
@@ -320,26 +319,19 @@ def read_calibrated(folder: Path, elsewhere: Mapping[str, Path] = MappingProxyTy
     Raises InputError if a file is missing or damaged, and MismatchError if the calibrator was fitted to another model
     or another graph.
     """
-    with _reading(folder):
+    with reading(f"the calibrated model in {folder}"):
         calibrator = read_calibrator(folder)
         parts = parts_of(len(calibrator.embedding_models))
         models = [read_model(elsewhere.get(part, folder / part)) for part in parts]
         graph = read_graph(elsewhere.get(GRAPH_PART, folder / GRAPH_PART))
-    for expected, model in zip(calibrator.embedding_models, models, strict=True):
-        _check(folder, "model", expected, model.fingerprint())
-    _check(folder, "graph", calibrator.dataset, graph.fingerprint())
-    return CalibratedModel(calibrator.scorer_of(models, graph), calibrator, graph)
-
-
-@contextmanager
-def _reading(folder: Path) -> Iterator[None]:
-    """Raise InputError for every error of a file of a calibrated model."""
-    try:
-        yield
-    except KgcalError:
-        raise
-    except (SafetensorError, OSError, KeyError, ValueError) as error:
-        raise InputError(f"the calibrated model in {folder} cannot be read: {first_line(error)}") from error
+        for expected, model in zip(calibrator.embedding_models, models, strict=True):
+            _check(folder, "model", expected, model.fingerprint())
+            if model.sizes != (len(graph.entities), len(graph.predicates)):
+                raise InputError(f"{folder} has a model of another graph: use the files of one logged model")
+        if scorer := calibrator.scorer:
+            _check(folder, "scorer", calibrator.model, scorer.fingerprint())
+        _check(folder, "graph", calibrator.dataset, graph.fingerprint())
+        return CalibratedModel(calibrator.scorer_of(models, graph), calibrator, graph)
 
 
 def _check(folder: Path, what: str, expected: str, found: str) -> None:

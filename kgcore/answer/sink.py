@@ -37,7 +37,7 @@ def sink(path: Path) -> Iterator[Callable[[pa.Table], None]]:
     be written.
     """
     check_ending(path)
-    partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         with partial.open("wb") as file, ExitStack() as writers:
             write: Callable[[pa.Table], None] | None = None

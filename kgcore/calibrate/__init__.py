@@ -12,7 +12,7 @@ Each calibrator has a file with its name; isotonic.py has the smoothed one, too.
   answers about unseen entities are known there by protocols; kgcore/combiners and kgcore/mixture implement them.
 * logistic.py holds the fits that several calibrators share.
 * support.py computes confidence limits, and stores them with the counts per predicate.
-* answering.py has the cross-fitting, and orders the calibrators by their Brier score on validation.
+* validation.py has the cross-fitting, and orders the calibrators by their Brier score on validation.
 
 kgcore/measure/metrics and kgcore/measure/evaluation measure how well the probabilities are calibrated.
 """

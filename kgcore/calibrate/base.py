@@ -9,16 +9,21 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import FiniteFloat, TypeAdapter
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from kgcore.arrays import Floats, Ints, Probabilities, Scores, as_floats
+from kgcore.arrays import Floats, Ints, Probabilities, Scores, as_floats, as_probabilities
 from kgcore.calibrate.sample import CalibrationSample
 from kgcore.errors import InputError
 from kgcore.registries import BASELINES
+
+LARGEST_SCORE = 1e30  # no model has a larger score
+# a number, a list, or a number or a pair for each predicate
+_PARAMETERS = TypeAdapter(dict[str, FiniteFloat | list[FiniteFloat] | dict[str, FiniteFloat | list[FiniteFloat]]])
 
 
 class Calibrator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no types
@@ -43,7 +48,7 @@ class Calibrator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # 
     def fit(self, X: npt.ArrayLike, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> Self:
         """Fit the calibrator to scores, and return it.
 
-        X              (n,) or (n, 1) scores, any finite numbers, higher = more plausible. If `by_predicate`, X may be
+        X              (n,) or (n, 1) scores as in `CalibrationSample`. If `by_predicate`, X may be
                        (n, 2): the second column has the position of the predicate in the graph's vocabulary
         y              (n,) two classes. The larger one, such as 1, True or "true", is that of true triples
         sample_weight  (n,) at least 0, of any scale; None: equal weights. Rows of weight 0 are left out
@@ -117,6 +122,16 @@ class Calibrator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # 
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:
         """Build the fitted calibrator from the result of `parameters()`; the settings of the fit are the defaults."""
         return cls().set_fitted(**parameters)
+
+    @classmethod
+    def stored(cls, parameters: object) -> Self:
+        """Build it from the result of `parameters()` in a file. Raises an error unless it is a map to probabilities."""
+        built = cls.from_parameters(_PARAMETERS.validate_python(parameters, strict=True))
+        numbers = [np.ravel(value) for value in built.parameters().values() if isinstance(value, float | list)]
+        ends = np.unique(np.concatenate([[-LARGEST_SCORE, LARGEST_SCORE], *numbers]))
+        if (np.diff(as_probabilities(built.calibrate(ends))) < -1e-9).any():
+            raise InputError("parameters are those of a falling map: probabilities must not fall as scores rise")
+        return built
 
     def _scores_and_predicates(self, columns: Floats) -> tuple[Scores, Ints | None]:
         """Divide the columns of X. Raises InputError for too many columns, and for a wrong position of a predicate."""

@@ -63,6 +63,8 @@ class BBQ(Calibrator):
     probabilities_: Probabilities
 
     def fit_sample(self, sample: CalibrationSample) -> Self:
+        from sklearn.isotonic import isotonic_regression
+
         effective = sample.effective_weights
         rate = float(np.average(sample.labels, weights=effective))
         scores, place = np.unique(sample.scores, return_inverse=True)
@@ -79,7 +81,7 @@ class BBQ(Calibrator):
         average = np.zeros(len(scores))
         for posterior, starts, means in zip(softmax(evidence), binnings.values(), shares, strict=True):
             average += posterior * np.repeat(means, np.diff(np.r_[starts, len(average)]))
-        merged = block_starts(average, totals)
+        merged = block_starts(isotonic_regression(average, sample_weight=totals))
         weighted = np.add.reduceat(average * totals, merged)
         rising = positive_share(weighted, np.add.reduceat(totals, merged))
         low, high = scores[merged[1:] - 1], scores[merged[1:]]

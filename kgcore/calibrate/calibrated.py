@@ -2,27 +2,28 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
+from pydantic import ConfigDict, TypeAdapter
+from typing_extensions import TypedDict
 
 from kgcore.arrays import Floats, Ints, Probabilities, Scores, Triples
-from kgcore.base_rate import ESTIMATED, STATED, BaseRate, HiddenShare
-from kgcore.calibrate.base import Calibrator
+from kgcore.base_rate import ESTIMATED, STATED, BaseRate, HiddenShare, OpenShare
+from kgcore.calibrate.base import LARGEST_SCORE, Calibrator
 from kgcore.calibrate.sample import check_base_rate, shift
 from kgcore.calibrate.support import Support
 from kgcore.config import CorruptConfig
 from kgcore.data.graph import KnowledgeGraph
 from kgcore.embed.models.scorer import Scorer
 from kgcore.errors import InputError, MismatchError, check_format
-from kgcore.registries import BASELINES, CALIBRATOR_PARTS, CALIBRATORS
+from kgcore.registries import BASELINES, CALIBRATORS, STORED
 from kgcore.scores.table import Evidence
 
 if TYPE_CHECKING:
     from kgcore.embed.models.trained import TrainedModel
 
 FORMAT = 11
-LARGEST_SCORE = 1e30  # no model has a larger score
 
 
 @dataclass(frozen=True)
@@ -335,20 +336,45 @@ class Calibrated(Terms):
         """Read the output of `to_json`. Raises InputError for another format and for an unknown calibrator."""
         check_format("calibrators", data, FORMAT)
         readers: dict[str, Callable[[Any], object]] = {
-            "corruptions": lambda settings: CorruptionSettings(**settings),
             "support": Support.from_json,
-            "rate": lambda rate: BaseRate(**rate),
-            "mixture": lambda mixture: CALIBRATOR_PARTS.get("candidates").from_json(mixture),
-            "scorer": lambda scorer: CALIBRATOR_PARTS.get(scorer["scorer"]).from_json(scorer),
-            "unseen": lambda unseen: CALIBRATOR_PARTS.get("unseen").from_json(unseen),
-            "hidden": lambda hidden: HiddenShare(**hidden),
+            "mixture": lambda mixture: STORED.get("candidates").from_json(mixture),
+            "scorer": lambda scorer: STORED.get(scorer["scorer"]).from_json(scorer),
+            "unseen": lambda unseen: STORED.get("unseen").from_json(unseen),
         }
         values: dict[str, Any] = {
             name: readers[name](value) if name in readers and value is not None else value
-            for name, value in data.items()
+            for name, value in _VALUES.validate_python(data).items()
             if name not in ("format", "parameters")
         }
-        return cls(**values, calibrator=stored_class(data["name"]).from_parameters(data["parameters"]))
+        rate = values["rate"]
+        check_base_rate("base_rate", rate.value)
+        low, high = rate.limits or (rate.value, rate.value)
+        if not low <= rate.value <= high or (rate.low is None) != (rate.high is None):
+            raise InputError(f"rate is {asdict(rate)}: the base rate must be in its interval, which has two ends")
+        return cls(**values, calibrator=stored_class(data["name"]).stored(data["parameters"]))
+
+
+class _Values(TypedDict):
+    """The values of a calibrator in a file, with their types and ranges. Each part checks its own values."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # pydantic reads it
+    format: int
+    name: str
+    negatives: Literal["ground_truth", "candidates", "synthetic", "population", "none"]
+    fitted_at: OpenShare | None
+    model: str
+    dataset: str
+    rate: BaseRate
+    corruptions: CorruptionSettings | None
+    hidden: HiddenShare | None
+    parameters: dict[str, object]
+    mixture: dict[str, object] | None
+    scorer: dict[str, object] | None
+    unseen: dict[str, object] | None
+    support: dict[str, object] | None
+
+
+_VALUES = TypeAdapter(_Values)
 
 
 def stored_class(name: str) -> type[Calibrator]:

@@ -29,7 +29,7 @@ BASELINE = "none"  # the kind of negatives of a baseline
 BASELINES_OF_SCORES = ("uncalibrated", "base_rate")
 
 
-def calibrated(
+def bind(
     terms: Terms, name: str, calibrator: Calibrator, scorer: str | FittedScorer, support: Support | None = None
 ) -> Calibrated:
     """Return a fitted map with the terms of its fit. Every calibrated thing is made here.
@@ -65,7 +65,7 @@ class Basis:
         """Return the same rows with other scores (n,)."""
         return replace(self, sample=replace(self.sample, scores=scores))
 
-    def calibrated(self, name: str, calibrator: Calibrator, scorer: str | FittedScorer) -> Calibrated:
+    def bind(self, name: str, calibrator: Calibrator, scorer: str | FittedScorer) -> Calibrated:
         """Return a calibrator with this registered name that was fitted to `sample`, with its confidence limits.
 
         The limits are those of `counted`. With `ends`, the lower limits are those of the first sample, and the upper
@@ -76,7 +76,7 @@ class Basis:
             support = Support.fit(self.counted or self.sample, by_predicate)
             low_high = [Support.fit(replace(end, scores=self.sample.scores), by_predicate) for end in self.ends]
             self._supports[by_predicate] = support.widened(*low_high) if low_high else support
-        return calibrated(self.terms, name, calibrator, scorer, self._supports[by_predicate])
+        return bind(self.terms, name, calibrator, scorer, self._supports[by_predicate])
 
 
 def calibration_bases(
@@ -169,10 +169,10 @@ def fit_calibrators(table: ScoreTable, config: CalibrateConfig, bases: Mapping[s
     if table.soft("valid"):
         sample, terms = bases[GROUND_TRUTH].sample, replace(bases[GROUND_TRUTH].terms, negatives=BASELINE)
         constants = {name: BASELINES.get(name)().fit_sample(sample) for name in CONSTANTS}
-        fitted += [calibrated(terms, name, constant, table.model) for name, constant in constants.items()]
+        fitted += [bind(terms, name, constant, table.model) for name, constant in constants.items()]
     for _, basis in sorted(bases.items()):
         for name in config.score_calibrators:
-            fitted.append(basis.calibrated(name, CALIBRATORS.get(name)().fit_sample(basis.sample), table.model))
+            fitted.append(basis.bind(name, CALIBRATORS.get(name)().fit_sample(basis.sample), table.model))
     return fitted
 
 
@@ -191,10 +191,10 @@ def fit_labelled(table: ScoreTable, names: Sequence[str], rng: np.random.Generat
     basis = Basis(sample, terms, counted=evenly_weighted(sample, rng))
     baselines = _baselines(replace(terms, negatives=BASELINE), table.model)
     maps = {name: CALIBRATORS.get(name)().fit_sample(sample) for name in names}
-    return baselines + [basis.calibrated(name, fitted, table.model) for name, fitted in maps.items()]
+    return baselines + [basis.bind(name, fitted, table.model) for name, fitted in maps.items()]
 
 
 def _baselines(terms: Terms, model: str) -> list[Calibrated]:
     """Return the sigmoid of the score, and the constant base rate."""
     maps = (Uncalibrated().set_fitted(), Constant().set_fitted(mean=terms.base_rate))
-    return [calibrated(terms, name, fitted, model) for name, fitted in zip(BASELINES_OF_SCORES, maps, strict=True)]
+    return [bind(terms, name, fitted, model) for name, fitted in zip(BASELINES_OF_SCORES, maps, strict=True)]

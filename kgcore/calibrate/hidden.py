@@ -47,17 +47,26 @@ class HiddenFacts:
             return np.zeros(len(self.odds))
         if self.evidence is not None:
             return chances_of(self.evidence[0], self.weights, self.evidence[1], share)
+        return capped(self.odds, self.weights, share, self.most)
 
-        def excess(log_factor: float) -> float:
-            return float(np.average(self._capped(log_factor), weights=self.weights)) - share
 
-        lowest = float(np.log(share / self.odds.max())) - 1e-6
-        highest = float(np.log(self.most / self.odds[self.odds > 0].min()))
-        return self._capped(highest if excess(highest) <= 0 else brentq(excess, lowest, highest))
+def capped(odds: Floats, weights: Weights, share: float, most: float = 1.0) -> Probabilities:
+    """Return min(c odds, most) (m,), with c so that the mean with these weights (m,) is `share`.
 
-    def _capped(self, log_factor: float) -> Probabilities:
-        chances: Probabilities = np.minimum(np.exp(log_factor) * self.odds, self.most)
-        return chances
+    odds   at least 0, some above 0
+    share  in (0, 1). If it is above the mean with `most` for all odds above 0, the result is that
+    """
+
+    def scaled(log_factor: float) -> Probabilities:
+        probabilities: Probabilities = np.minimum(np.exp(log_factor) * odds, most)
+        return probabilities
+
+    def excess(log_factor: float) -> float:
+        return float(np.average(scaled(log_factor), weights=weights)) - share
+
+    lowest = float(np.log(share / odds.max())) - 1e-6
+    highest = float(np.log(most / odds[odds > 0].min()))
+    return scaled(highest if excess(highest) <= 0 else brentq(excess, lowest, highest, xtol=1e-12))
 
 
 def chances_of(log_odds: Floats, weights: Weights, of_hits: float, share: float) -> Probabilities:

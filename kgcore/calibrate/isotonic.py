@@ -32,8 +32,10 @@ class Isotonic(Calibrator):
     probabilities_: Probabilities
 
     def fit_sample(self, sample: CalibrationSample) -> Self:
+        from sklearn.isotonic import isotonic_regression  # loads slowly, and a fitted curve does not need it
+
         runs = score_runs(sample.scores, sample.labels, sample.weights)
-        starts = block_starts(runs.means, runs.totals)
+        starts = block_starts(isotonic_regression(runs.means, sample_weight=runs.totals))
         return self.set_blocks(runs, starts, positive_share(*runs.pooled(starts)))
 
     def set_blocks(self, runs: "ScoreRuns", starts: Ints, levels: Probabilities) -> Self:
@@ -67,12 +69,14 @@ class SmoothedIsotonic(Isotonic):
     """
 
     def fit_sample(self, sample: CalibrationSample) -> Self:
+        from sklearn.isotonic import isotonic_regression
+
         runs = score_runs(sample.scores, sample.labels, sample.effective_weights)
         rate = float(runs.weights[:, 1].sum() / runs.weights.sum())
-        starts = block_starts(runs.means, runs.totals)
+        starts = block_starts(isotonic_regression(runs.means, sample_weight=runs.totals))
         positives, rows = runs.pooled(starts)
         positives, rows = positives + rate, rows + 1
-        merged = block_starts(positive_share(positives, rows), rows)
+        merged = block_starts(isotonic_regression(positive_share(positives, rows), sample_weight=rows))
         levels = positive_share(np.add.reduceat(positives, merged), np.add.reduceat(rows, merged))
         return self.set_blocks(runs, starts[merged], shift(levels, rate, sample.base_rate))
 
@@ -130,18 +134,11 @@ def score_runs(scores: Scores, labels: Labels, weights: Weights) -> ScoreRuns:
     return ScoreRuns(first[filled], last[filled], np.stack(sums, axis=1, dtype=np.float64)[filled])
 
 
-def block_starts(means: Probabilities, weights: Weights) -> Ints:
-    """Return the index of the first score in each block of isotonic regression (b,); the first is 0.
+def block_starts(curve: Probabilities) -> Ints:
+    """Return the index of the first score in each block of a non-decreasing curve (m,): (b,); the first is 0.
 
-    means    (m,) the values to fit, such as shares of positives, in [0, 1], in increasing order of the score
-    weights  (m,) positive
-
-    Isotonic regression is the non-decreasing curve that minimises sum_i weights_i (curve_i - means_i)^2. A block is a
-    run of scores on which the curve is flat. Neighbouring blocks are merged if their levels differ by 1e-12 or less.
+    A block is a run of scores on which the curve is flat. Levels that differ by 1e-12 or less are one block.
     """
-    from sklearn.isotonic import isotonic_regression
-
-    curve = isotonic_regression(means, sample_weight=weights, y_min=0.0, y_max=1.0)
     starts: Ints = np.r_[0, np.flatnonzero(np.diff(curve) > LEVEL_TOLERANCE) + 1]
     return starts
 

@@ -217,3 +217,11 @@ def fit_line(name: str, sample: CalibrationSample, targets: Floats) -> tuple[flo
         warnings.warn(message, KgcalWarning, stacklevel=3)
         return 0.0, base
     return slope / spread, intercept - slope * centre / spread
+
+
+def move_to(log_odds: Floats, weights: Weights, base_rate: float) -> float:
+    """Return the number that moves log-odds (n,) so that the weighted mean of their probabilities is the base rate."""
+    from scipy.optimize import brentq  # loads slowly, and a fitted map does not need it
+
+    shares = weights / weights.sum()
+    return float(brentq(lambda by: float(shares @ expit(log_odds + by)) - base_rate, -100, 100, xtol=1e-12))

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import expit, logit
 
 from kgcore.arrays import Floats, Ints, Labels, Probabilities, Scores, Weights
 from kgcore.calibrate.isotonic import SmoothedIsotonic
+from kgcore.calibrate.logistic import move_to
 from kgcore.calibrate.sample import CalibrationSample, effective_scales
 from kgcore.errors import FitError, InputError
 from kgcore.registries import CALIBRATORS
@@ -94,12 +94,6 @@ def fit_relations(counts: RelationCounts, tau: float) -> tuple[Floats, Floats]:
         if change < CLOSE:
             return theta, variances
     raise FitError(f"the variances between {theta.shape[1]:,} relations did not converge in {ROUNDS} rounds")
-
-
-def move_to(counts: RelationCounts, theta: Floats, base_rate: float) -> float:
-    """Return the number that all offsets b must be moved by, so that the weighted mean probability is the base rate."""
-    u, weights = counts.log_odds(theta), counts.weights / counts.weights.sum()
-    return float(brentq(lambda by: float(weights @ expit(u + by)) - base_rate, -100, 100, xtol=1e-12))
 
 
 def most_probable(counts: RelationCounts, theta: Floats, variances: Floats) -> tuple[Floats, Floats]:
@@ -204,7 +198,8 @@ class PerRelation(SmoothedIsotonic):
         theta, _ = fit_relations(counts, self.tau)
         slopes, offsets = theta
         if labels.any():
-            offsets = offsets + move_to(counts, theta, float(np.average(labels, weights=weights)))
+            rate = float(np.average(labels, weights=weights))
+            offsets = offsets + move_to(counts.log_odds(theta), counts.weights, rate)
         pairs = zip(slopes.tolist(), offsets.tolist(), strict=True)
         return dict(zip(present.tolist(), pairs, strict=True))
 
@@ -227,4 +222,6 @@ class PerRelation(SmoothedIsotonic):
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:
         relations = {int(predicate): (float(a), float(b)) for predicate, (a, b) in parameters["relations"].items()}
+        if any(a < -1 for a, _ in relations.values()):
+            raise InputError("relations have a slope a below -1: probabilities must not fall as scores rise")
         return super().from_parameters(parameters | {"relations": relations})

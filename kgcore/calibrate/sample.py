@@ -23,16 +23,24 @@ from kgcore.arrays import (
 )
 from kgcore.errors import FitError, InputError
 
+SMALLEST, LARGEST = 1e-100, 1e100  # of scores and weights: their squares are numbers, too
+IN_RANGE = "each must be 0 or of a size from 1e-100 to 1e+100, so multiply all of them by one number"
 LARGEST_FACTOR = 10.0  # a negative weighs at most this many times what it weighs without regard to relations
+
+
+def scaled_weights(values: Weights | None, length: int) -> Weights:
+    """Return `as_weights`, divided by the largest one if squares of such weights would overflow or vanish."""
+    weights = as_weights(values, length)
+    return weights if SMALLEST < weights.max() < LARGEST else weights / weights.max()
 
 
 @dataclass(frozen=True)
 class CalibrationSample:
     """The rows that a calibrator is fitted on, with at least one positive and one negative.
 
-    scores      (n,) any finite numbers, higher = more plausible
+    scores      (n,) 0, or numbers of a size from SMALLEST to LARGEST, higher = more plausible
     labels      (n,) 1 = true, 0 = false
-    weights     (n,) positive, of any scale; they are stored with mean 1
+    weights     (n,) positive, of any scale, the largest at most LARGEST times the smallest; stored with mean 1
     predicates  (n,) position of each predicate in the graph's vocabulary; None: not known
     counts      (n,) the number of rows of an equal draw that each row stands for, above 0. `weights` contain them
                 already. Methods that count rows without weights use them. None: 1 for each row
@@ -54,7 +62,11 @@ class CalibrationSample:
         n = same_length(scores=self.scores, labels=self.labels, weights=self.weights)
         object.__setattr__(self, "scores", as_floats("scores", self.scores, n))
         object.__setattr__(self, "labels", as_labels(self.labels, n))
-        weights = as_weights(self.weights, n)
+        size, weights = np.abs(self.scores), scaled_weights(self.weights, n)
+        if (wrong := (size > LARGEST) | ((size > 0) & (size < SMALLEST))).any():
+            raise InputError(f"scores hold {self.scores[wrong][0]:g}: {IN_RANGE}")
+        if weights.min() < SMALLEST * weights.max():
+            raise InputError(f"the largest weight is over {LARGEST:g} times the smallest: leave out rows of no weight")
         object.__setattr__(self, "weights", weights / weights.mean())
         if self.predicates is not None:
             same_length(scores=self.scores, predicates=self.predicates)

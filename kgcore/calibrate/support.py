@@ -7,10 +7,11 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import betaincinv
 
-from kgcore.arrays import Floats, Ints, Labels, Probabilities, Scores, Weights
+from kgcore.arrays import Floats, Ints, Labels, Probabilities, Scores, Weights, as_floats, as_probabilities
 from kgcore.calibrate.sample import CalibrationSample, label_sizes
 
 CONFIDENCE = 0.95
+TAIL = (1 - CONFIDENCE) / 2  # error level of one limit of an interval
 MOST_POINTS = 512  # largest number of scores at which limits are stored
 WINDOWS = (0.25, 1.0, 4.0)  # window sizes, in multiples of n^(2/3)
 MOST_POINTS_OF_A_RELATION = 64
@@ -29,8 +30,7 @@ def lower_limits(successes: Floats | Ints, trials: Floats | Ints, level: float) 
 
 def exact_limits(successes: float, trials: float) -> tuple[float, float]:
     """Return both limits of a share: together they hold it with at least the probability CONFIDENCE."""
-    counts, tail = np.array([successes, trials - successes]), (1 - CONFIDENCE) / 2
-    low, not_high = lower_limits(counts, np.full(2, trials), tail).tolist()
+    low, not_high = lower_limits(np.array([successes, trials - successes]), np.full(2, trials), TAIL).tolist()
     return low, 1 - not_high
 
 
@@ -99,7 +99,8 @@ class Band:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
         """Read the band that `to_json` wrote."""
-        return cls(*(np.array(data[name], dtype=np.float64) for name in ("scores", "low", "high")))
+        scores = as_floats("scores", data["scores"])
+        return cls(scores, *(as_probabilities(data[name], len(scores)) for name in ("low", "high")))
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from kgcore.embed.models.scorer import Bounds, PointwiseScorer
 from kgcore.errors import FitError, MismatchError
 from kgcore.evidence.base import Source, Tile
 from kgcore.evidence.table import Features, Grid
-from kgcore.registries import CALIBRATOR_PARTS, COMBINERS
+from kgcore.registries import COMBINERS, STORED
 from kgcore.scores.table import Evidence
 from kgcore.workers import in_order
 
@@ -131,7 +131,7 @@ class Combiner(ABC):
         """Build the fitted combiner from the result of `parameters`."""
 
 
-@CALIBRATOR_PARTS.register("combiner")
+@STORED.register("combiner")
 @dataclass(frozen=True)
 class Combined:
     """A fitted combiner, stored with its evidence and its model, so that a wrong use is an error.

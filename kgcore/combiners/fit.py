@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kgcore.arrays import Bools, Floats, Ints, Labels, Scores, Triples
-from kgcore.calibrate.answering import fit_errors, held_out_figures, in_order, row_groups, score_audit, thin_figures
 from kgcore.calibrate.calibrated import Calibrated
-from kgcore.calibrate.fit import CANDIDATES, GROUND_TRUTH, SYNTHETIC, Basis, calibrated, terms_of
+from kgcore.calibrate.fit import CANDIDATES, GROUND_TRUTH, SYNTHETIC, Basis, bind, terms_of
 from kgcore.calibrate.sample import CalibrationSample
+from kgcore.calibrate.validation import fit_errors, held_out_figures, in_order, row_groups, score_audit, thin_figures
 from kgcore.combiners.ablation import SCORE, Ablation, ablate
 from kgcore.combiners.base import Combined, Combiner, EvidenceSample
 from kgcore.combiners.joined import Stack
@@ -85,37 +85,33 @@ class FittedCalibrators:
 
 
 def fit_combiners(
-    table: ScoreTable,
-    evidence: TableEvidence,
-    basis: Basis,
-    config: CalibrateConfig,
-    groups: Ints | None = None,
+    rows: EvidenceSample, evidence: TableEvidence, basis: Basis, config: CalibrateConfig, model: str
 ) -> Sequence[tuple[Calibrated, CalibrationSample]]:
     """Fit each combiner of the configuration to validation rows, and a calibrator to its log-odds.
 
-    basis   the labelled rows, or the positives and the corruptions: see `calibration_bases`. To corruptions, a combiner
-            is fitted to CORRUPTIONS_OF_A_POSITIVE, on average, and to at most MOST_FITTED_ROWS rows
-    groups  (n,) the group of each row of the sample: see `row_groups`; None: each row is a group
+    rows   the rows of the basis with their evidence, from `evidence_sample`
+    basis  the labelled rows, or the positives and the corruptions: see `calibration_bases`. To corruptions, a combiner
+           is fitted to CORRUPTIONS_OF_A_POSITIVE, on average, and to at most MOST_FITTED_ROWS rows
+    model  fingerprint of the embedding model
 
     The calibrator and its confidence limits are fitted to log-odds of combiners that have not seen the row: of
     `combine_folds` parts of the rows, a combiner that is fitted to the others judges each. With `combine_rounds` above
     1, the mean of such combiners answers: see `cross_fit`. Return the calibrators, and the sample with these log-odds
     as scores.
 
-    Raises MismatchError if a row has no evidence, FitError if a fit does not converge.
+    Raises FitError if a fit does not converge.
     """
-    seen = replace(evidence_sample(table, evidence, basis, config), groups=groups)
     fitted = []
     for name in config.combiners:
         rng = np.random.default_rng(config.combine_seed)
-        used = _few(seen.labels, rng) if basis.terms.negatives == SYNTHETIC else None
+        used = _few(rows.labels, rng) if basis.terms.negatives == SYNTHETIC else None
         combiner, kind, log_odds = cross_fit(
-            name, COMBINERS.get(name)(), seen, rng, config.combine_folds, config.combine_rounds, used
+            name, COMBINERS.get(name)(), rows, rng, config.combine_folds, config.combine_rounds, used
         )
-        combined = Combined(name, evidence.groups, seen.names, table.model, combiner, kind, evidence.others)
+        combined = Combined(name, evidence.groups, rows.names, model, combiner, kind, evidence.others)
         held_out = basis.scored(log_odds)
         recalibrator = CALIBRATORS.get(RECALIBRATOR)().fit_sample(held_out.sample)
-        fitted.append((held_out.calibrated(RECALIBRATOR, recalibrator, combined), held_out.sample))
+        fitted.append((held_out.bind(RECALIBRATOR, recalibrator, combined), held_out.sample))
     return fitted
 
 
@@ -128,9 +124,12 @@ def _few(labels: Labels, rng: np.random.Generator) -> Bools:
 
 
 def evidence_sample(
-    table: ScoreTable, evidence: TableEvidence, basis: Basis, config: CalibrateConfig
+    table: ScoreTable, evidence: TableEvidence, basis: Basis, config: CalibrateConfig, groups: Ints | None = None
 ) -> EvidenceSample:
-    """Return the rows of a basis with their evidence. Raises MismatchError if a row has no evidence."""
+    """Return the rows of a basis with their evidence. Raises MismatchError if a row has no evidence.
+
+    groups  (n,) the group of each row: see `row_groups`; None: each row is a group
+    """
     rows, sample = table.rows("valid", LABELLED), basis.sample
     if basis.terms.negatives == SYNTHETIC:
         corruptions = table.corruptions()
@@ -138,7 +137,7 @@ def evidence_sample(
             rows &= np.isin(table.triples[:, 1], table.triples[corruptions, 1])
         rows |= corruptions
     known = evidence.at(rows)
-    return EvidenceSample(known.names, known.values, sample.labels, sample.weights, table.triples[rows, 1])
+    return EvidenceSample(known.names, known.values, sample.labels, sample.weights, table.triples[rows, 1], groups)
 
 
 def fit_to_unlabelled(
@@ -183,7 +182,7 @@ def fit_to_unlabelled(
         matched = match(log_odds, candidates.matched.source, options, rng, candidates.matched.notes)
         [(calibrator, support)] = fit_matched(log_odds, matched, [RECALIBRATOR], candidates.replicates, rng).values()
         terms = terms_of(table, CANDIDATES, config.rate, matched)
-        fitted.append((calibrated(terms, RECALIBRATOR, calibrator, combined, support), log_odds))
+        fitted.append((bind(terms, RECALIBRATOR, calibrator, combined, support), log_odds))
     return fitted
 
 
@@ -270,21 +269,27 @@ def fit_evidence(material: Material, alone: Sequence[Calibrated]) -> FittedCalib
     ablation, soft = None, table.soft("valid")
     if material.candidates:
         alone = [*alone, *fit_score_calibrators(table, config, material.candidates)]
-    if evidence is not None and GROUND_TRUTH in bases and not soft:
-        with_evidence = fit_combiners(table, evidence, bases[GROUND_TRUTH], config)
-        sample = evidence_sample(table, evidence, bases[GROUND_TRUTH], config)
-        ablation = _ablation(sample, evidence.groups, config)
-    elif evidence is not None and not (material.candidates or soft):
-        with_evidence = fit_combiners(table, evidence, bases[SYNTHETIC], config, material.groups()[SYNTHETIC])
+    if evidence is not None and not soft and (GROUND_TRUTH in bases or not material.candidates):
+        kind = GROUND_TRUTH if GROUND_TRUTH in bases else SYNTHETIC
+        own_groups = None if kind == GROUND_TRUTH else material.groups()[kind]
+        rows = evidence_sample(table, evidence, bases[kind], config, own_groups)
+        with_evidence = fit_combiners(rows, evidence, bases[kind], config, table.model)
+        ablation = _ablation(rows, evidence.groups, config) if kind == GROUND_TRUTH else None
     if material.candidates and material.unlabelled:
         triples, seen = material.unlabelled
         unlabelled = fit_to_unlabelled(table, seen, triples, material.candidates, config)
     samples = samples_of(bases, material.candidates)
     every = [*((bound, samples[bound.negatives]) for bound in alone if bound.negatives in samples), *with_evidence]
-    figures = _figures(material, samples, every, unlabelled)
-    fitted = in_order([*alone, *(bound for bound, _ in with_evidence), *(bound for bound, _ in unlabelled)], figures)
     audits = {kind: score_audit(sample, soft and kind == GROUND_TRUTH) for kind, sample in samples.items()}
-    audits = {kind: audit | figures.get(kind, {}) for kind, audit in audits.items()}
+    groups = material.groups(material.cold)
+    for kind in bases:
+        rng, of_kind = np.random.default_rng(config.combine_seed), [pair for pair in every if pair[0].negatives == kind]
+        audits[kind] |= held_out_figures(of_kind, groups[kind], config.combine_folds, rng) if of_kind else {}
+        audits[kind] |= {} if material.cold is None else fit_errors(of_kind, groups[kind], rng)
+    if material.candidates:
+        see_score = [(bound, material.candidates.data) for bound, _ in every if bound.negatives == CANDIDATES]
+        audits[CANDIDATES] |= unlabelled_figures([*see_score, *unlabelled])
+    fitted = in_order([*alone, *(bound for bound, _ in with_evidence), *(bound for bound, _ in unlabelled)], audits)
     hidden = next((bound.hidden for bound in fitted if bound.hidden), None)
     audits[SYNTHETIC] |= table.search_figures() | (hidden.figures() if hidden else {})
     log_odds = {bound.label: sample.scores for bound, sample in with_evidence}
@@ -298,26 +303,6 @@ def _ablation(sample: EvidenceSample, groups: Sequence[str], config: CalibrateCo
         return None
     features = {name: EVIDENCE.get(name).own(sample.names) for name in groups}
     return ablate(sample, features, np.random.default_rng(config.combine_seed))
-
-
-def _figures(
-    material: Material,
-    samples: Mapping[str, CalibrationSample],
-    every: Sequence[tuple[Calibrated, CalibrationSample]],
-    unlabelled: Sequence[tuple[Calibrated, MixtureData]],
-) -> Audits:
-    """Return the figures by which the calibrators of each kind of negatives are ordered: kind -> figures."""
-    config, cold, candidates = material.config, material.cold, material.candidates
-    figures, groups = Audits(), material.groups(cold)
-    for kind in [kind for kind in samples if kind != CANDIDATES]:
-        rng, own = np.random.default_rng(config.combine_seed), [pair for pair in every if pair[0].negatives == kind]
-        figures[kind] = held_out_figures(own, groups[kind], config.combine_folds, rng) if own else {}
-        if cold is not None:
-            figures[kind] |= fit_errors(own, groups[kind], rng)
-    if candidates:
-        alone = [(bound, candidates.data) for bound, sample in every if bound.negatives == CANDIDATES]
-        figures[CANDIDATES] = unlabelled_figures([*alone, *unlabelled])
-    return figures
 
 
 def _with_unseen(fitted: list[Calibrated], unseen: UnseenAnswers | None) -> list[Calibrated]:

@@ -27,14 +27,14 @@ from kgcore.embed.models.scorer import Scorer
 from kgcore.errors import InputError, MismatchError, check_format
 from kgcore.evidence.base import Source
 from kgcore.evidence.table import Features, NamedEvidence
-from kgcore.registries import CALIBRATOR_PARTS
+from kgcore.registries import STORED
 from kgcore.scores.table import Evidence
 
 FORMAT = 4
 FEWEST = 20  # rows of each label that a kind of triple needs for a calibrator of its own
 
 
-@CALIBRATOR_PARTS.register("unseen")
+@STORED.register("unseen")
 @dataclass(frozen=True)
 class UnseenAnswers:
     """Answers about triples with entities that training has not seen.
@@ -154,7 +154,7 @@ class UnseenAnswers:
     def from_json(cls, data: dict[str, Any]) -> Self:
         """Read the output of `to_json`. Raises InputError for another format and for an unknown combiner."""
         check_format("answers about unseen entities", data, FORMAT)
-        first, second = ((Platt.from_parameters(m["parameters"]), Band.from_json(m["band"])) for m in data["maps"])
+        first, second = ((Platt.stored(m["parameters"]), Band.from_json(m["band"])) for m in data["maps"])
         combined = Combined.from_json(data["combined"])
         return cls(combined, data["dataset"], data["entities"], (first, second), data["base_rate"])
 

@@ -5,17 +5,17 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import expit, logit, ndtri
 
 from kgcore.arrays import Floats, Ints
-from kgcore.calibrate.answering import FIGURE, UNLIKE
 from kgcore.calibrate.base import Calibrator
 from kgcore.calibrate.calibrated import Calibrated
-from kgcore.calibrate.fit import CANDIDATES, calibrated, terms_of
+from kgcore.calibrate.fit import CANDIDATES, bind, terms_of
 from kgcore.calibrate.isotonic import SmoothedIsotonic
+from kgcore.calibrate.logistic import move_to
 from kgcore.calibrate.sample import CalibrationSample, evenly_weighted, shift
-from kgcore.calibrate.support import CONFIDENCE, MOST_POINTS, MOST_POINTS_OF_A_RELATION, Band, Support, rows_of
+from kgcore.calibrate.support import MOST_POINTS, MOST_POINTS_OF_A_RELATION, TAIL, Band, Support, rows_of
+from kgcore.calibrate.validation import FIGURE, UNLIKE
 from kgcore.config import CalibrateConfig
 from kgcore.mixture.em import solve
 from kgcore.mixture.fit import MixtureFit
@@ -49,7 +49,7 @@ def fit_score_calibrators(
     """Fit every calibrator of the configuration that sees the score alone to the candidates."""
     terms, rng = terms_of(table, CANDIDATES, config.rate, candidates.matched), np.random.default_rng(candidates.seed)
     maps = fit_matched(candidates.data, candidates.matched, config.score_calibrators, candidates.replicates, rng)
-    return [calibrated(terms, name, fitted, table.model, limits) for name, (fitted, limits) in maps.items()]
+    return [bind(terms, name, fitted, table.model, limits) for name, (fitted, limits) in maps.items()]
 
 
 def fit_matched(
@@ -82,9 +82,9 @@ def _relation_band(relation: RelationRate, sample: CalibrationSample, rng: np.ra
     own = sample.part(sample.predicates == relation.predicate)  # type: ignore[arg-type]
     rows = evenly_weighted(own, rng)
     band = Band.fit(rows, most_points=MOST_POINTS_OF_A_RELATION)
-    moved = logit(own.base_rate) - logit(inside(relation.shrunk))  # if the base rate of all relations was stated
-    ends = [inside(float(expit(logit(inside(end)) + moved))) for end in (relation.own.low, relation.own.high)]
-    low, high = min(*ends, own.base_rate), max(*ends, own.base_rate)
+    ends = np.array([inside(end) for end in (relation.own.low, relation.own.high)])
+    moved = shift(ends, inside(relation.shrunk), own.base_rate)  # if the base rate of all relations was stated
+    low, high = min(inside(moved[0]), own.base_rate), max(inside(moved[1]), own.base_rate)
     return Band(band.scores, shift(band.low, rows.base_rate, low), shift(band.high, rows.base_rate, high))
 
 
@@ -157,7 +157,7 @@ def relation_sample(
     parts = [(part, rate, weights) for part, rate, weights in strata if part is not None]
     sizes = np.array([float(len(part.candidates)) for part, _, _ in parts])
     rates = np.clip([rate for _, rate, _ in parts], 1e-6, 1 - 1e-6)
-    rates = _moved(rates, sizes / sizes.sum(), float(np.clip(fit.base_rate, 1e-6, 1 - 1e-6)))
+    rates = expit(logit(rates) + move_to(logit(rates), sizes, float(np.clip(fit.base_rate, 1e-6, 1 - 1e-6))))
     samples = [mixture_sample(part, rate, own) for (part, _, own), rate in zip(parts, rates.tolist(), strict=True)]
     return CalibrationSample(
         np.concatenate([sample.scores for sample in samples]),
@@ -178,12 +178,6 @@ def _towards(fit: MixtureFit, rate: float) -> float:
 def _with_remainder(fit: MixtureFit, weights: Mapping[str, float]) -> dict[str, float]:
     """Return the shares of a relation's strategies, scaled down, and the share that the remainder has in the fit."""
     return {name: (1 - fit.remainder) * own for name, own in weights.items()} | {REMAINDER: fit.remainder}
-
-
-def _moved(rates: Floats, shares: Floats, mean: float) -> Floats:
-    """Return the rates (m,), moved by one number in log-odds, so that their mean with these shares (m,) is `mean`."""
-    move = brentq(lambda by: float(shares @ expit(logit(rates) + by)) - mean, -50, 50)
-    return expit(logit(rates) + move)
 
 
 def fit_to_candidates(
@@ -286,8 +280,7 @@ def _drawn(data: MixtureData, draw: list[Ints]) -> MixtureData:
     )
 
 
-_TAIL = (1 - CONFIDENCE) / 2
-ADDED = float(ndtri(_TAIL)) ** 2 / 2  # number of rows that are added for a limit, z^2 / 2
+ADDED = float(ndtri(TAIL)) ** 2 / 2  # number of rows that are added for a limit, z^2 / 2
 
 
 @dataclass(frozen=True)
@@ -349,6 +342,6 @@ class Windows:
 
     def band(self, low_shares: Floats, high_shares: Floats, own: Floats) -> Band:
         """Return the limits from the shares (replicates, m) of all replicates. They include the probabilities `own`."""
-        low, high = np.quantile(low_shares, _TAIL, axis=0), np.quantile(high_shares, 1 - _TAIL, axis=0)
+        low, high = np.quantile(low_shares, TAIL, axis=0), np.quantile(high_shares, 1 - TAIL, axis=0)
         # a share can be above 1 by rounding
         return Band(self.scores, np.minimum(low, own).clip(0, 1), np.maximum(high, own).clip(0, 1))

@@ -4,9 +4,10 @@ from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from kgcore.arrays import Floats
-from kgcore.calibrate.support import CONFIDENCE
+from kgcore.calibrate.support import TAIL
 from kgcore.mixture.em import Solution, resample, solve
 from kgcore.mixture.goodness import Fitness, fitness_of, simulated
 from kgcore.mixture.interval import Rate, base_rate_interval, interval_level, labels_needed
@@ -116,15 +117,7 @@ class MixtureFit:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
         """Read the fit that `to_json` wrote."""
-        shape = data["shape"]
-        parts = {name: tuple(own) for name, own in shape["parts"].items()}
-        nested = {
-            "estimated": Rate(**data["estimated"]),
-            "shares": {name: Rate(**own) for name, own in data["shares"].items()},
-            "fit": Fitness(**data["fit"]),
-            "shape": ScoreShape(tuple(shape["edges"]), tuple(shape["candidates"]), parts),
-        }
-        return cls(**(data | nested))
+        return TypeAdapter(cls).validate_python(data)
 
 
 @dataclass(frozen=True)
@@ -194,8 +187,7 @@ def _share_limits(
     alphas = None if stated is None else np.full(options.replicates, stated)
     negatives = solve(drawn, alphas, start=best.repeat(options.replicates)).weights[:, 1:]
     shares = negatives / np.maximum(negatives.sum(axis=-1, keepdims=True), 1e-300)
-    tail = (1 - CONFIDENCE) / 2
-    low, high = np.quantile(shares, [tail, 1 - tail], axis=0)
+    low, high = np.quantile(shares, [TAIL, 1 - TAIL], axis=0)
     return list(zip(low.tolist(), high.tolist(), strict=True))
 
 

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+from pydantic import TypeAdapter
 from scipy.special import chdtri, expit, logit
 
 from kgcore.arrays import Floats
@@ -16,7 +17,7 @@ from kgcore.mixture.fit import FOREIGN, MixtureFit, MixtureOptions, fit_mixture
 from kgcore.mixture.interval import Profile, Rate, base_rate_interval, interval_level
 from kgcore.mixture.remainder import REMAINDER
 from kgcore.mixture.samples import BinCounts, MixtureData, bin_edges, count, no_labels, number_of_bins
-from kgcore.registries import CALIBRATOR_PARTS
+from kgcore.registries import STORED
 
 FEWEST = 20  # a relation with fewer positives or candidates, or without corruptions, gets no estimate of its own
 OTHERS = -1  # stands for all relations without an estimate of their own
@@ -45,11 +46,6 @@ class RelationRate:
     weights: dict[str, float]
     positives: int
     candidates: int
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Self:
-        """Read the result of `dataclasses.asdict`."""
-        return cls(**(data | {"own": Rate(**data["own"])}))
 
 
 def fit_relations(
@@ -159,7 +155,7 @@ def _on_grid(profile: Profile) -> Floats:
     return below_top
 
 
-@CALIBRATOR_PARTS.register("candidates")
+@STORED.register("candidates")
 @dataclass(frozen=True)
 class Matched:
     """What the candidates of a file contain.
@@ -262,20 +258,12 @@ class Matched:
 
     def to_json(self) -> dict[str, Any]:
         """Return the fit as plain JSON."""
-        return {
-            "source": self.source,
-            "fit": self.fit.to_json(),
-            "relations": [asdict(relation) for relation in self.relations],
-            "notes": list(self.notes),
-            "others": None if self.others is None else asdict(self.others),
-        }
+        return asdict(self)
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
         """Read the fit that `to_json` wrote."""
-        relations = tuple(RelationRate.from_json(relation) for relation in data["relations"])
-        others = None if data["others"] is None else RelationRate.from_json(data["others"])
-        return cls(data["source"], MixtureFit.from_json(data["fit"]), relations, tuple(data["notes"]), others)
+        return TypeAdapter(cls).validate_python(data)
 
 
 def match(

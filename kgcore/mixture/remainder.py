@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import brentq
 
 from kgcore.arrays import Floats, Probabilities, Scores, Weights
+from kgcore.calibrate.hidden import capped
 from kgcore.mixture.em import Solution
 from kgcore.mixture.goodness import Simulation
 from kgcore.mixture.samples import BinCounts, MixtureData, ScoreSample
@@ -77,17 +77,7 @@ def true_shares(
     share = np.zeros(len(scores))
     share[used] = isotonic_regression(positives_at[used] / every[used], sample_weight=every[used], y_min=0.0, y_max=1.0)
     odds = share[at_candidates] / np.maximum(1 - share[at_candidates], 1 / _LARGEST)
-    total = times_candidate.sum()
-
-    def shares(log_scale: float) -> Floats:
-        capped: Floats = np.minimum(1.0, np.exp(log_scale) * odds)
-        return capped
-
-    def excess(log_scale: float) -> float:
-        return float(times_candidate @ shares(log_scale)) / float(total) - base_rate
-
-    most = 2 * np.log(_LARGEST)
-    return shares(most if excess(most) <= 0 else float(brentq(excess, -most, most, xtol=1e-12)))
+    return capped(odds, times_candidate, base_rate) if odds.any() else odds
 
 
 def remainder_share(simulation: Simulation, base_rate: float) -> float:

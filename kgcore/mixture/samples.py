@@ -2,13 +2,17 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from kgcore.arrays import Bools, Floats, Ints, Labels, Scores, as_floats, as_labels, same_length
 from kgcore.errors import FitError, InputError
+from kgcore.registries import STORED
 
 FEWEST_BINS, MOST_BINS = 8, 60
+NONE = -1  # in a stored table: no group, no predicate or no label
 SMOOTHING = 1.0  # rows that are added to each component, with the mean shares of the components
 
 
@@ -80,6 +84,7 @@ def no_labels() -> LabelledCandidates:
     return LabelledCandidates(ScoreSample(np.empty(0)), np.empty(0))
 
 
+@STORED.register("mixture")
 @dataclass(frozen=True)
 class MixtureData:
     """All scores of a fit.
@@ -131,6 +136,46 @@ class MixtureData:
             labelled=LabelledCandidates(labelled, self.labelled.labels),
         )
 
+    def to_table(self) -> tuple[dict[str, npt.NDArray[Any]], Mapping[str, Any]]:
+        """Return the columns kind, strategy, score, group, predicate and label, a row for each score, and metadata.
+
+        kind      positive, corruption, candidate, or labelled: a candidate with a label
+        strategy  that of a corruption; '' for other rows
+        group, predicate, label
+                  NONE if there is none. The label of a labelled candidate is 1 or 0
+        """
+        kinds = ["positive", *["corruption"] * len(self.negatives), "candidate", "labelled"]
+        samples = [*self.components, self.candidates, self.labelled.sample]
+        labels = [*[None] * (len(samples) - 1), self.labelled.labels.astype(np.int64)]
+        lengths = [len(sample) for sample in samples]
+        columns = {
+            "kind": np.repeat(kinds, lengths),
+            "strategy": np.repeat(["", *self.negatives, "", ""], lengths),
+            "score": np.concatenate([sample.scores for sample in samples]),
+            "group": np.concatenate([_or_none(sample.groups, len(sample)) for sample in samples]),
+            "predicate": np.concatenate([_or_none(sample.predicates, len(sample)) for sample in samples]),
+            "label": np.concatenate(list(map(_or_none, labels, lengths))),
+        }
+        return columns, {"strategies": list(self.negatives), "shared": self.shared}
+
+    @classmethod
+    def from_table(cls, columns: Mapping[str, npt.NDArray[Any]], metadata: Mapping[str, Any]) -> Self:
+        """Read the output of `to_table`."""
+
+        def sample(rows: Bools) -> ScoreSample:
+            groups, predicates = (_given(columns[name][rows]) for name in ("group", "predicate"))
+            return ScoreSample(columns["score"][rows], groups, predicates)
+
+        kinds, strategies = columns["kind"], columns["strategy"]
+        labelled = kinds == "labelled"
+        return cls(
+            sample(kinds == "positive"),
+            {name: sample((kinds == "corruption") & (strategies == name)) for name in metadata["strategies"]},
+            sample(kinds == "candidate"),
+            LabelledCandidates(sample(labelled), columns["label"][labelled].astype(np.float64)),
+            metadata["shared"],
+        )
+
     def of_relations(self, predicates: Collection[int]) -> "MixtureData | None":
         """Return the scores of some predicates, or None if a sample has no row with one of them.
 
@@ -151,6 +196,14 @@ def _rows(sample: ScoreSample, predicates: Collection[int]) -> Bools:
     if sample.predicates is None:
         raise InputError("a sample of the mixture has no predicates: base rates by relation need those of every sample")
     return np.isin(sample.predicates, list(predicates))
+
+
+def _or_none(values: Ints | None, size: int) -> Ints:
+    return np.full(size, NONE, dtype=np.int64) if values is None else values.astype(np.int64)
+
+
+def _given(values: Ints) -> Ints | None:
+    return None if (values == NONE).all() else values
 
 
 def design_effect(cells: Ints, groups: Ints | None, num_cells: int) -> float:

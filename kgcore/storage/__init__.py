@@ -5,5 +5,6 @@ folders.py     models and calibrators as folders, with safetensors for tensors; 
                the version number of all formats
 
 A `write_` function stores an object at a path, and its `read_` function returns an equal object. The modules load
-nothing that computes: their functions import the classes of what they read.
+nothing that computes: their functions import the classes of what they read. The types of candidates, evidence and other
+later rooms have their formats themselves, and are registered in `STORED` of kgcore/registries.py.
 """

@@ -5,23 +5,28 @@ functions import what they need, and the module does not.
 """
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pydantic import BaseModel, Field, FiniteFloat, ValidationError
 
+from kgcore.base_rate import Share
 from kgcore.data.graph import SPLITS, KnowledgeGraph, Split
+from kgcore.errors import InputError, KgcalError, first_line
 from kgcore.storage.tables import read_table, spo_columns, triples_of, write_table
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from kgcore.calibrate.calibrated import Calibrated
-    from kgcore.combiners.unseen import UnseenAnswers
     from kgcore.embed.models.trained import TrainedModel
     from kgcore.measure.evaluation.evaluate import Measured
-    from kgcore.mixture.matched import Matched
 
 FORMAT = 3  # version of all artifact formats, part of every cache key; increase it when a format changes
 CALIBRATOR_FILE = "calibrator.json"
@@ -38,6 +43,21 @@ def write_json(path: Path, value: Any) -> None:
 def read_json(path: Path) -> Any:
     """Return the content of a JSON file."""
     return json.loads(path.read_text(encoding="utf-8"))
+
+
+@contextmanager
+def reading(what: str) -> Iterator[None]:
+    """Raise InputError for every error of a file that the block reads, whatever the file has. `what` names it."""
+    try:
+        yield
+    except KgcalError:
+        raise
+    except Exception as error:
+        reason = first_line(error)
+        if isinstance(error, ValidationError):
+            fault = error.errors()[0]
+            reason = f"{'.'.join(map(str, fault['loc']))} is {fault['input']!r:.60}: {fault['msg']}"
+        raise InputError(f"{what} cannot be read: {reason}") from error
 
 
 def write_measured(path: Path, measured: "dict[str, Measured]") -> None:
@@ -66,30 +86,6 @@ def _plain(result: "Measured") -> dict[str, Any]:
     return result.metrics | {"intervals": result.intervals, "reliability": bins}
 
 
-def write_matched(path: Path, matched: "Matched") -> None:
-    """Write the fit as JSON."""
-    write_json(path, matched.to_json())
-
-
-def read_matched(path: Path) -> "Matched":
-    """Read the output of `write_matched`."""
-    from kgcore.mixture.matched import Matched
-
-    return Matched.from_json(read_json(path))
-
-
-def write_unseen_answers(path: Path, fitted: "UnseenAnswers") -> None:
-    """Write the fitted answers as JSON."""
-    write_json(path, fitted.to_json())
-
-
-def read_unseen_answers(path: Path) -> "UnseenAnswers":
-    """Read the output of `write_unseen_answers`."""
-    from kgcore.combiners.unseen import UnseenAnswers
-
-    return UnseenAnswers.from_json(read_json(path))
-
-
 def parts_of(models: int) -> list[str]:
     """Return the names of the folders of `models` embedding models, in their order."""
     return [MODEL_PART, *(f"{MODEL_PART}_{number}" for number in range(2, models + 1))]
@@ -112,24 +108,60 @@ def write_model(folder: Path, trained: "TrainedModel") -> None:
     write_json(folder / "model.json", parameters | {"fingerprint": trained.fingerprint()})
 
 
+class _CohortFile(BaseModel, strict=True):
+    weight: Share
+    temperature: Annotated[FiniteFloat, Field(gt=0)]
+
+
+class _ModelFile(BaseModel, strict=True):
+    """The values of model.json, with their types and ranges."""
+
+    model: str
+    k: Annotated[int, Field(gt=0, lt=2**31)]
+    options: dict[str, bool | int | FiniteFloat]  # a whole number stays one: the fingerprint has its text
+    inverse: bool = False
+    cohort: _CohortFile | None = None
+
+
 def read_model(folder: Path) -> "TrainedModel":
-    """Read the output of `write_model`."""
+    """Read the output of `write_model`.
+
+    Name, k and options determine the type and the shape of every table, except the numbers of rows. So the fingerprint,
+    a hash of these and of all numbers, determines them, too. Raises an error for a table of another type or shape.
+    """
     from safetensors.torch import load_file
 
     from kgcore.embed.models.base import Embeddings
     from kgcore.embed.models.cohort import Cohort
     from kgcore.embed.models.trained import TrainedModel
 
-    parameters, tables = read_json(folder / "model.json"), load_file(folder / "embeddings.safetensors")
+    stored = _ModelFile.model_validate(read_json(folder / "model.json"))
+    tables = load_file(folder / "embeddings.safetensors")
     entities, predicates = tables.pop("entities"), tables.pop("predicates")
     cohort = None
-    if weights := parameters.get("cohort"):
+    if stored.cohort:
         members, starts = (tables.pop(f"cohort.{name}").numpy() for name in ("members", "starts"))
-        cohort = Cohort(weights["weight"], weights["temperature"], members, starts)
+        cohort = Cohort(stored.cohort.weight, stored.cohort.temperature, members, starts)
+        if not (members < len(entities)).all() or len(starts) != len(predicates) + 1:
+            raise InputError(f"{folder} has a cohort of other entities or predicates: use the files of one model")
     shared = {name.removeprefix("shared."): tensor for name, tensor in tables.items()}
     embeddings = Embeddings(entities, predicates, shared)
-    name, k, options = (parameters[key] for key in ("model", "k", "options"))
-    return TrainedModel(name, k, embeddings, options, parameters.get("inverse", False), cohort)
+    trained = TrainedModel(stored.model, stored.k, embeddings, stored.options, stored.inverse, cohort)
+    model = trained.model
+    shapes = {"entities": (len(entities), model.entity_width), "predicates": (len(predicates), model.predicate_width)}
+    if entities.shape == shapes["entities"]:  # so that a wrong k takes no memory
+        shapes |= {name: start.shape for name, start in model.initial_shared(np.random.default_rng(0)).items()}
+    found = {"entities": entities, "predicates": predicates} | shared
+    if {name: tuple(table.shape) for name, table in found.items()} != shapes or not all(
+        map(_is_finite, found.values())
+    ):
+        wanted = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+        raise InputError(f"the tables of {folder} must be finite float32 numbers of the shapes {wanted}")
+    return trained
+
+
+def _is_finite(table: "Tensor") -> bool:
+    return str(table.dtype) == "torch.float32" and bool(table.isfinite().all())
 
 
 def write_calibrator(folder: Path, bound: "Calibrated") -> None:

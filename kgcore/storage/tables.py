@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kgcore.arrays import Bools, Floats, Ints, Scores, Triples
+from kgcore.arrays import Floats, Scores, Triples
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from kgcore.data.datasets.read import UnseenRows
     from kgcore.embed.corruptions.base import Corruptions
     from kgcore.measure.evaluation.predictions import Predictions
-    from kgcore.mixture.samples import MixtureData, ScoreSample
     from kgcore.scores.table import ScoreTable, TableEvidence
 
 _COUNTS = ("dropped", "fallbacks", "redrawn")
@@ -31,8 +30,6 @@ _HITS = ("hits_of_subjects", "hits_of_objects")
 # field of a score table -> its column, if the table has it
 _OPTIONAL = {"raw": "raw", "confidences": "confidence", "weights": "weight", "concentrations": "concentration"}
 _OPTIONAL |= {"hidden_log_odds": "hidden_log_odds"}
-POSITIVE, CORRUPTION, CANDIDATE, LABELLED = "positive", "corruption", "candidate", "labelled"
-NONE = -1  # no group, no predicate or no label
 
 
 def spo_columns(triples: Triples) -> dict[str, Any]:
@@ -232,60 +229,6 @@ def write_log_odds(path: Path, found: Mapping[str, Scores]) -> None:
 def read_log_odds(path: Path) -> Mapping[str, Scores]:
     """Read the output of `write_log_odds`."""
     return read_table(path)[0]
-
-
-def write_mixture(path: Path, data: "MixtureData") -> None:
-    """Write the columns kind, strategy, score, group, predicate and label, one row for each score.
-
-    kind      positive, corruption, candidate, or labelled: a candidate with a label
-    strategy  that of a corruption; '' for other rows
-    group, predicate, label
-              NONE if there is none. The label of a labelled candidate is 1 or 0
-    """
-    labels = data.labelled.labels.astype(np.int64)
-    parts: list[tuple[str, str, ScoreSample, Ints | None]] = [(POSITIVE, "", data.positives, None)]
-    parts += [(CORRUPTION, name, sample, None) for name, sample in data.negatives.items()]
-    parts += [(CANDIDATE, "", data.candidates, None)]
-    parts += [(LABELLED, "", data.labelled.sample, labels)] if len(labels) else []
-    lengths = [len(sample) for _, _, sample, _ in parts]
-    columns = {
-        "kind": np.repeat([kind for kind, *_ in parts], lengths),
-        "strategy": np.repeat([strategy for _, strategy, *_ in parts], lengths),
-        "score": np.concatenate([sample.scores for _, _, sample, _ in parts]),
-        "group": np.concatenate([_or_none(sample.groups, len(sample)) for _, _, sample, _ in parts]),
-        "predicate": np.concatenate([_or_none(sample.predicates, len(sample)) for _, _, sample, _ in parts]),
-        "label": np.concatenate([_or_none(own, len(sample)) for _, _, sample, own in parts]),
-    }
-    write_table(path, columns, {"strategies": list(data.negatives), "shared": data.shared})
-
-
-def read_mixture(path: Path) -> "MixtureData":
-    """Read the output of `write_mixture`."""
-    from kgcore.mixture.samples import LabelledCandidates, MixtureData, ScoreSample
-
-    table, metadata = read_table(path)
-
-    def sample(rows: Bools) -> ScoreSample:
-        groups, predicates = (_given(table[name][rows]) for name in ("group", "predicate"))
-        return ScoreSample(table["score"][rows], groups, predicates)
-
-    kinds, strategies = table["kind"], table["strategy"]
-    labelled = kinds == LABELLED
-    return MixtureData(
-        sample(kinds == POSITIVE),
-        {name: sample((kinds == CORRUPTION) & (strategies == name)) for name in metadata["strategies"]},
-        sample(kinds == CANDIDATE),
-        LabelledCandidates(sample(labelled), table["label"][labelled].astype(np.float64)),
-        metadata["shared"],
-    )
-
-
-def _or_none(values: Ints | None, size: int) -> Ints:
-    return np.full(size, NONE, dtype=np.int64) if values is None else values.astype(np.int64)
-
-
-def _given(values: Ints) -> Ints | None:
-    return None if (values == NONE).all() else values
 
 
 def write_unseen(path: Path, unseen: "UnseenRows") -> None:

@@ -2,7 +2,7 @@
 
 pipeline.py opens the run that the stages are nested under, and logs its manifest and summary. The helpers of the jobs:
 
-calibrated_model.py  finds the calibrated model that answers, and the sample that it was fitted on
+find_model.py        finds the calibrated model that answers, and the sample that it was fitted on
 request.py           who answers a question, and to which candidates the answer is calibrated
 prediction.py        the MLflow run of a prediction, and its summary
 exam.py              the exam of a data set: its versions, the candidates that sit it, and their comparison

@@ -23,7 +23,7 @@ from kgcore.mixture.matched import FEWEST, fit_relations
 from kgcore.mixture.samples import MixtureData
 from kgcore.storage.folders import write_json
 from kgcore.wings.ensembles.ensemble import PooledModel
-from tasks.jobs.request import Request, answering
+from tasks.jobs.request import Request, answering_model
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
 
@@ -199,8 +199,8 @@ def estimate_base_rate(candidates: str, request: Request, config: BaseRateConfig
     check_readable(path)
     if request.output:
         check_ending(Path(request.output), (*ENDINGS, JSON))
-    by, store = answering(request), open_store()
-    found, scorer, graph = by.found, by.model.trained, by.model.graph
+    answering, store = answering_model(request), open_store()
+    found, scorer, graph = answering.found, answering.model.trained, answering.model.graph
     if isinstance(scorer, PooledModel):
         raise InputError(f"{found.uri} is an ensemble, fitted to the validation triples: name one of its members")
     judged = read_judged(path, graph)

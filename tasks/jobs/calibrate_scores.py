@@ -1,6 +1,5 @@
 """Calibrates the scores of any scorer. No graph is needed."""
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -34,7 +33,7 @@ from kgcore.wings.external.rows import (
 from kgcore.wings.external.tables import check_table
 from kgcore.wings.monitoring.drift import DriftReference, check, find_evidence
 from kgcore.wings.monitoring.two_samples import NewTriples
-from tasks.jobs.calibrated_model import Ask, FoundScores, chosen, find_scores, registered_scores
+from tasks.jobs.find_model import Ask, FoundScores, chosen, find_scores, registered_scores
 from tasks.jobs.promote import promote_scores
 from tasks.jobs.request import MOST_EXAMPLES
 from tasks.jobs.watch import FEWEST_OF_A_LABEL, WatchResult, readable
@@ -44,6 +43,7 @@ from tasks.tracking.record import APPLY_SCORES, CALIBRATE_SCORES, WATCH_SCORES, 
 from tasks.tracking.registry import CHAMPION, registered_name, run_of_model
 from tasks.tracking.store import Store, open_store
 from tasks.workspace.flow_run import progress_bar
+from tasks.workspace.settings import temporary_folder
 
 
 @dataclass(frozen=True)
@@ -198,8 +198,7 @@ def _log_models(store: Store, run_id: str, fitted: FittedScores) -> dict[str, st
 def _log_report(store: Store, run_id: str, fitted: FittedScores, settings: dict[str, dict[str, object]]) -> str:
     """Log the summary, the measurements, the diagrams and the page, also to the home. Return the page's path."""
     figures, summary = reliability_figures(fitted.measured), fitted.summary
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    with temporary_folder() as folder:
         (folder / "figures").mkdir()
         write_json(folder / "summary.json", summary.to_json())
         write_measured(folder / "measured.json", fitted.measured)

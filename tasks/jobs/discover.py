@@ -23,11 +23,10 @@ from kgcore.measure.report.result import Result, ResultTable
 from kgcore.workers import EachPart, OnPart
 from tasks.jobs.request import (
     MOST_EXAMPLES,
-    Answering,
+    AnsweringModel,
     Request,
     Stated,
-    answering,
-    asked_of,
+    answering_model,
     calibrate_to,
     expected_text,
     lost_by,
@@ -41,8 +40,8 @@ from tasks.workspace.resources import THREADS, each_part
 
 if TYPE_CHECKING:
     from kgcore.answer.discovery import Discovery
-    from kgcore.answer.population.calibrate import Count
     from kgcore.answer.population.calibration import Calibration
+    from kgcore.answer.population.fit import Count
 
 MOST_FLYERS = 20  # frequent flyers that it keeps
 
@@ -104,17 +103,17 @@ def discover_facts(
     from kgcore.answer.discovery import Discovery
 
     request.check_table()
-    by = answering(replace(request, base_rate=None))
-    found, graph, stated = by.found, by.model.graph, stated.or_that_of(by.found)
+    answering = answering_model(replace(request, base_rate=None))
+    found, graph, stated = answering.found, answering.model.graph, stated.or_that_of(answering.found)
     stated.check(config.above)
-    discovery = Discovery(by.model, Domains(graph, config.candidates == "typed"), config.at_least)
+    discovery = Discovery(answering.model, Domains(graph, config.candidates == "typed"), config.at_least)
     question = Question.of(graph, *names)
     store = open_store()
     with store.open_run(f"discover {found.dataset}", RunTags(stage="discover", dataset=found.dataset)) as run_id:
-        asked = dict(zip(COLUMNS, names, strict=True)) | by.params | stated.parameters()
+        asked = dict(zip(COLUMNS, names, strict=True)) | answering.params | stated.parameters()
         store.log_params(run_id, config.as_dict() | asked | {"runner": runner})
-        calibration, about = _calibrated(by, discovery, question, stated, config, runner, run_id)
-        by = asked_of(by, calibration)
+        calibration, about = _calibrated(answering, discovery, question, stated, config, runner, run_id)
+        answering = answering.under(calibration)
         listed = list_of(discovery, calibration, question, config, runner)
         if request.output:
             with sink(Path(request.output)) as write:
@@ -123,7 +122,7 @@ def discover_facts(
         facts = {
             "dataset": found.dataset,
             "because": found.because,
-            **by.params,
+            **answering.params,
             "asked": f"({', '.join(name or '?' for name in names)})",
             "rows": len(listed.table),
             "expected": count.expected if count else None,
@@ -139,7 +138,7 @@ def discover_facts(
             metrics |= {f"expected{end}": value for end, value in zip(("", "_low", "_high"), count.ends, strict=True)}
         store.log_metrics(run_id, metrics, model_id=found.model_id)
         store.log_json(run_id, facts, "discovery.json")
-    return _result(facts, str(by))
+    return _result(facts, str(answering))
 
 
 def _result(facts: Mapping[str, Any], model_text: str) -> Result:
@@ -171,7 +170,7 @@ def _result(facts: Mapping[str, Any], model_text: str) -> Result:
 
 
 def _calibrated(
-    by: Answering,
+    answering: AnsweringModel,
     discovery: "Discovery",
     question: Question,
     stated: Stated,
@@ -191,7 +190,7 @@ def _calibrated(
         return None, [NOTHING_STATED.format(candidates="candidates")]
     population = Population.asked(discovery.domains, question.predicate, config.at_least)
     survey = SurveyConfig().for_list(config.top)
-    calibration = calibrate_to(by, population, stated, question.predicate, survey, runner, run_id)
+    calibration = calibrate_to(answering, population, stated, question.predicate, survey, runner, run_id)
     return calibration, [TOO_FEW if calibration is None else calibration.about]
 
 
@@ -324,7 +323,7 @@ def _finished(
 
     It has probabilities if they are calibrated to the missing facts, and the user states how many of these are true.
     """
-    from kgcore.answer.population.answers import flagged, listed
+    from kgcore.answer.population.lists import flagged, listed
 
     if calibration is None:
         answers = Answers(discovery.model, 0.5, config.at_least)

@@ -5,7 +5,6 @@ with the questions as exam.parquet. A sitting compares candidates on the same qu
 """
 
 import logging
-import tempfile
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -31,6 +30,7 @@ from tasks.tracking.keys import digest
 from tasks.tracking.record import ENSEMBLE_NAME, RunTags
 from tasks.tracking.registry import content_of, load_calibrated
 from tasks.tracking.store import Store, open_store
+from tasks.workspace.settings import temporary_folder
 
 log = logging.getLogger("kgcal")
 EXAM = Artifact("exam", "exam.parquet", read_exam, write_exam)
@@ -96,11 +96,11 @@ def _log(store: Store, exam: Exam) -> Exam:
         stage="exam", dataset=exam.dataset, test=exam.test, exam=str(exam.version), era=str(exam.era), note=_note(exam)
     )
     with (
-        tempfile.TemporaryDirectory() as folder,
+        temporary_folder() as folder,
         store.open_run(f"exam {exam.dataset} {exam.version}", tags, resume=None) as run_id,
     ):
-        save(Path(folder), EXAM, exam)
-        store.log_files(run_id, Path(folder))
+        save(folder, EXAM, exam)
+        store.log_files(run_id, folder)
         eras = exam.questions["era"]
         counts = {"test": int((eras == TEST).sum()), "field": int((eras != TEST).sum()), "new": exam.field_labels()}
         store.log_metrics(run_id, {f"{name}_questions": float(count) for name, count in counts.items()})

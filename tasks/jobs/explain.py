@@ -1,6 +1,5 @@
 """Explains the probability of a triple, and logs what was asked and what came out."""
 
-import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -14,10 +13,11 @@ from kgcore.config import ExplainConfig
 from kgcore.errors import InputError
 from kgcore.measure.report.result import Result, ResultTable, table_of
 from kgcore.storage.folders import write_json
-from tasks.jobs.calibrated_model import counted_sample
-from tasks.jobs.request import Answering, Request, Stated, answering, asked_of, calibrate_to_missing
+from tasks.jobs.find_model import counted_sample
+from tasks.jobs.request import AnsweringModel, Request, Stated, answering_model, calibrate_to_missing
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
+from tasks.workspace.settings import temporary_folder
 
 ENDINGS = (".html", ".json")
 ANSWER = ("probability", "95 % interval")  # columns of tables
@@ -76,17 +76,17 @@ def explain_triple(triple: Sequence[str], request: Request, config: ExplainConfi
     output = request.output
     if output:
         check_ending(Path(output), ENDINGS)
-    by, explainer = _explainer(triple, request, config)
-    store, found, (subject, predicate, object_) = open_store(), by.found, triple
+    answering, explainer = _explainer(triple, request, config)
+    store, found, (subject, predicate, object_) = open_store(), answering.found, triple
     made = explainer.about(subject, predicate, object_)
     tags = RunTags(stage="explain", dataset=found.dataset)
-    with store.open_run(f"explain {found.dataset}", tags) as run_id, tempfile.TemporaryDirectory() as folder:
+    with store.open_run(f"explain {found.dataset}", tags) as run_id, temporary_folder() as folder:
         names = {"subject": subject, "predicate": predicate, "object": object_}
-        store.log_params(run_id, {**config.as_dict(), **names, **by.params})
+        store.log_params(run_id, {**config.as_dict(), **names, **answering.params})
         store.log_metrics(run_id, _metrics(made), model_id=found.model_id)
         page = explanation_page(made, found.dataset, found.uri, run_id)
-        _write(Path(folder), made, page)
-        store.log_files(run_id, Path(folder))
+        _write(folder, made, page)
+        store.log_files(run_id, folder)
         if output.lower().endswith(".html"):
             _save(Path(output), page)
         elif output:
@@ -96,7 +96,7 @@ def explain_triple(triple: Sequence[str], request: Request, config: ExplainConfi
     return Result(
         title=asked,
         tables=[sentences, *_common(made), *(_tables(made) if isinstance(made, Explanation) else [])],
-        sentences=[str(by)],
+        sentences=[str(answering)],
         files={"explanation": output},
         run=run_id,
         rows=[asdict(row) for row in made.at_base_rates],
@@ -104,21 +104,23 @@ def explain_triple(triple: Sequence[str], request: Request, config: ExplainConfi
     )
 
 
-def _explainer(triple: Sequence[str], request: Request, config: ExplainConfig) -> tuple[Answering, Explainer]:
+def _explainer(triple: Sequence[str], request: Request, config: ExplainConfig) -> tuple[AnsweringModel, Explainer]:
     """Return who explains, and what: it is calibrated to the missing facts of the predicate if they are asked for."""
     if not config.completeness and not config.missing:
-        by = answering(request)
-        return by, Explainer(by.model, counted_sample(by.found.model_id, by.found.model), config)
-    from kgcore.answer.population.answers import explainer_of
+        answering = answering_model(request)
+        return answering, Explainer(
+            answering.model, counted_sample(answering.found.model_id, answering.found.model), config
+        )
+    from kgcore.answer.population.lists import explainer_of
 
-    by = answering(replace(request, base_rate=None))
-    stated = Stated(config.completeness, request.base_rate).or_that_of(by.found)
+    answering = answering_model(replace(request, base_rate=None))
+    stated = Stated(config.completeness, request.base_rate).or_that_of(answering.found)
     if not stated.is_given:
         raise InputError("nothing says how many facts are missing: state --completeness or --base-rate")
     subject, predicate, object_ = triple
-    positions_of(by.model.graph, (subject, predicate, object_))  # reports unknown names before a survey
-    calibration = calibrate_to_missing(by, predicate, stated, config.at_least)
-    return asked_of(by, calibration), explainer_of(calibration, config)
+    positions_of(answering.model.graph, (subject, predicate, object_))  # reports unknown names before a survey
+    calibration = calibrate_to_missing(answering, predicate, stated, config.at_least)
+    return answering.under(calibration), explainer_of(calibration, config)
 
 
 def _metrics(made: Explanation | UnseenExplanation) -> dict[str, float]:

@@ -2,7 +2,6 @@
 
 import logging
 import shlex
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
@@ -27,6 +26,7 @@ from tasks.tracking.artifacts import MANIFEST, PIPELINE_SUMMARY, RACE, REPORT, S
 from tasks.tracking.keys import digest, whole_code_fingerprint
 from tasks.tracking.record import RunRecord, RunTags, short_label
 from tasks.tracking.store import Store, open_store
+from tasks.workspace.settings import temporary_folder
 
 FIGURES = "figures"  # the folder of figures in the artifacts of a report run
 
@@ -77,7 +77,6 @@ def open_work(title: str, tags: RunTags, params: Mapping[str, object]) -> Iterat
     A retry of the flow run `tags.flow_run` opens the run of its first attempt again.
     """
     store = open_store()
-    store.mark_dead_runs()
     earlier = store.find(RunTags(flow_run=tags.flow_run), status=None) if tags.flow_run else []
     with store.open_run(title, tags, earlier[0].run_id if earlier else None) as run_id:
         store.log_params(run_id, params)
@@ -139,12 +138,12 @@ def finish_pipeline(run_id: str, refs: Mapping[str, StageRef]) -> PipelineSummar
         race=store.load(ids["choose"], RACE) if "choose" in ids else None,
         **vars(store.load(ids["evaluate"], SUMMARY)),
     )
-    with tempfile.TemporaryDirectory() as folder:
-        save(Path(folder), MANIFEST, ids)
-        save(Path(folder), PIPELINE_SUMMARY, summary)
+    with temporary_folder() as folder:
+        save(folder, MANIFEST, ids)
+        save(folder, PIPELINE_SUMMARY, summary)
         for path in (REPORT.path, FIGURES):
-            store.copy(Path(folder), ids["report"], path)
-        place = store.log_report(run_id, Path(folder))
+            store.copy(folder, ids["report"], path)
+        place = store.log_report(run_id, folder)
     _log_headlines(store, run_id, runs, summary)
     base_rate = str(config_of(CalibrateConfig, runs["calibrate"]).rate)
     note = summary.results.table(notes=[runs_text(summary.runs)]).markdown()

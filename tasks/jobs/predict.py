@@ -1,7 +1,6 @@
 """Predicts candidate triples: those of a file, one triple, or all pairs of subjects and objects."""
 
 import logging
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import partial
@@ -29,13 +28,12 @@ from kgcore.data.graph import KnowledgeGraph
 from kgcore.errors import InputError
 from kgcore.measure.report.result import Result
 from kgcore.registries import EVIDENCE, STRATEGIES
-from tasks.jobs.calibrated_model import counted_sample
-from tasks.jobs.prediction import Predictor, predictor, run_prediction
+from tasks.jobs.find_model import counted_sample
+from tasks.jobs.prediction import Predictor, find_predictor, run_prediction
 from tasks.jobs.request import (
-    Answering,
+    AnsweringModel,
     Request,
     Stated,
-    asked_of,
     calibrate_to,
     calibrate_to_missing,
     lost_by,
@@ -48,6 +46,7 @@ from tasks.tracking.registry import sources_of
 from tasks.tracking.store import open_store
 from tasks.workspace.flow_run import progress_bar
 from tasks.workspace.resources import THREADS, each_part
+from tasks.workspace.settings import temporary_folder
 
 if TYPE_CHECKING:
     from kgcore.answer.population.calibration import Calibration
@@ -73,33 +72,33 @@ def predict_candidates(
     The answers about a file are calibrated to its triples: see `for_file`.
 
     Raises InputError if the file cannot be read, if candidates of no file should be selected, if completeness is stated
-    with fdr, and as `predictor`, `for_file`, `calibrate_to_missing` and `run_prediction` do.
+    with fdr, and as `find_predictor`, `for_file`, `calibrate_to_missing` and `run_prediction` do.
     """
     blocks = _blocks(candidates)
     if config.fdr and len(candidates) > 1:
         raise InputError("fdr selects among the candidates of a file: give a file, or leave out --fdr")
     if completeness and config.fdr:
         raise InputError("completeness is about probabilities, and fdr about scores: leave out one of them")
-    by = predictor(request, config)
+    predictor = find_predictor(request, config)
     stated = Stated(completeness, request.base_rate)
     if len(candidates) == 1:
-        by = for_file(by, _blocks(candidates), stated)
+        predictor = for_file(predictor, _blocks(candidates), stated)
     elif completeness:
-        calibration = calibrate_to_missing(by.by, candidates[1], stated, by.config.at_least)
-        by = replace(by, by=asked_of(by.by, calibration), about=calibration.about)
+        calibration = calibrate_to_missing(predictor.answering, candidates[1], stated, predictor.config.at_least)
+        predictor = replace(predictor, answering=predictor.answering.under(calibration), about=calibration.about)
     asked = {"candidates": Path(candidates[0]).name if len(candidates) == 1 else " ".join(candidates)}
-    tables = _answered(by.answers, blocks)
-    if not by.by.stated:
+    tables = _answered(predictor.answers, blocks)
+    if not predictor.answering.stated:
         tables = map(without_probabilities, tables)
     if not config.fdr:
-        return run_prediction(by, asked, tables)
-    found = by.by.found
+        return run_prediction(predictor, asked, tables)
+    found = predictor.answering.found
     if found.model.calibrator.negatives == "none":
         raise InputError(f"{found.uri} ({found.label}) was not fitted on negatives: name another calibrator")
     sample = counted_sample(found.model_id, found.model)
-    selection = Selection(Negatives.of(sample), by.answers)
-    with tempfile.TemporaryDirectory() as folder:
-        return run_prediction(by, asked, _selected(selection, tables, config.fdr, folder))
+    selection = Selection(Negatives.of(sample), predictor.answers)
+    with temporary_folder() as folder:
+        return run_prediction(predictor, asked, _selected(selection, tables, config.fdr, folder))
 
 
 def _blocks(candidates: Sequence[str]) -> Iterator[Block]:
@@ -122,9 +121,9 @@ def _answered(answers: Answers, blocks: Iterator[Block]) -> Iterator[pa.Table]:
             move(int(100 * block.done), f"{rows:,} triples")
 
 
-def _selected(selection: Selection, tables: Iterator[pa.Table], level: float, folder: str) -> Iterator[pa.Table]:
+def _selected(selection: Selection, tables: Iterator[pa.Table], level: float, folder: Path) -> Iterator[pa.Table]:
     """Answer all candidates, then mark those that are selected. A file in the folder has the answers meanwhile."""
-    answers = Path(folder) / "answers.parquet"
+    answers = folder / "answers.parquet"
     with sink(answers) as write:
         for table in tables:
             write(selection.add(table))
@@ -146,14 +145,14 @@ def predict_pairs(
     states. If nothing is stated, the pairs have an order, and no probabilities.
 
     Raises InputError if `fdr` is set, if a file cannot be read or has no known name, if the predicate is unknown, if
-    what is stated is out of range, and as `predictor` and `run_prediction` do.
+    what is stated is out of range, and as `find_predictor` and `run_prediction` do.
     """
     if decisions.fdr:
         raise InputError("fdr selects among the candidates of a file: leave out --fdr, or list the pairs in a file")
-    by = predictor(replace(request, base_rate=None), decisions)
-    stated = Stated(config.completeness, request.base_rate).or_that_of(by.by.found)
+    predictor = find_predictor(replace(request, base_rate=None), decisions)
+    stated = Stated(config.completeness, request.base_rate).or_that_of(predictor.answering.found)
     stated.check(config.above)
-    graph, domains = by.answers.model.graph, Domains(by.answers.model.graph)
+    graph, domains = predictor.answers.model.graph, Domains(predictor.answers.model.graph)
     subjects, objects = _entities(graph, names[0], "subjects"), _entities(graph, names[2], "objects")
     _, predicate, _ = positions_of(graph, ("", names[1], ""), can_be_empty=True)
     s, _, o = graph.train.positives[graph.train.positives[:, 1] == predicate].T
@@ -168,10 +167,12 @@ def predict_pairs(
     )
     block = PairBlock(predicate, np.unique(subjects), np.unique(objects))
     population = Population.asked(domains, predicate, decisions.at_least, block)
-    calibration = calibrate_to(by.by, population, stated, predicate, SurveyConfig().for_list(config.top), runner)
-    by = _calibrated(by, calibration)
+    calibration = calibrate_to(
+        predictor.answering, population, stated, predicate, SurveyConfig().for_list(config.top), runner
+    )
+    predictor = _calibrated(predictor, calibration)
     if config.above:
-        search = replace(search, lowest=by.answers.model.calibrator.lowest_score(config.above, predicate))
+        search = replace(search, lowest=predictor.answers.model.calibrator.lowest_score(config.above, predicate))
     asked: dict[str, object] = {
         "subjects": Path(names[0]).name or "all",
         "predicate": names[1],
@@ -181,21 +182,21 @@ def predict_pairs(
     if calibration is not None and config.top and config.per == ALL and search.leave_out is not None:
         triples, lost = calibration.ranked(block, config.top, config.above, partial(each_part, runner))
         figures, notes = lost_by(lost)
-        by = replace(by, notes=notes, figures=figures)
-        tables = _tables(by.answers, triples)
+        predictor = replace(predictor, notes=notes, figures=figures)
+        tables = _tables(predictor.answers, triples)
     elif config.top or config.above:
-        tables = _chosen(by.answers, search, runner)
+        tables = _chosen(predictor.answers, search, runner)
     else:
-        tables = _all(by.answers, search)
-    if not by.counts:
+        tables = _all(predictor.answers, search)
+    if not predictor.counts:
         tables = map(without_probabilities, tables)
-    return run_prediction(by, config.as_dict() | asked, tables)
+    return run_prediction(predictor, config.as_dict() | asked, tables)
 
 
-def _calibrated(by: Predictor, calibration: "Calibration | None") -> Predictor:
+def _calibrated(predictor: Predictor, calibration: "Calibration | None") -> Predictor:
     """Return the predictor whose model is calibrated to the pairs; the same one without probabilities, if none is."""
-    answering, about = asked_of(by.by, calibration), TOO_FEW if calibration is None else calibration.about
-    return replace(by, by=answering, counts=answering.stated, about=about, unknown_only=True)
+    answering, about = predictor.answering.under(calibration), TOO_FEW if calibration is None else calibration.about
+    return replace(predictor, answering=answering, counts=answering.stated, about=about, unknown_only=True)
 
 
 def _tables(answers: Answers, triples: Triples) -> Iterator[pa.Table]:
@@ -246,27 +247,27 @@ def _entities(graph: KnowledgeGraph, file: str, what: str) -> Ints:
     return np.array(known, dtype=np.int64)
 
 
-def for_file(by: Predictor, blocks: Iterator[Block], stated: Stated) -> Predictor:
+def for_file(predictor: Predictor, blocks: Iterator[Block], stated: Stated) -> Predictor:
     """Return the predictor whose probabilities are about the triples of a file, or that has none.
 
-    by      the stored model at the stated base rate
-    blocks  the triples of the file
+    predictor  the stored model at the stated base rate
+    blocks     the triples of the file
 
     Raises InputError if `fdr` is set and the triples are unlike the calibration triples, whose negatives the scores are
     compared with. Raises InputError and FitError as `answer_of_file` does.
     """
-    from kgcore.answer.population.answers import answer_of_file
+    from kgcore.answer.population.lists import answer_of_file
 
-    triples, model = _triples(by, blocks), by.by.model
-    if by.config.fdr and _compared(by, triples):
-        return replace(by, counts=False, about=model.about)
-    difference = partial(_difference, by.by, base_rate=model.calibrator.base_rate)
-    survey = partial(survey_of, by.by, config=SurveyConfig())
+    triples, model = _triples(predictor, blocks), predictor.answering.model
+    if predictor.config.fdr and _compared(predictor, triples):
+        return replace(predictor, counts=False, about=model.about)
+    difference = partial(_difference, predictor.answering, base_rate=model.calibrator.base_rate)
+    survey = partial(survey_of, predictor.answering, config=SurveyConfig())
     says = stated.completeness, stated.base_rate
-    answer = answer_of_file(model, triples, *says, by.config.at_least, difference, survey)
+    answer = answer_of_file(model, triples, *says, predictor.config.at_least, difference, survey)
     return replace(
-        by,
-        by=replace(by.by, model=answer.model, stated=answer.stated),
+        predictor,
+        answering=replace(predictor.answering, model=answer.model, stated=answer.stated),
         counts=answer.counts,
         about=answer.about,
         unknown_only=answer.calibration is not None,
@@ -274,49 +275,49 @@ def for_file(by: Predictor, blocks: Iterator[Block], stated: Stated) -> Predicto
     )
 
 
-def _compared(by: Predictor, triples: Triples) -> bool:
+def _compared(predictor: Predictor, triples: Triples) -> bool:
     """Compare the triples of a file with the calibration triples, for `fdr`. Return False if they cannot be compared.
 
     Raises InputError if they are unlike these for every share of true ones.
     """
-    from kgcore.answer.population.answers import comparable
+    from kgcore.answer.population.lists import comparable
     from kgcore.answer.population.population import FEWEST_ROWS
 
-    rows = comparable(by.by.model.graph, triples)
-    if by.by.model.calibrator.negatives not in (GROUND_TRUTH, SYNTHETIC) or len(rows) < FEWEST_ROWS:
+    rows = comparable(predictor.answering.model.graph, triples)
+    if predictor.answering.model.calibrator.negatives not in (GROUND_TRUTH, SYNTHETIC) or len(rows) < FEWEST_ROWS:
         return False
-    found = _difference(by.by, rows, None)
+    found = _difference(predictor.answering, rows, None)
     if not found.alike:
-        raise InputError(UNLIKE.format(fdr=by.config.fdr, found=found))
+        raise InputError(UNLIKE.format(fdr=predictor.config.fdr, found=found))
     return True
 
 
-def _difference(by: Answering, rows: Triples, base_rate: float | None) -> "SampleDifference":
+def _difference(answering: AnsweringModel, rows: Triples, base_rate: float | None) -> "SampleDifference":
     """Compare triples (n, 3) with the calibration triples at a base rate, or read the comparison of a finished run."""
     from kgcore.answer.population.likeness import CalibrationTriples, SampleDifference
 
-    store, bound = open_store(), by.model.calibrator
-    made_by = sources_of(store, by.found.model_id).run
+    store, bound = open_store(), answering.model.calibrator
+    made_by = sources_of(store, answering.found.model_id).run
     groups = bound.combined.groups if bound.combined else EvidenceConfig().evidence
     strategies = bound.corruptions.strategy if bound.corruptions else {}
     modules = [EVIDENCE.module(name) for name in groups] + [STRATEGIES.module(name) for name in strategies]
-    identity = digest([sha256(rows.tobytes()).hexdigest(), by.found.label, base_rate])
+    identity = digest([sha256(rows.tobytes()).hexdigest(), answering.found.label, base_rate])
 
     def body(run: StageRun) -> None:
-        found = CalibrationTriples(by.model).difference(rows, base_rate)
+        found = CalibrationTriples(answering.model).difference(rows, base_rate)
         run.save(DIFFERENCE, asdict(found))
         run.log_metrics(asdict(found))
 
     upstream = [StageRef(made_by.tags.stage or "", made_by.run_id)]
     code = ("kgcore.answer.population.likeness", *modules)
-    ref = run_stage("comparison", Config(), upstream, code, body, Context(device=by.device), identity)
+    ref = run_stage("comparison", Config(), upstream, code, body, Context(device=answering.device), identity)
     return SampleDifference(**store.load(ref.run_id, DIFFERENCE))
 
 
-def _triples(by: Predictor, blocks: Iterator[Block]) -> Triples:
+def _triples(predictor: Predictor, blocks: Iterator[Block]) -> Triples:
     """Return the distinct triples (n, 3) of the blocks whose three names are known."""
     parts = [np.zeros((0, 3), dtype=np.int64)]
     for block in blocks:
-        triples, known = by.answers.numbers(block.names)
+        triples, known = predictor.answers.numbers(block.names)
         parts.append(triples[known])
-    return by.answers.model.graph.index(*parts).triples
+    return predictor.answers.model.graph.index(*parts).triples

@@ -19,9 +19,9 @@ from kgcore.config import PredictConfig
 from kgcore.measure.report.result import Result, ResultTable
 from tasks.jobs.request import (
     MOST_EXAMPLES,
-    Answering,
+    AnsweringModel,
     Request,
-    answering,
+    answering_model,
     expected_text,
     probability_texts,
     triple_text,
@@ -39,19 +39,17 @@ COUNTS = ("rows", "answered", "accepted", "known", "unseen", "selected", "tested
 class Predictor:
     """The model that answers a prediction, and its decisions.
 
-    by       the model, and the output file
-    config   the decisions
-    counts   whether the probabilities are about the candidates that are asked for, so that their sum is a count
-    about    what they are about, as a sentence
-    notes    sentences about the candidates that were chosen
-    figures  further figures of them, as metrics
-    unknown_only
-             whether only candidates that are no known facts count as expected to be true
-    calibration
-             the calibration to the candidates of a file; None: the stored calibrator answers
+    answering    the model, and the output file
+    config       the decisions
+    counts       whether the probabilities are about the candidates that are asked for, so that their sum is a count
+    about        what they are about, as a sentence
+    notes        sentences about the candidates that were chosen
+    figures      further figures of them, as metrics
+    unknown_only whether only candidates that are no known facts count as expected to be true
+    calibration  the calibration to the candidates of a file; None: the stored calibrator answers
     """
 
-    by: Answering
+    answering: AnsweringModel
     config: PredictConfig
     counts: bool = True
     about: str = ""
@@ -63,27 +61,27 @@ class Predictor:
     @cached_property
     def answers(self) -> Answers:
         """The model with the decisions."""
-        return Answers(self.by.model, self.config.decides_at, self.config.at_least)
+        return Answers(self.answering.model, self.config.decides_at, self.config.at_least)
 
 
-def predictor(request: Request, config: PredictConfig) -> Predictor:
+def find_predictor(request: Request, config: PredictConfig) -> Predictor:
     """Find the model of a prediction.
 
     The sum of the probabilities of a file is a number of true candidates if the user states their base rate, now or in
     the run, or if the calibrator was fitted to candidates or to newly labelled ones. Otherwise the prediction says what
     they are about.
 
-    Raises InputError as `answering` does, or if the ending of the output file is unknown.
+    Raises InputError as `answering_model` does, or if the ending of the output file is unknown.
     """
     request.check_table()
-    by = answering(request)
-    if by.model.knows_base_rate:
-        return Predictor(by, config)
+    answering = answering_model(request)
+    if answering.model.knows_base_rate:
+        return Predictor(answering, config)
     about = (
-        f"{by.model.about}. For these candidates, state which share of them is true (--base-rate), or calibrate to "
-        "them (kgcal recalibrate --candidates FILE)"
+        f"{answering.model.about}. For these candidates, state which share of them is true (--base-rate), or calibrate "
+        "to them (kgcal recalibrate --candidates FILE)"
     )
-    return Predictor(by, config, counts=False, about=about)
+    return Predictor(answering, config, counts=False, about=about)
 
 
 def run_prediction(predictor: Predictor, asked: Mapping[str, object], tables: Iterator[pa.Table]) -> Result:
@@ -94,13 +92,13 @@ def run_prediction(predictor: Predictor, asked: Mapping[str, object], tables: It
 
     Raises InputError if the output file cannot be written. If an error ends the answers, no output file is left behind.
     """
-    store, by, config = open_store(), predictor.by, predictor.config
-    found = by.found
+    store, answering, config = open_store(), predictor.answering, predictor.config
+    found = answering.found
     with (
-        sink(Path(by.output)) if by.output else nullcontext(lambda table: None) as write,
+        sink(Path(answering.output)) if answering.output else nullcontext(lambda table: None) as write,
         store.open_run(f"predict {found.dataset}", RunTags(stage="predict", dataset=found.dataset)) as run_id,
     ):
-        store.log_params(run_id, {**config.as_dict(), **by.params, "threshold": config.decides_at, **asked})
+        store.log_params(run_id, {**config.as_dict(), **answering.params, "threshold": config.decides_at, **asked})
         tally = _Tally(predictor)
         for table in tables:
             write(table)
@@ -108,7 +106,7 @@ def run_prediction(predictor: Predictor, asked: Mapping[str, object], tables: It
         facts = {**tally.facts(), "run": run_id}
         store.log_metrics(run_id, {**_metrics(facts), **predictor.figures}, model_id=found.model_id)
         store.log_json(run_id, facts, "prediction.json")
-    return _result(facts, str(by))
+    return _result(facts, str(answering))
 
 
 class _Tally:
@@ -159,7 +157,7 @@ class _Tally:
         """Return the facts of the prediction.
 
         because    why the model answers; '' if the user has named it
-        dataset, model, calibrator, base_rate, base_rate_text, output  see `Answering.params`
+        dataset, model, calibrator, base_rate, base_rate_text, output  see `AnsweringModel.params`
         threshold  a triple with a probability above it counts as true
         rows       number of candidates: `answered` with a probability, `accepted` as true, `known` facts, `unseen` with
                    an entity that training has not seen, so that names answer for them
@@ -173,16 +171,16 @@ class _Tally:
         """
         predictor = self.predictor
         return {
-            "dataset": predictor.by.found.dataset,
-            "because": predictor.by.found.because,
-            **predictor.by.params,
+            "dataset": predictor.answering.found.dataset,
+            "because": predictor.answering.found.because,
+            **predictor.answering.params,
             **self.counts,
             "threshold": predictor.config.decides_at,
             "fdr": predictor.config.fdr,
             "expected": self.expected if predictor.counts else None,
             "interval": self.interval(),
             "reasons": dict(self.reasons),
-            "lacks": predictor.by.model.lacks if UNKNOWN_ENTITIES & set(self.reasons) else "",
+            "lacks": predictor.answering.model.lacks if UNKNOWN_ENTITIES & set(self.reasons) else "",
             "about": predictor.about if self.counts["rows"] > 1 else "",
             "notes": list(predictor.notes),
             "examples": self.examples,

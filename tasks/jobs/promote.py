@@ -27,9 +27,9 @@ from kgcore.wings.external.rows import renumbered
 from kgcore.wings.monitoring.exam import TEST, Exam
 from kgcore.wings.monitoring.gate import Verdict, gate
 from kgcore.wings.monitoring.paired import PairedRows
-from tasks.jobs.calibrated_model import FoundScores, registered_scores
 from tasks.jobs.compare import comparison, dataset_name
 from tasks.jobs.exam import Judged, Sheet, begin_era, choose, exam_of, measured_candidates, sheet_of, sit, why_not
+from tasks.jobs.find_model import FoundScores, registered_scores
 from tasks.stages.choose import race_of
 from tasks.tracking.artifacts import CALIBRATOR, COUNTS, ENSEMBLE_SUMMARY, PREDICATES, SCORE_CALIBRATOR, SUMMARY
 from tasks.tracking.keys import digest

@@ -2,7 +2,6 @@
 
 import json
 import re
-import tempfile
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -26,6 +25,7 @@ from tasks.tracking.artifacts import MEASURED
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import Store, open_store
 from tasks.workspace.resources import cores
+from tasks.workspace.settings import temporary_folder
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -116,15 +116,15 @@ def publish_comparison(
         "findings do not use them.",
     ]
     page = comparison_page("The paper and kgcal, side by side", frame, figures, failures, notes, found)
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / PAGE).write_text(page, encoding="utf-8")
-        frame.to_csv(Path(folder) / TABLE, index=False)
-        write_json(Path(folder) / "failures.json", failures)
-        write_json(Path(folder) / "pipelines.json", pipelines)
-        (Path(folder) / "figures").mkdir()
+    with temporary_folder() as folder:
+        (folder / PAGE).write_text(page, encoding="utf-8")
+        frame.to_csv(folder / TABLE, index=False)
+        write_json(folder / "failures.json", failures)
+        write_json(folder / "pipelines.json", pipelines)
+        (folder / "figures").mkdir()
         for title, figure in figures.items():
-            figure.savefig(Path(folder) / "figures" / f"{re.sub(r'[^a-zA-Z0-9]', '_', title)}.png", dpi=120)
-        place = store.log_report(run_id, Path(folder))
+            figure.savefig(folder / "figures" / f"{re.sub(r'[^a-zA-Z0-9]', '_', title)}.png", dpi=120)
+        place = store.log_report(run_id, folder)
         if csv is not None:
             write_csv(frame, csv)
     store.log_tags(run_id, RunTags(note="\n".join(f"* {line}" for line in found)))

@@ -20,7 +20,7 @@ from kgcore.config.jobs import SurveyConfig
 from kgcore.errors import InputError
 from kgcore.measure.report.result import Result, ResultTable
 from kgcore.registries import COMBINERS, EVIDENCE
-from tasks.jobs.calibrated_model import Ask, FoundModel, find_calibrated_model, locate
+from tasks.jobs.find_model import Ask, FoundModel, find_calibrated_model, locate
 from tasks.stages.calibrate import completeness_of
 from tasks.stages.running import Context, StageRef, StageRun, run_stage
 from tasks.tracking.artifacts import ANSWER, SURVEY
@@ -33,8 +33,8 @@ from tasks.workspace.resources import THREADS, each_part, find_device, gpu_slot
 
 if TYPE_CHECKING:
     from kgcore.answer.calibrated_model import CalibratedModel
-    from kgcore.answer.population.calibrate import Lost
     from kgcore.answer.population.calibration import Calibration
+    from kgcore.answer.population.fit import Lost
     from kgcore.answer.population.population import Population
     from kgcore.answer.population.survey import Survey
 
@@ -65,7 +65,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Answering:
+class AnsweringModel:
     """The model that answers a request.
 
     found   the model, as it is stored
@@ -92,17 +92,23 @@ class Answering:
             "output": self.output,
         }
 
+    def under(self, calibration: "Calibration | None") -> "AnsweringModel":
+        """Return the calibrated model; without a calibration, the stored one without probabilities."""
+        if calibration is None:
+            return replace(self, stated=False)
+        return replace(self, model=calibration.model, stated=calibration.true is not None)
+
     def __str__(self) -> str:
         who = self.params
         return f"model: {who['model']} ({who['calibrator']}), base rate {who['base_rate_text']}"
 
 
-def answering(request: Request) -> Answering:
+def answering_model(request: Request) -> AnsweringModel:
     """Find the model of a request. Raises InputError if there is no such model, base rate or device."""
     found = find_calibrated_model(request.ask)
     model = found.model if request.base_rate is None else found.model.at(request.base_rate)
     trained = model.trained.to(find_device(request.device))
-    return Answering(found, replace(model, trained=trained), request.output, request.device)
+    return AnsweringModel(found, replace(model, trained=trained), request.output, request.device)
 
 
 def expected_text(expected: float | None, interval: Sequence[float] | None) -> str:
@@ -186,7 +192,7 @@ def answered(
 
 
 def calibrate_to(
-    by: Answering,
+    answering: AnsweringModel,
     population: "Population | None",
     stated: Stated,
     asked: int | None,
@@ -196,7 +202,7 @@ def calibrate_to(
 ) -> "Calibration | None":
     """Calibrate a stored model to a population, with the evidence of all its embedding models.
 
-    by          the stored model, on a device
+    answering   the stored model, on a device
     population  see `Population.asked`; None: there is none, and so no calibration
     asked       the predicate that is asked about; None: all
     parent      id of the MLflow run of the question, under which a new survey is nested; None: it is not nested
@@ -209,12 +215,12 @@ def calibrate_to(
     from kgcore.answer.population.population import stated_facts
 
     true = stated_facts(population, stated.completeness, stated.base_rate, asked)
-    survey, rng = survey_of(by, population, config, runner, parent), np.random.default_rng(config.survey_seed)
-    return Calibration.of(population, survey, by.model.trained.embedding_models, true, rng, asked)
+    survey, rng = survey_of(answering, population, config, runner, parent), np.random.default_rng(config.survey_seed)
+    return Calibration.of(population, survey, answering.model.trained.embedding_models, true, rng, asked)
 
 
 def calibrate_to_missing(
-    by: Answering, predicate: str, stated: Stated, at_least: int = DiscoverConfig().at_least
+    answering: AnsweringModel, predicate: str, stated: Stated, at_least: int = DiscoverConfig().at_least
 ) -> "Calibration":
     """Calibrate a stored model to the missing facts of a predicate, as `discover` does for a query.
 
@@ -226,22 +232,26 @@ def calibrate_to_missing(
     from kgcore.answer.population.population import TOO_FEW, Population
     from kgcore.answer.question import Question
 
-    p = Question.of(by.model.graph, "", predicate, "").predicate
-    population = Population.asked(Domains(by.model.graph), p, at_least)
-    calibration = calibrate_to(by, population, stated, p, SurveyConfig())
+    p = Question.of(answering.model.graph, "", predicate, "").predicate
+    population = Population.asked(Domains(answering.model.graph), p, at_least)
+    calibration = calibrate_to(answering, population, stated, p, SurveyConfig())
     if calibration is None:
         raise InputError(TOO_FEW)
     return calibration
 
 
 def survey_of(
-    by: Answering, population: "Population", config: SurveyConfig, runner: str = THREADS, parent: str | None = None
+    answering: AnsweringModel,
+    population: "Population",
+    config: SurveyConfig,
+    runner: str = THREADS,
+    parent: str | None = None,
 ) -> "Survey":
     """Survey a population, or read the survey of a finished run. The arguments are those of `calibrate_to`."""
     from kgcore.answer.population.survey import groups_of
 
-    store, models = open_store(), by.model.trained.embedding_models
-    sources, groups = sources_of(store, by.found.model_id), groups_of(models)
+    store, models = open_store(), answering.model.trained.embedding_models
+    sources, groups = sources_of(store, answering.found.model_id), groups_of(models)
     trains = [StageRef("train", store.model(model_id).run_id or "") for model_id in sources.models]
     blocks = [(b.predicate, digest([b.subjects.tolist(), b.objects.tolist()])) for b in population.blocks]
     if population.rows is not None:
@@ -253,14 +263,14 @@ def survey_of(
         from kgcore.answer.population.survey import survey
 
         size, rng = DrawSize(config.survey_top, config.survey_rest), np.random.default_rng(config.survey_seed)
-        with gpu_slot(find_device(by.device)), progress_bar("survey", 100) as move:
+        with gpu_slot(find_device(answering.device)), progress_bar("survey", 100) as move:
             each = partial(each_part, runner)
             made = survey(population, models, size, rng, lambda done: move(int(100 * done)), each)
         run.save(SURVEY, made)
         counts = {"candidates": population.sizes.sum(), "drawn": len(made.drawn), "facts": len(made.facts)}
         run.log_metrics({name: float(count) for name, count in counts.items()})
 
-    upstream, context = [StageRef("prepare", sources.graph), trains[0]], Context(parent=parent, device=by.device)
+    upstream, context = [StageRef("prepare", sources.graph), trains[0]], Context(parent=parent, device=answering.device)
     ref = run_stage("survey", config, upstream, code, body, context, digest([blocks, list(groups)]), trains[1:])
     return store.load(ref.run_id, SURVEY)
 
@@ -276,10 +286,3 @@ def lost_by(lost: "Lost") -> tuple[dict[str, float], list[str]]:
         "the true facts are lost (95 %)"
     )
     return {name: float(value) for name, value in figures.items()}, [note]
-
-
-def asked_of(by: Answering, calibration: "Calibration | None") -> Answering:
-    """Return who answers: the calibrated model, or the stored one without probabilities if there is no calibration."""
-    if calibration is None:
-        return replace(by, stated=False)
-    return replace(by, model=calibration.model, stated=calibration.true is not None)

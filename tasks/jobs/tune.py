@@ -2,7 +2,6 @@
 
 import logging
 import signal
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
@@ -33,7 +32,7 @@ from tasks.tracking.record import RUNNING, DatasetId, RunTags, shares_text
 from tasks.tracking.store import Store, open_store
 from tasks.workspace.flow_run import SeriesLog, progress_bar
 from tasks.workspace.resources import find_device, gpu_slot
-from tasks.workspace.settings import ensure_home
+from tasks.workspace.settings import ensure_home, temporary_folder
 
 if TYPE_CHECKING:
     from optuna import Study
@@ -198,7 +197,8 @@ def _result(
     ends = ", ".join(f"{counts[state]} {state}" for state in states if state in counts)
     first = begun(study)[0]
     initial = f", {first.value:.4f} with the initial settings" if first in ranked else ""
-    outcome = f"{len(table)} trials: {ends}. Best {metric}: {chosen.value:.4f} in trial {chosen.number}{initial}."
+    outcome = f"{len(table)} trial{'s' * (len(table) > 1)}: {ends}. "
+    outcome += f"Best {metric}: {chosen.value:.4f} in trial {chosen.number}{initial}."
     outcome += " Interrupted: the same command resumes the search." if interrupted else ""
     facts: dict[str, object] = {
         "dataset": dataset,
@@ -224,10 +224,10 @@ def _log_best(
 ) -> dict[str, int]:
     """Log the best settings, the table of trials and a note for the UI. Return state -> number of trials."""
     store, trial_run = open_store(), chosen.user_attrs["run"]
-    with tempfile.TemporaryDirectory() as folder:
-        save(Path(folder), BEST_SETTINGS, settings.as_dict())
-        save(Path(folder), TRIALS, table)
-        store.log_files(run, Path(folder))
+    with temporary_folder() as folder:
+        save(folder, BEST_SETTINGS, settings.as_dict())
+        save(folder, TRIALS, table)
+        store.log_files(run, folder)
     store.log_params(run, {f"best.{name}": value for name, value in settings.as_dict().items()})
     store.log_metrics(run, chosen.user_attrs["figures"] | {"trials": len(table)})
     counts = {str(state): int(count) for state, count in table["state"].value_counts().items()}

@@ -23,9 +23,9 @@ from kgcore.measure.report.results import headline
 from kgcore.storage.folders import read_json
 from kgcore.wings.monitoring.drift import Check, DriftReference, check, find_evidence
 from kgcore.wings.monitoring.two_samples import NewTriples
-from tasks.jobs.calibrated_model import calibration_sample
 from tasks.jobs.compare import dataset_name
 from tasks.jobs.exam import add_field_labels
+from tasks.jobs.find_model import calibration_sample
 from tasks.tracking.artifacts import ENSEMBLE_PREDICTIONS, PREDICTIONS, Artifact
 from tasks.tracking.keys import digest
 from tasks.tracking.record import RunTags
@@ -134,7 +134,6 @@ def watch_champion(dataset: str, labels: Path, config: WatchConfig) -> WatchResu
     identity = digest([METHOD, md5_of(labels), champion.model_id, limits])
     add_field_labels(sources_of(store, champion.model_id).graph, labels, config.exam_share)
     with FileLock(store.home / "watch.lock"):
-        store.mark_dead_runs()
         history = store.find(RunTags(stage="watch", dataset=dataset), status=None)
         before = history[0] if history else None
         number = int(before.metrics.get("check", 0)) if before else 0

@@ -1,6 +1,7 @@
 """The web server of `kgcal serve`: a JSON API and a page for people, over one calibrated model or calibrator of scores.
 
-api.py             runs the server; its addresses, pages, errors, the limit of a body, answers to files
+api.py             runs the server; its addresses, pages, errors, hosts, answers to files
+limits.py          what a request may take: bytes, rows, time, threads
 model.py           what a server asks, loaded anew when another one answers; the completion of names
 requests.py        the types of requests, and the sentences for invalid ones
 frame.html         what the pages at `/` have in common

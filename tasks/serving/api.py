@@ -3,27 +3,29 @@
 import logging
 import os
 import shutil
+import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict, replace
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any
 
 import pyarrow as pa
 import torch
 import uvicorn
+from anyio import CapacityLimiter
 from fastapi import Depends, FastAPI, HTTPException, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response
 from pydantic import BaseModel
 from pydantic_core import to_json
 from starlette.background import BackgroundTask
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException as StarletteError
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.requests import ClientDisconnect
 
 from kgcore.answer.answers import Answers, table_of
-from kgcore.answer.population.answers import answers_to, as_sentence
+from kgcore.answer.population.lists import answers_to, as_sentence
 from kgcore.answer.population.population import FEWEST_ROWS
 from kgcore.answer.question import Question
 from kgcore.answer.sink import sink
@@ -31,8 +33,9 @@ from kgcore.data.formats.base import COLUMNS, read_candidates
 from kgcore.errors import InputError, KgcalError
 from kgcore.wings.external.calibrator import RELATION, SCORE, ScoreCalibrator
 from kgcore.wings.external.tables import TableBlock
-from tasks.jobs.calibrated_model import Ask, FoundScores, is_of_scores
+from tasks.jobs.find_model import Ask, FoundScores, is_of_scores
 from tasks.jobs.request import Stated
+from tasks.serving.limits import MOST_BYTES, LimitedBodies, Turn, in_turn
 from tasks.serving.model import Answerer, Served, ServedScores
 from tasks.serving.requests import (
     AnswersQuery,
@@ -50,19 +53,23 @@ from tasks.workspace.services import port_is_taken
 
 log = logging.getLogger("kgcal")
 HERE = Path(__file__).parent
-MOST_BYTES = 2**26  # of a body: 64 MiB
 UNANSWERED = {404: "there is no address {path}", 405: "{path} does not answer {method}"}
 LOCAL = "127.0.0.1"
-AT_ONCE = 2**16  # bytes of a body to /predict: a smaller body is answered without a thread, which is faster
+AT_ONCE = 2**13  # bytes of a body to /predict: a smaller one does not wait for threads that work on large ones
+MOST_THREADS = 2  # that work on bodies of one kind: more would only wait for each other
+GRACE = 5  # seconds for answers after SIGTERM
 
 
-def create_app(served: Served | ServedScores) -> FastAPI:
-    """Return the server's application. A request is answered by the model that is current when the request begins."""
+def create_app(served: Served | ServedScores, hosts: Collection[str] = ("*",)) -> FastAPI:
+    """Return the server's application. A request is answered by the model that is current when the request begins.
+
+    hosts  names of the server that a request may use, as in `serve`
+    """
     if isinstance(served, ServedScores):
-        app = new_app("Calibrated probabilities of the scores of one scorer.", "scores.html")
+        app = new_app("Calibrated probabilities of the scores of one scorer.", "scores.html", hosts)
         _answer_scores(app, served)
     else:
-        app = new_app("Calibrated probabilities of triples. Names are case-sensitive.", "page.html")
+        app = new_app("Calibrated probabilities of triples. Names are case-sensitive.", "page.html", hosts)
         _answer_triples(app, served)
 
     @app.get("/health")
@@ -77,25 +84,31 @@ def create_app(served: Served | ServedScores) -> FastAPI:
 
 def _answer_scores(app: FastAPI, served: ServedScores) -> None:
     """Add the addresses at which scores become probabilities."""
+    threads = CapacityLimiter(MOST_THREADS)
 
     @app.post("/predict", openapi_extra=_body_schema(PredictScoresRequest, "rows"))
     async def predict(query: Annotated[NoQuery, Query()], request: Request) -> Response:
         """Give each score a probability and its 95 % interval."""
-        return await run_in_threadpool(_predicted_scores, served.current, await request.body())
+        now, body = served.current, await request.body()
+        return await in_turn(request, threads, lambda turn: _predicted_scores(now, body))
 
     @app.post("/file")
     async def file(query: Annotated[ScoreFileQuery, Query()], request: Request) -> Response:
         """Answer a file of scores, which is the body, with the same rows and their probabilities."""
-        calibrator = served.current.calibrator.at(query.base_rate)
+        calibrator, body = served.current.calibrator.at(query.base_rate), await request.body()
 
-        def answer(source: Path) -> Iterator[pa.Table]:
-            return (table for table, _ in calibrator.answer_file(source, query.score, query.relation))
+        def work(turn: Turn) -> Response:
+            def answer(source: Path) -> Iterator[pa.Table]:
+                return (turn.count(table) for table, _ in calibrator.answer_file(source, query.score, query.relation))
 
-        return await run_in_threadpool(answer_file, await request.body(), "scores", query.format, answer)
+            return answer_file(body, "scores", query.format, answer)
+
+        return await in_turn(request, threads, work)
 
 
 def _answer_triples(app: FastAPI, served: Served) -> None:
     """Add the addresses at which triples, queries and names are answered."""
+    few, many = CapacityLimiter(MOST_THREADS), CapacityLimiter(MOST_THREADS)
 
     @app.post("/predict", openapi_extra=_body_schema(PredictRequest, "triples"))
     async def predict(query: Annotated[NoQuery, Query()], request: Request) -> Response:
@@ -108,27 +121,31 @@ def _answer_triples(app: FastAPI, served: Served) -> None:
         if len(body) <= AT_ONCE:
             asked = read_body(body, PredictRequest)
             if len(asked.triples) < FEWEST_ROWS and not asked.completeness:
-                return _predicted(now, asked)
-        return await run_in_threadpool(lambda: _predicted(now, read_body(body, PredictRequest)))
+                return await in_turn(request, few, lambda turn: _predicted(now, asked))
+        return await in_turn(request, many, lambda turn: _predicted(now, read_body(body, PredictRequest)))
 
     @app.get("/answers")
-    def answers(query: Annotated[AnswersQuery, Query()]) -> Response:
+    async def answers(query: Annotated[AnswersQuery, Query()], request: Request) -> Response:
         """Rank all answers to (subject, predicate, ?) or (?, predicate, object); known facts are marked.
 
         With a completeness or a base rate, the probabilities are about the missing facts of the predicate; the first
         answer takes seconds to minutes. `about` says what they are about, and in which order the answers stand.
         """
-        return _ranked(served.current, query)
+        now = served.current
+        return await in_turn(request, many, lambda turn: _ranked(now, query))
 
     @app.get("/explain")
-    def explain(query: Annotated[ExplainQuery, Query()]) -> dict[str, Any]:
+    async def explain(query: Annotated[ExplainQuery, Query()], request: Request) -> dict[str, Any]:
         """Explain the probability of a triple: `sentences` in words, and the numbers behind them.
 
         With a completeness, or with `missing`, the probability is that of `answers`, about the missing facts.
         """
-        asked = query.predicate, query.base_rate, query.completeness, query.missing
-        explainer = served.current.explainer(*asked)
-        return explainer.about(query.subject, query.predicate, query.object).to_json()
+        now, asked = served.current, (query.predicate, query.base_rate, query.completeness, query.missing)
+
+        def work(turn: Turn) -> dict[str, Any]:
+            return now.explainer(*asked).about(query.subject, query.predicate, query.object).to_json()
+
+        return await in_turn(request, many, work)
 
     @app.get("/names")
     def names(query: Annotated[NamesQuery, Query()]) -> dict[str, list[str]]:
@@ -142,7 +159,7 @@ def _answer_triples(app: FastAPI, served: Served) -> None:
         The header `about` says what the probabilities are about.
         """
         now, body = served.current, await request.body()
-        return await run_in_threadpool(_answer_file, now, query, body)
+        return await in_turn(request, many, lambda turn: _answer_file(now, query, body, turn))
 
 
 def _body_schema(kind: type[BaseModel], rows: str) -> dict[str, Any]:
@@ -153,18 +170,19 @@ def _body_schema(kind: type[BaseModel], rows: str) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
-def _answer_file(now: Answerer, query: FileQuery, body: bytes) -> Response:
+def _answer_file(now: Answerer, query: FileQuery, body: bytes, turn: Turn) -> Response:
     answers = now.answers.under(query.base_rate, query.threshold, query.at_least)
     about: list[str] = []
 
     def answer(source: Path) -> Iterator[pa.Table]:
-        named = [block.names.select(COLUMNS) for block in read_candidates(source)]
+        named = [turn.count(block.names).select(COLUMNS) for block in read_candidates(source)]
         if not sum(map(len, named)):
             raise InputError(f"{source} has no rows: it must have at least one triple")
         found = now.file_answer(answers, pa.concat_tables(named), query.base_rate, query.completeness)
         about.append(as_sentence(found.about))
         for block in read_candidates(source):
-            yield found.table(answers, block.names)
+            for part in turn.parts(block.names):
+                yield found.table(answers, part)
 
     response = answer_file(body, "candidates", query.format, answer)
     response.headers["about"] = about[0]
@@ -176,16 +194,16 @@ def _ranked(now: Answerer, query: AnswersQuery) -> Response:
     calibration = now.calibration(query.predicate, query.base_rate, query.completeness)
     conditions = now.answers.under(None, query.threshold, query.at_least)
     found = answers_to(question, conditions, calibration, query.top)
-    by = conditions if calibration is None else replace(conditions, model=calibration.model)
-    return _response(now, by, found.table, {"about": found.about, "true": found.count and asdict(found.count)})
+    answers = conditions if calibration is None else replace(conditions, model=calibration.model)
+    return _response(now, answers, found.table, {"about": found.about, "true": found.count and asdict(found.count)})
 
 
 def _predicted(now: Answerer, request: PredictRequest) -> Response:
     answers = now.answers.under(request.base_rate, request.threshold, request.at_least)
     names = table_of([(triple.subject, triple.predicate, triple.object) for triple in request.triples])
     found = now.file_answer(answers, names, request.base_rate, request.completeness)
-    by = replace(answers, model=found.model)
-    return _response(now, by, found.table(answers, names), {"about": [as_sentence(found.about)]})
+    table, answers = found.table(answers, names), replace(answers, model=found.model)
+    return _response(now, answers, table, {"about": [as_sentence(found.about)]})
 
 
 def _response(now: Answerer, answers: Answers, table: pa.Table, further: dict[str, object] | None = None) -> Response:
@@ -231,14 +249,21 @@ def _described_scores(now: FoundScores, calibrator: ScoreCalibrator) -> dict[str
     }
 
 
-def new_app(description: str, page: str) -> FastAPI:
+def new_app(description: str, page: str, hosts: Collection[str]) -> FastAPI:
     """Return an application with a page for people at `/`, and the page of its API at `/docs`.
 
     description  a sentence about the answers
     page         name of the HTML file of the page's body, in this folder; frame.html has what pages share
+    hosts        as in `serve`
     """
-    app = FastAPI(title="kgcal", description=description, docs_url=None, redoc_url=None, dependencies=[Depends(_once)])
-    app.add_middleware(LimitedBody)
+
+    async def to_this_host(request: Request) -> None:
+        if not _is_trusted(request.headers.get("host", ""), hosts):
+            raise HTTPException(421, f"{request.headers.get('host')} is not this server: name it with --trusted-host")
+
+    checks = [Depends(to_this_host), Depends(_once)]
+    app = FastAPI(title="kgcal", description=description, docs_url=None, redoc_url=None, dependencies=checks)
+    app.add_middleware(LimitedBodies)
     _add_errors(app)
 
     @app.get("/", response_class=HTMLResponse, include_in_schema=False)
@@ -279,26 +304,13 @@ def answer_file(body: bytes, name: str, ending: str, answer: Callable[[Path], It
     return FileResponse(target, filename=target.name, background=BackgroundTask(shutil.rmtree, folder))
 
 
-class LimitedBody:
-    """Middleware that stops reading a body beyond the limit. The request is answered with status 413."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, and count the bytes of its body."""
-        seen = 0
-
-        async def counted() -> Message:
-            nonlocal seen
-            message = await receive()
-            seen += len(message.get("body", b""))
-            if seen > MOST_BYTES:
-                size = f"{MOST_BYTES / 2**20:g} MiB"
-                raise HTTPException(413, f"the body has more than {size}: divide it into several requests")
-            return message
-
-        await self._app(scope, counted, send)
+def _is_trusted(host: str, hosts: Collection[str]) -> bool:
+    """Return whether a request may have this header. A name is unsafe: any web page can give one to 127.0.0.1."""
+    name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+    try:
+        return bool(ip_address(name))
+    except ValueError:
+        return name.lower() in hosts or "*" in hosts
 
 
 def _add_errors(app: FastAPI) -> None:
@@ -307,6 +319,7 @@ def _add_errors(app: FastAPI) -> None:
         RequestValidationError: lambda request, error: sentence(error),
         StarletteError: _of_status,
         KgcalError: lambda request, error: (422, str(error)),
+        ClientDisconnect: _of_left,
         Exception: lambda request, error: (500, "the server failed: its log says why"),
     }
     for kind, make in handlers.items():
@@ -335,10 +348,16 @@ def _of_status(request: Request, error: StarletteError) -> tuple[int, str]:
     return error.status_code, str(error.detail)
 
 
-def serve(ask: Ask, host: str, port: int, completeness: str = "") -> None:
+def _of_left(request: Request, error: ClientDisconnect) -> tuple[int, str]:
+    log.info("a client left before the answer of %s", request.url.path)
+    return 499, "the client left"
+
+
+def serve(ask: Ask, host: str, port: int, completeness: str = "", trusted: Collection[str] = ()) -> None:
     """Serve a calibrated model, or a calibrator of scores, until Ctrl-C.
 
     completeness  of the graph, for the requests that state none: see `Stated`; '': that of the model's run, if any
+    trusted       names of the server that requests may use, beside localhost, `host` and IP addresses; *: any name
 
     Each request computes with one thread, because the server answers many requests at the same time. Raises InputError
     as `served_by` does, and if the port is in use.
@@ -346,15 +365,21 @@ def serve(ask: Ask, host: str, port: int, completeness: str = "") -> None:
     if port_is_taken(port):
         raise InputError(f"port {port} of 127.0.0.1 is in use: choose another port with --port")
     torch.set_num_threads(1)
+    sys.setswitchinterval(0.001)  # a thread that answers in a millisecond waits for so long for each that works
     served = served_by(ask, completeness)
-    # The server asks the store again every few seconds. MLflow's own retries would only delay a new champion
-    os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] = "0"
+    os.environ["KGCAL_OUTAGE_SECONDS"] = "0"  # the server asks the store again every few seconds
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
     served.start()
     if host != LOCAL:
         log.warning("everyone who can reach %s can ask: the server has no passwords", host)
     print(f"serving {served.located.uri} on http://{host}:{port}  (Ctrl-C ends it)", flush=True)
-    uvicorn.run(create_app(served), host=host, port=port, log_level="warning")
+    app = create_app(served, {"localhost", host, *(name.lower() for name in trusted)})
+    status = 0
+    try:
+        uvicorn.run(app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=GRACE)
+    except SystemExit as reason:  # of SIGTERM
+        status = int(reason.code or 0)
+    os._exit(status)  # Python would wait for the threads that work on large requests
 
 
 def served_by(ask: Ask, completeness: str = "") -> Served | ServedScores:

@@ -16,14 +16,14 @@ import pyarrow.compute as pc
 from kgcore.answer.answers import Answers, table_of
 from kgcore.answer.explainer import Explainer
 from kgcore.answer.loaded import LoadedModel
-from kgcore.answer.population.answers import FileAnswer, explainer_of
 from kgcore.answer.population.calibration import Calibration
+from kgcore.answer.population.lists import FileAnswer, explainer_of
 from kgcore.answer.population.population import FEWEST_ROWS
 from kgcore.calibrate.sample import CalibrationSample
 from kgcore.config import ExplainConfig, PredictConfig
 from kgcore.data.formats.base import COLUMNS
 from kgcore.errors import InputError, KgcalError, first_line
-from tasks.jobs.calibrated_model import (
+from tasks.jobs.find_model import (
     Ask,
     FoundModel,
     FoundScores,
@@ -32,7 +32,7 @@ from tasks.jobs.calibrated_model import (
     find_scores,
     locate,
 )
-from tasks.jobs.request import Answering, Stated, calibrate_to_missing
+from tasks.jobs.request import AnsweringModel, Stated, calibrate_to_missing
 from tasks.tracking.keys import digest
 
 log = logging.getLogger("kgcal")
@@ -87,9 +87,9 @@ class Answerer:
         stated = self._stated_by(base_rate, completeness)
         if not stated.is_given:
             return None
-        by, key = Answering(self.found, self.found.model, "", "cpu"), (predicate, stated)
+        answering, key = AnsweringModel(self.found, self.found.model, "", "cpu"), (predicate, stated)
         with nullcontext() if key in self._cache else self._lock:
-            return _kept(self._cache, key, lambda: calibrate_to_missing(by, predicate, stated))
+            return _kept(self._cache, key, lambda: calibrate_to_missing(answering, predicate, stated))
 
     def explainer(self, predicate: str, base_rate: float | None, completeness: str, missing: bool) -> Explainer:
         """Return the explainer of `calibration`, if missing facts are asked about, or of the stored model.

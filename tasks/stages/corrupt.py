@@ -12,6 +12,7 @@ from tasks.stages.prepare import PREPARE
 from tasks.stages.running import Stage, StageRun
 from tasks.stages.train import TRAIN
 from tasks.tracking.artifacts import CORRUPTION_AUDIT, CORRUPTIONS, EMBEDDINGS, GRAPH
+from tasks.workspace.resources import check_room
 
 log = logging.getLogger("kgcal")
 
@@ -37,7 +38,8 @@ def _body(run: StageRun, config: CorruptConfig) -> None:
     if strategy.by_model:
         strategy.see(run.load_model(EMBEDDINGS))
     sides, filtered, positives = config.calibration_sides, config.calibration_filtered, len(graph.valid.positives)
-    most = config.all_up_to(positives)
+    most, drawn = config.all_up_to(positives), config.eta(positives) * positives
+    check_room(f"a table of {drawn:,} corruptions", memory=24 * drawn)  # three numbers of 8 bytes
     made = corrupt_held_out(graph, config.eta(positives), strategy, rng, sides, filtered, most)
     if made["valid"].weights is not None:
         found = f"{len(made['valid'].triples):,}"

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _CODE = (
     "kgcore.measure.evaluation.evaluate",
     "kgcore.measure.evaluation.evaluate",
-    "kgcore.calibrate.answering",
+    "kgcore.calibrate.validation",
     "kgcore.measure.report.summary",
     "kgcore.measure.report.summary",
     "kgcore.measure.report.results",
@@ -47,7 +47,7 @@ _CODE = (
 
 
 def _body(run: StageRun, config: EvaluateConfig) -> None:
-    from kgcore.calibrate.answering import answering, answering_notes, thin_notes
+    from kgcore.calibrate.validation import answering_label, answering_notes, thin_notes
     from kgcore.measure.evaluation.evaluate import miscalibrated
     from kgcore.measure.evaluation.groups import reliability_by_knowledge, reliability_by_relation
     from kgcore.measure.report.data import completeness_notes, data_notes, hidden_fact_notes, score_notes
@@ -59,7 +59,7 @@ def _body(run: StageRun, config: EvaluateConfig) -> None:
     calibrate = run.config(CalibrateConfig)
     fitted = [bound for bound in run.load_models(CALIBRATOR) if bound.negatives != "none"]
     bounds = {bound.label: bound for bound in fitted}
-    answers, wrong = answering(fitted), miscalibrated(bounds, predictions, measured, bool(calibrate.completeness))
+    answers, wrong = answering_label(fitted), miscalibrated(bounds, predictions, measured, bool(calibrate.completeness))
     notes = predictions.notes(calibrate.rate, counts["valid_negatives"], answers not in wrong)
     audits = run.load(CALIBRATION_AUDIT)
     notes += [*_candidates(run, predictions), *answering_notes(audits)]

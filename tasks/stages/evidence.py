@@ -110,7 +110,7 @@ EVIDENCE_STAGE = Stage(
     ),
     inputs={"model": TRAIN, "scores": SCORE, "candidates": MATCH},
     optional=("candidates",),
-    several={"other_models": TRAIN},
+    further={"other_models": TRAIN},
     on_device=True,
 )
 

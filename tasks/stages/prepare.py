@@ -31,7 +31,6 @@ def _body(run: StageRun, config: PrepareConfig) -> None:
     from kgcore.data.datasets.fetch import fetch
     from kgcore.data.datasets.prepare import prepare
 
-    logging.getLogger("pooch").setLevel(logging.ERROR)  # the progress bar shows the download
     spec = find_dataset(config.dataset)
     folder = fetch(spec, ensure_home() / "datasets", mirror(), config.size, config.graph_seed, progress=DownloadBar)
     draw = SplitDraw(config.valid_share, config.test_share, config.split_seed, config.split_rule)
@@ -51,7 +50,8 @@ def _log_report(run: StageRun, prepared: "Prepared", split: str) -> None:
     graph = prepared.graph
     shape = shape_of(graph)
     confidences = confidences_of(graph)
-    found = [*findings(graph, shape, prepared.counts, split, prepared.drawn), *confidence_findings(confidences)]
+    about = findings(graph, shape, prepared.counts, split, prepared.drawn, prepared.both)
+    found = [*about, *confidence_findings(confidences)]
     run.save(DATA_REPORT, graph_page(graph, shape, found, confidences))
     for one in found:
         if one.warns:

@@ -2,7 +2,6 @@
 
 import functools
 import logging
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,6 +20,8 @@ from tasks.tracking.keys import code_fingerprint, digest
 from tasks.tracking.record import DatasetId, RunRecord, RunTags
 from tasks.tracking.store import Store, open_store
 from tasks.workspace.flow_run import current_flow_run, in_task
+from tasks.workspace.resources import full_disk
+from tasks.workspace.settings import temporary_folder
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -77,7 +78,7 @@ class Stage(Generic[C]):
                and of all modules that they import
     inputs     parameter -> upstream stage, in the order of the arguments
     optional   inputs that may be None: the stage then does without them
-    several    parameter -> stage: any number of its runs are further inputs, at most one parameter. They may come from
+    further    parameter -> stage: any number of its runs are further inputs, at most one parameter. They may come from
                other upstream runs
     needs      input -> function of the settings that returns whether the stage uses this input. An input without such a
                function is always used
@@ -97,7 +98,7 @@ class Stage(Generic[C]):
     inputs: Mapping[str, "Stage[Any]"] = field(default_factory=dict)
     needs: Mapping[str, Callable[[C], bool]] = field(default_factory=dict)
     optional: Sequence[str] = ()
-    several: Mapping[str, "Stage[Any]"] = field(default_factory=dict)
+    further: Mapping[str, "Stage[Any]"] = field(default_factory=dict)
     on_device: bool = False
     normalise: Callable[[C], C] = lambda config: config
     identity: Callable[[C], str] = lambda config: ""
@@ -108,14 +109,14 @@ class Stage(Generic[C]):
         *upstream: StageRef | None,
         config: C | None = None,
         context: Context = Context(),
-        several: Sequence[StageRef] = (),
+        further: Sequence[StageRef] = (),
     ) -> StageRef:
         """Run the stage as `run_stage` does, in a flow run as a Prefect task. Return a reference to the run.
 
         upstream  a reference for each of `inputs`, in their order; None for an input that the settings do not use, or
                   that is optional. The last ones may be left out if they are None
         config    the settings; None: the defaults
-        several   references for the parameter `several`, in an order that has an effect
+        further   references for the parameter `further`, in an order that has an effect
 
         Raises ValueError if the references are not to the stages that these settings use as inputs, and InputError and
         MismatchError as `run_stage` does.
@@ -125,7 +126,7 @@ class Stage(Generic[C]):
         config = self.settle(config, refs)
         body = functools.partial(self.body, config=config)  # type: ignore[call-arg]  # no frame, as a lambda has
         run, identity = task_or_call(self.name, run_stage), self.identity(config)
-        return run(self.name, self.normalise(config), refs, self.code(config), body, context, identity, several)
+        return run(self.name, self.normalise(config), refs, self.code(config), body, context, identity, further)
 
     def lineage(self) -> list[str]:
         """Return the names of all upstream stages, then the name of this stage."""
@@ -150,8 +151,8 @@ class Stage(Generic[C]):
 
 
 def _without_traceback(record: logging.LogRecord) -> bool:
-    """Filter a log: remove the traceback of a KgcalError, which the user can correct, and keep the message."""
-    if record.exc_info and isinstance(record.exc_info[1], KgcalError):
+    """Filter a log: remove the traceback of an error that the user can correct, and keep the message."""
+    if record.exc_info and (isinstance(record.exc_info[1], KgcalError) or full_disk(record.exc_info[1])):
         record.exc_info = None
     return True
 
@@ -195,7 +196,7 @@ def run_stage(
     body: Callable[["StageRun"], None],
     context: Context,
     identity: str = "",
-    members: Sequence[StageRef] = (),
+    further: Sequence[StageRef] = (),
 ) -> StageRef:
     """Find a finished run with the same key and upstream runs, or run the stage. Return a reference to the run.
 
@@ -208,16 +209,16 @@ def run_stage(
     code      kgcore modules. The key contains the source code of these modules and of all modules that they import
     body      function that computes and logs the results
     identity  text that identifies the data that the stage reads from outside the MLflow store
-    members   further runs, all of one stage. The inputs name them STAGE.1, STAGE.2, ... They may come from different
+    further   runs, all of one stage. The inputs name them STAGE.1, STAGE.2, ... They may come from different
               runs of an earlier stage
 
     Raises InputError if an upstream run does not exist or is not finished, and MismatchError if runs in `upstream` come
     from different runs of one stage.
     """
     store = open_store()
-    runs, member_runs = ([store.finished(ref.stage, ref.run_id) for ref in refs] for refs in (upstream, members))
-    inputs = _inputs(runs) | {f"{ref.stage}.{n}": ref.run_id for n, ref in enumerate(members, start=1)}
-    upstream_keys = sorted(run.tags.key or "" for run in [*runs, *member_runs])
+    runs, further_runs = ([store.finished(ref.stage, ref.run_id) for ref in refs] for refs in (upstream, further))
+    inputs = _inputs(runs) | {f"{ref.stage}.{n}": ref.run_id for n, ref in enumerate(further, start=1)}
+    upstream_keys = sorted(run.tags.key or "" for run in [*runs, *further_runs])
     key = digest([stage, FORMAT, config.as_dict(), upstream_keys, code_fingerprint(code), identity])
     with FileLock(_folder(store.home / "locks") / f"{key}.lock"):
         for earlier in store.find(RunTags(stage=stage, key=key), newest=10):
@@ -226,8 +227,6 @@ def run_stage(
                 if context.parent is None:
                     store.log_reuse(earlier.run_id)
                 return StageRef(stage, earlier.run_id)
-        if context.parent is None:  # otherwise the job of the outermost run has marked them
-            store.mark_dead_runs()
         tags = RunTags(stage=stage, key=key, config=config.as_dict(), inputs=inputs, parent=context.parent)
         with _recorded(store, stage, tags, config.parameters(), context) as run:
             body(run)
@@ -240,11 +239,11 @@ def _recorded(
 ) -> Iterator["StageRun"]:
     """Open the MLflow run of a stage. After the block, log the files of its folder, their sizes and its duration."""
     started = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder, store.open_run(stage, tags) as run_id:
+    with temporary_folder() as folder, store.open_run(stage, tags) as run_id:
         store.log_params(run_id, params)
-        run = StageRun(store, run_id, tags, Path(folder), context)
+        run = StageRun(store, run_id, tags, folder, context)
         yield run
-        store.log_files(run_id, Path(folder))
+        store.log_files(run_id, folder)
         seconds = time.monotonic() - started
         run.log_metrics({"seconds": seconds})
         run.tag(RunTags(artifacts=store.sizes(run_id)))

@@ -16,7 +16,7 @@ from tasks.stages.running import Stage, StageRun
 from tasks.stages.train import TRAIN
 from tasks.tracking.artifacts import CORRUPTIONS, EMBEDDINGS, GRAPH, SCORES
 from tasks.workspace.flow_run import progress_bar
-from tasks.workspace.resources import find_device, gpu_slot
+from tasks.workspace.resources import check_room, find_device, gpu_slot
 
 if TYPE_CHECKING:  # torch takes more than a second to load
     from kgcore.embed.models.trained import TrainedModel
@@ -26,6 +26,8 @@ log = logging.getLogger("kgcal")
 
 def _body(run: StageRun, config: ScoreConfig) -> None:
     graph, made, trained = run.load(GRAPH), run.load(CORRUPTIONS), run.load_model(EMBEDDINGS)
+    corruptions = sum(len(split.triples) for split in made.values())
+    check_room(f"a table of {corruptions:,} scores", memory=40 * corruptions)  # triple, label and score: 8 bytes each
     further = _further(run, graph, made["valid"])
     with gpu_slot(find_device(run.context.device)) as device:
         trained = trained.to(device)

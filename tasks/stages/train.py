@@ -23,7 +23,7 @@ from tasks.tracking.keys import code_fingerprint, digest
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import Store, open_store
 from tasks.workspace.flow_run import SeriesLog, console, progress_bar
-from tasks.workspace.resources import find_device, free_memory, gpu_slot
+from tasks.workspace.resources import check_room, find_device, free_memory, gpu_slot
 from tasks.workspace.settings import checkpoint_seconds, own_database, own_uri, tracking_uri
 
 PRINT_SECONDS = 30.0  # between two lines of progress without a terminal
@@ -41,6 +41,7 @@ def _body(run: StageRun, config: TrainConfig) -> None:
     """Adopt the model of a finished run with the same settings and training triples; if there is none, train."""
     from kgcore.embed.losses.base import Loss
     from kgcore.embed.training.loop import (
+        bytes_of_tables,
         check_memory,
         train,  # imported here because it loads torch, which is slow
     )
@@ -66,6 +67,8 @@ def _body(run: StageRun, config: TrainConfig) -> None:
         begun.replace(checkpoint)
     device = find_device(run.context.device)
     check_memory(len(graph.entities), config, free_memory(device))
+    # a checkpoint is written beside the one before it; the finished model is copied to the artifacts
+    check_room("the training", disk=2 * bytes_of_tables(len(graph.entities), config))
     with gpu_slot(device), progress_bar(f"train {config.model}", config.epochs) as bar:
         write = partial(run.store.log_series, run.run_id, "loss", dataset=run.dataset)
         losses = SeriesLog(write, LOSS_SECONDS)

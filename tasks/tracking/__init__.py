@@ -1,7 +1,8 @@
 """The only package that talks to MLflow.
 
 store.py              runs: open, find, read, write
-connection.py         opens the store: its database, its experiment, checks of databases and artifact storage
+connection.py         opens the store: its database, its experiment, checks of databases and artifact storage;
+                      requests that are complete in spite of signals, and repeated while the store is away
 record.py             the tags of a run; names of metrics and models; MLflow's objects for what a run logs
 artifacts.py          the types of artifact handles; the handle of every artifact; the files in the artifact storage
 keys.py               the keys by which finished runs are re-used
@@ -13,6 +14,7 @@ MLflow takes more than a second to load: the functions that need it import it, a
 File formats are in kgcore/storage. The stages and jobs themselves choose the artifacts that they log.
 """
 
+import logging
 import os
 
 # These lines must run before MLflow is imported, because MLflow reads some of the variables on import.
@@ -20,4 +22,5 @@ os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 os.environ.setdefault("MLFLOW_LOG_UV_FILES", "false")  # a logged model has no files of the current folder
-os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "3")  # reports a dead server after seconds, not minutes
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")  # connection.py repeats requests
+logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)  # it prints tracebacks of errors that it raises

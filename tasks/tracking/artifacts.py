@@ -3,28 +3,29 @@
 One stage writes an artifact with `run.save(GRAPH, graph)`, and a later stage reads it with `run.load(GRAPH)`.
 """
 
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from safetensors import SafetensorError
-
 from kgcore.combiners.ablation import Ablation
-from kgcore.errors import InputError, KgcalError, first_line
 from kgcore.measure.report.ensemble_summary import EnsembleSummary
 from kgcore.measure.report.race import Race
 from kgcore.measure.report.summary import PipelineSummary, Summary
+from kgcore.registries import STORED
 from kgcore.storage import folders, tables
-from tasks.tracking.connection import input_error
+from tasks.tracking.connection import Patience, input_error
 from tasks.tracking.record import CALIBRATE_SCORES
+from tasks.workspace.settings import temporary_folder
 
 if TYPE_CHECKING:
     from mlflow.entities import FileInfo
 
     from kgcore.answer.population.survey import Survey
+    from kgcore.combiners.unseen import UnseenAnswers
+    from kgcore.mixture.matched import Matched
+    from kgcore.mixture.samples import MixtureData
     from kgcore.wings.external.calibrator import ScoreCalibrator
 
 # Files that MLflow writes beside MLmodel, and that loading does not need. A run does not record them: MLflow cuts the
@@ -93,16 +94,23 @@ def _typed_json(stage: str, path: str, kind: type[S]) -> Artifact[S]:
     return Artifact(stage, path, read, write)
 
 
-def _read_survey(folder: Path) -> "Survey":
-    from kgcore.answer.population.survey import read_survey
+def _stored_json(stage: str, path: str, name: str) -> Artifact[Any]:
+    """Return the handle of an object whose class has this name in STORED, and is imported when it is read."""
+    return Artifact(
+        stage,
+        path,
+        lambda file: STORED.get(name).from_json(folders.read_json(file)),
+        lambda file, value: folders.write_json(file, value.to_json()),
+    )
 
-    return read_survey(folder)
 
-
-def _write_survey(folder: Path, survey: "Survey") -> None:
-    from kgcore.answer.population.survey import write_survey
-
-    write_survey(folder, survey)
+def _stored_table(stage: str, path: str, name: str) -> Artifact[Any]:
+    return Artifact(
+        stage,
+        path,
+        lambda file: STORED.get(name).from_table(*tables.read_table(file)),
+        lambda file, value: tables.write_table(file, *value.to_table()),
+    )
 
 
 def _text(stage: str, path: str) -> Artifact[str]:
@@ -123,19 +131,19 @@ RACE = _typed_json("choose", "race.json", Race)
 RACE_TABLE = Artifact("choose", "race.csv", tables.read_trials, tables.write_trials)
 CHOSEN: Artifact[dict[str, Any]] = _json("choose", "chosen.json")
 EMBEDDINGS = ModelFiles("train", folders.read_model, folders.write_model)
-MIXTURE = Artifact("match", "scores.parquet", tables.read_mixture, tables.write_mixture)
+MIXTURE: "Artifact[MixtureData]" = _stored_table("match", "scores.parquet", "mixture")
 MIXTURE_TRIPLES = Artifact("match", "triples.parquet", tables.read_triples, tables.write_triples)
-MATCHED = Artifact("match", "mixture.json", folders.read_matched, folders.write_matched)
+MATCHED: "Artifact[Matched]" = _stored_json("match", "mixture.json", "candidates")
 LABELLED = Artifact("match", "labelled.parquet", tables.read_triples, tables.write_triples)
 CORRUPTIONS = Artifact("corrupt", "corruptions.parquet", tables.read_corruptions, tables.write_corruptions)
 CORRUPTION_AUDIT: Artifact[dict[str, dict[str, float]]] = _json("corrupt", "audit.json")
 SCORES = Artifact("score", "scores.parquet", tables.read_scores, tables.write_scores)
 EVIDENCE = Artifact("evidence", "evidence.parquet", tables.read_evidence, tables.write_evidence)
 CANDIDATE_EVIDENCE = Artifact("evidence", "candidates.parquet", tables.read_evidence, tables.write_evidence)
-UNSEEN_ANSWERS = Artifact("evidence", "unseen_answers.json", folders.read_unseen_answers, folders.write_unseen_answers)
+UNSEEN_ANSWERS: "Artifact[UnseenAnswers]" = _stored_json("evidence", "unseen_answers.json", "unseen")
 UNSEEN_TEST = Artifact("evidence", "unseen_test.parquet", tables.read_answers, tables.write_answers)
 CALIBRATOR = ModelFiles("calibrate", folders.read_calibrator, folders.write_calibrator, folders.CALIBRATOR_FILE)
-COMBINED_MIXTURE = Artifact("calibrate", "combined_mixture.parquet", tables.read_mixture, tables.write_mixture)
+COMBINED_MIXTURE: "Artifact[MixtureData]" = _stored_table("calibrate", "combined_mixture.parquet", "mixture")
 HELD_OUT_LOG_ODDS = Artifact("calibrate", "held_out_log_odds.parquet", tables.read_log_odds, tables.write_log_odds)
 ABLATION = _typed_json("calibrate", "ablation.json", Ablation)
 COMPLETENESS = _text("calibrate", "completeness.tsv")
@@ -146,17 +154,9 @@ RANK_METRICS: Artifact[dict[str, float]] = _json("rank", "ranks.json")
 MEASURED = Artifact("evaluate", "measured.json", folders.read_measured, folders.write_measured)
 SUMMARY = _typed_json("evaluate", "summary.json", Summary)
 REPORT = _text("report", "report.html")
-
-
-def _read_score_calibrator(folder: Path) -> "ScoreCalibrator":
-    from kgcore.wings.external.calibrator import ScoreCalibrator  # loads SciPy and pandas
-
-    return ScoreCalibrator.read(folder)
-
-
-SCORE_CALIBRATOR = ModelFiles(
+SCORE_CALIBRATOR: "ModelFiles[ScoreCalibrator]" = ModelFiles(
     CALIBRATE_SCORES,
-    _read_score_calibrator,
+    lambda folder: STORED.get("score_calibrator").read(folder),
     lambda folder, calibrator: calibrator.write(folder),
     "score_calibrator.json",
 )
@@ -168,7 +168,9 @@ DISAGREEMENT = Artifact("ensemble", "disagreement.parquet", tables.read_disagree
 
 ANSWER: Artifact[dict[str, Any]] = _json("question", "answer.json")
 DIFFERENCE: Artifact[dict[str, float]] = _json("comparison", "difference.json")
-SURVEY = Artifact("survey", "survey", _read_survey, _write_survey)
+SURVEY: "Artifact[Survey]" = Artifact(
+    "survey", "survey", lambda folder: STORED.get("survey").read(folder), lambda folder, survey: survey.write(folder)
+)
 MANIFEST: Artifact[dict[str, str]] = _json("pipeline", "manifest.json")
 PIPELINE_SUMMARY = _typed_json("pipeline", "summary.json", PipelineSummary)
 BEST_SETTINGS: Artifact[dict[str, Any]] = _json("tune", "best.json")
@@ -179,49 +181,53 @@ class StoredFiles:
     """The files at an address of the artifact storage.
 
     address  function that returns the address
-    store    address of the MLflow store
+    patience  how requests to the store are made
     what     names the files in messages
     """
 
-    def __init__(self, address: Callable[[], str], store: str, what: str) -> None:
-        self._address, self._store, self._what = address, store, what
+    def __init__(self, address: Callable[[], str], patience: Patience, what: str) -> None:
+        self._address, self._patience, self._what = address, patience, what
 
     @cached_property
     def _repository(self) -> Any:
         from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
-        return get_artifact_repository(self._address(), tracking_uri=self._store)
+        return get_artifact_repository(self._address(), tracking_uri=self._patience.uri)
 
     def copy(self, path: str, target: Path) -> None:
         """Copy a file or folder into a folder, or everything if the path is ''. Raises InputError if it is missing."""
         with input_error(f"{self._what} cannot be read"):
-            self._repository.download_artifacts(path, dst_path=str(target))
+            self._patience(lambda: self._repository.download_artifacts(path, dst_path=str(target)))
 
     def read(self, path: str, read: Callable[[Path], T]) -> T:
         """Copy as `copy` into a temporary folder, and return what `read` reads there.
 
         Raises InputError if a file is missing or damaged.
         """
-        with tempfile.TemporaryDirectory() as folder:
-            self.copy(path, Path(folder))
-            try:
-                return read(Path(folder))
-            except KgcalError:
-                raise
-            except (SafetensorError, OSError, ValueError, KeyError) as error:
-                raise InputError(f"{self._what} cannot be read: {first_line(error)}") from error
+        with temporary_folder() as folder:
+            self.copy(path, folder)
+            with folders.reading(self._what):
+                return read(folder)
 
     def add(self, folder: Path) -> None:
         """Add the files of a folder. Raises InputError if they cannot be written."""
         with input_error(f"{self._what} cannot be written"):
-            self._repository.log_artifacts(str(folder))
+            for path in (path for path in folder.rglob("*") if path.is_file()):
+                parent = path.parent.relative_to(folder).as_posix()
+                self._patience(partial(self._repository.log_artifact, str(path), None if parent == "." else parent))
+
+    def add_written(self, write: Callable[[Path], object]) -> None:
+        """Add the files that a function writes into an empty folder. Raises InputError as `add`."""
+        with temporary_folder() as folder:
+            write(folder)
+            self.add(folder)
 
     def sizes(self) -> dict[str, int]:
         """Return path -> size in bytes of every file."""
         return dict(self._walk())
 
     def _walk(self, path: str | None = None) -> Iterator[tuple[str, int]]:
-        entries: list[FileInfo] = self._repository.list_artifacts(path)
+        entries: list[FileInfo] = self._patience(lambda: self._repository.list_artifacts(path))
         for entry in entries:
             if entry.is_dir:
                 yield from self._walk(entry.path)

@@ -1,42 +1,133 @@
-"""The connection to an MLflow store, which is created if it does not exist."""
+"""The connection to an MLflow store, which is created if it does not exist, and the patience of its requests."""
 
-import glob
+import logging
 import os
+import re
 import shutil
+import signal
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from importlib.util import cache_from_source
 from pathlib import Path
-from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-import psutil
 from filelock import FileLock
 
-from kgcore.errors import InputError, first_line
+from kgcore.errors import InputError, KgcalError, OutageError, first_line, masked
+from tasks.tracking.record import patient
+from tasks.workspace.resources import full_disk
 from tasks.workspace.settings import (
     artifact_place,
     ensure_home,
     experiment_name,
-    masked,
+    home,
     named_artifacts,
+    outage_seconds,
+    own_database,
     own_uri,
     project_run_id,
+    remove_partial_files,
+    sweep,
 )
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
+T = TypeVar("T")
 CONNECT_SECONDS = 10
+PLACES = {"experiments": "artifact_location", "runs": "artifact_uri", "logged_models": "artifact_location"}
+PLACES |= {"model_versions": "storage_location"}  # table -> the column of MLflow's that has a full path of artifacts
+BRIEF = 0.3  # seconds: the patience of work that need not wait
+START_SECONDS = 3.0  # the patience of a command at its start
+LONGEST_PAUSE = 10.0  # seconds between two requests to a store that does not answer
+# how MLflow, and the libraries that MLflow calls, say that a server does not answer
+AWAY = re.compile(
+    r"API request to \S+ failed with|Connection ?(aborted|broken|Error|refused)|IncompleteRead"
+    r"|onnection to server at|server closed the connection|terminating connection"
+)
+log = logging.getLogger("kgcal")
 COMPANIONS = ("-journal", "-wal", "-shm")  # suffixes of the files that SQLite adds to an open database
-_MIGRATING = Lock()  # Alembic keeps the connection of the current migration in globals, which all threads share
+_MIGRATING = threading.Lock()  # Alembic keeps the connection of the current migration in globals of all threads
 _MISSING_RUN = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
+
+
+class Patience:
+    """A way to make requests to one store.
+
+    uri      address of the store
+    place    the address with *** in place of the password, for messages
+    seconds  how long a request is made again while the store is away; None: `outage_seconds`
+    """
+
+    def __init__(self, uri: str, seconds: float | None = None) -> None:
+        self.uri, self.place, self.seconds = uri, masked(uri), seconds
+        is_server = uri.startswith(("http://", "https://"))  # it ends its transactions, and may take minutes to answer
+        self._whole: Callable[[], AbstractContextManager[None]] = nullcontext if is_server else uninterrupted
+
+    def __call__(self, request: Callable[[], T], made: Callable[[], T | None] = lambda: None) -> T:
+        """Return the value of a request.
+
+        made  returns what an earlier attempt has made if only its answer was lost; otherwise None
+
+        Raises OutageError if the store is away for too long.
+        """
+        end, pause, told = None, 0.1, False
+        while True:
+            try:
+                with self._whole():
+                    value = made() if end is not None else None
+                    value = request() if value is None else value
+                if told:
+                    log.info("the MLflow store %s answers again", self.place)
+                return value
+            except Exception as error:
+                if not AWAY.search(str(error)):
+                    raise
+                reason = error
+            seconds = outage_seconds() if self.seconds is None else self.seconds
+            end = end or time.monotonic() + seconds
+            if time.monotonic() >= end:
+                raise OutageError(
+                    f"the MLflow store {self.place} has not answered for {seconds:.0f} seconds, "
+                    f"{masked(first_line(reason))}: nothing is lost, start it and run the same command again, which "
+                    "re-uses finished stages and resumes a training"
+                ) from reason
+            if pause > 1 and not told:  # a connection that was closed while it was not used is opened at once
+                log.warning("the MLflow store %s does not answer: waiting at most %.0f s", self.place, seconds)
+                told = True
+            time.sleep(min(pause, max(0.0, end - time.monotonic())))
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Delay Ctrl-C and SIGTERM until the end of the block. Only the main thread is interrupted by them.
+
+    If a handler raises an error inside a transaction of SQLAlchemy, the transaction stays open, because MLflow rolls
+    back only for an `Exception`. The database is then locked as long as the error exists, also for its handlers.
+    """
+    in_main = threading.current_thread() is threading.main_thread()
+    numbers = (signal.SIGINT, signal.SIGTERM) if in_main else ()
+    before, received = [(number, signal.getsignal(number)) for number in numbers], list[int]()
+    try:
+        for number in numbers:
+            signal.signal(number, lambda interrupt, frame: received.append(interrupt))
+        yield
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler)
+        for interrupt in received:
+            signal.raise_signal(interrupt)
 
 
 def connect(uri: str) -> "tuple[MlflowClient, str]":
     """Open the store at an address; create it if it does not exist. Return its client, and the experiment of new runs.
+
+    What killed processes have left in the home is removed.
 
     Raises InputError if the store cannot be opened.
     """
@@ -45,13 +136,43 @@ def connect(uri: str) -> "tuple[MlflowClient, str]":
     from sqlalchemy.exc import SQLAlchemyError
 
     check_store(uri)
+    sweep()
     try:
         with FileLock(ensure_home() / "store.lock"):  # if two processes open a new store, one creates the tables
             create_database(uri)
             client = MlflowClient(tracking_uri=uri)
-            return client, _experiment(client, uri)
-    except (MlflowException, SQLAlchemyError, OSError) as error:
-        raise InputError(f"the MLflow store {masked(uri)} cannot be opened: {masked(first_line(error))}") from error
+            if uri == own_uri() and not named_artifacts():
+                follow_home()
+            return client, _experiment(patient(client, Patience(uri, START_SECONDS)), uri)
+    except (MlflowException, SQLAlchemyError, sqlite3.Error, OSError, OutageError) as error:
+        reason = first_line(error.__cause__ or error)
+        raise InputError(f"the MLflow store {masked(uri)} cannot be opened: {masked(reason)}") from error
+
+
+def follow_home() -> None:
+    """Write the place of the home into its database, if the home was moved, copied or restored since its last use.
+
+    MLflow stores full paths: with old ones, models would be lost, and new ones written to the old place. An experiment
+    is followed if the home has the artifacts of one of its runs, or if it has no runs yet.
+    """
+    place = (home() / "artifacts").as_uri()
+    with closing(sqlite3.connect(own_database(), timeout=20)) as database, database:
+        others = database.execute(
+            "SELECT experiment_id, artifact_location FROM experiments WHERE artifact_location LIKE 'file:%/artifacts' "
+            "AND artifact_location != ?",
+            (place,),
+        ).fetchall()
+        for experiment, old in others:
+            runs = database.execute("SELECT run_uuid FROM runs WHERE experiment_id = ?", (experiment,)).fetchall()
+            if runs and not any((home() / "artifacts" / run).is_dir() for (run,) in runs):
+                continue
+            for table, column in PLACES.items():
+                database.execute(
+                    f"UPDATE {table} SET {column} = ?1 || substr({column}, length(?2) + 1) "  # noqa: S608  # constants
+                    f"WHERE {column} = ?2 OR substr({column}, 1, length(?2) + 1) = ?2 || '/'",
+                    (place, old),
+                )
+            log.info("the home has moved to %s: MLflow's store now has this place", home())
 
 
 def _experiment(client: "MlflowClient", uri: str) -> str:
@@ -182,10 +303,14 @@ def check_artifacts(place: str) -> None:
 
 @contextmanager
 def input_error(sentence: str) -> Iterator[None]:
-    """Replace any error in the block with an InputError, whose message is `sentence`, a colon and the reason."""
+    """Replace errors in the block but ours and a full disk by an InputError: `sentence`, a colon and the reason."""
     try:
         yield
+    except KgcalError:
+        raise
     except Exception as error:  # each kind of storage raises its own types of errors
+        if full_disk(error):
+            raise
         missing = " (for S3: pip install 'kgcal[s3]')" if isinstance(error, ImportError) else ""
         raise InputError(f"{sentence}: {masked(first_line(error))}{missing}") from error
 
@@ -225,20 +350,29 @@ def _database_file(uri: str) -> Path | None:
 
 def _write_database(file: Path) -> None:
     """Create a SQLite file with MLflow's latest schema. The file must not exist yet."""
-    first = _first_database()
+    from mlflow.version import VERSION
+
+    write_or_copy(file, f"mlflow-{VERSION}.db", _migrate)
+
+
+def write_or_copy(file: Path, name: str, migrate: Callable[[Path], object]) -> None:
+    """Create a SQLite file, as a copy of the first one of this installation. The file must not exist yet.
+
+    name     of the first one, with the version of the library whose schema it has
+    migrate  function that creates the file if there is no first one
+    """
+    first = _first_database(name)
     if first.exists():
         shutil.copyfile(first, file)
         return
-    _migrate(file)
+    migrate(file)
+    _complete(file)
     with suppress(OSError), new_sqlite_file(first) as partial:  # OSError: this user may not write there
         shutil.copyfile(file, partial)
 
 
-def _first_database() -> Path:
-    """Return the file of which databases are copies. Each version of MLflow has a schema of its own."""
-    from mlflow.version import VERSION
-
-    return Path(cache_from_source(__file__)).with_name(f"mlflow-{VERSION}.db")
+def _first_database(name: str) -> Path:
+    return Path(cache_from_source(__file__)).with_name(name)
 
 
 def _migrate(file: Path) -> None:
@@ -270,8 +404,7 @@ def new_sqlite_file(path: Path) -> Iterator[Path]:
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         yield partial
-        with closing(sqlite3.connect(partial)) as database:
-            database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        _complete(partial)
         with partial.open("rb+") as file:
             os.fsync(file.fileno())
         _give_name(partial, path)
@@ -280,12 +413,10 @@ def new_sqlite_file(path: Path) -> Iterator[Path]:
             Path(f"{partial}{companion}").unlink(missing_ok=True)
 
 
-def remove_partial_files(path: Path) -> None:
-    """Remove temporary files of `path` that belong to processes that have ended."""
-    for partial in path.parent.glob(f".{glob.escape(path.name)}.*.partial*"):
-        process = partial.name.removeprefix(f".{path.name}.").partition(".")[0]
-        if not (process.isdecimal() and psutil.pid_exists(int(process))):
-            partial.unlink(missing_ok=True)
+def _complete(file: Path) -> None:
+    """Write what SQLite keeps beside a file into the file."""
+    with closing(sqlite3.connect(file)) as database:
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
 def _give_name(partial: Path, path: Path) -> None:

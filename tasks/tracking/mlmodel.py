@@ -4,7 +4,6 @@ docs/decisions/0008-pyfunc.md says which files each LoggedModel has, and why.
 """
 
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -23,6 +22,7 @@ from tasks.tracking.artifacts import GRAPH, SCORE_CALIBRATOR
 from tasks.tracking.record import RunRecord
 from tasks.tracking.registry import Sources, sources_of
 from tasks.tracking.store import Store
+from tasks.workspace.settings import temporary_folder
 
 if TYPE_CHECKING:
     from mlflow.models import ModelSignature
@@ -129,10 +129,10 @@ def _add_pyfunc(
     import mlflow.pyfunc
     from mlflow.models import Model
 
-    with tempfile.TemporaryDirectory() as parent:
+    with temporary_folder() as parent:
         with _LOCK, _unchecked_requirements():
             mlflow.pyfunc.save_model(
-                Path(parent) / "pyfunc",
+                parent / "pyfunc",
                 loader_module=LOADER,
                 signature=signature,
                 input_example=example,
@@ -140,7 +140,7 @@ def _add_pyfunc(
                 model_config=dict(places),
                 mlflow_model=Model(model_id=model_id, run_id=run_id),
             )
-        store.add_model_files(model_id, lambda folder: shutil.copytree(f"{parent}/pyfunc", folder, dirs_exist_ok=True))
+        store.add_model_files(model_id, lambda folder: shutil.copytree(parent / "pyfunc", folder, dirs_exist_ok=True))
 
 
 def complete_model(store: Store, model_id: str) -> None:

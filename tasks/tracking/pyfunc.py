@@ -18,6 +18,7 @@ from mlflow.exceptions import MlflowException
 from kgcore.answer.loaded import LoadedModel, missing_parts, read_calibrated
 from kgcore.errors import InputError, KgcalError, first_line
 from kgcore.wings.external.calibrator import SCORE_CALIBRATOR_FILE, ScoreCalibrator
+from tasks.tracking.connection import START_SECONDS, Patience
 
 
 class PyfuncModel:
@@ -86,7 +87,8 @@ def _load_pyfunc(path: str, model_config: Mapping[str, str] | None = None) -> Py
 def _fetch(uri: str, target: Path) -> Path:
     target.mkdir()
     try:
-        return Path(mlflow.artifacts.download_artifacts(artifact_uri=uri, dst_path=str(target)))
+        patience = Patience(mlflow.get_tracking_uri(), START_SECONDS)
+        return Path(patience(lambda: mlflow.artifacts.download_artifacts(artifact_uri=uri, dst_path=str(target))))
     except Exception as error:  # each kind of storage raises its own types of errors
         raise InputError(
             f"the model needs {uri}, which cannot be read from {mlflow.get_tracking_uri()}: {first_line(error)}. Set "

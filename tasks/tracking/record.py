@@ -1,19 +1,21 @@
 """The typed record of a run, and MLflow's objects for what a run logs. Only this file knows the names of run tags.
 
 `RunTags` has three uses: to open a run with tags, to add tags to a run, and to search runs by their tags. `RunRecord`
-is a run as read from the store.
+is a run as read from the store. `patient` returns a client that records nothing twice, even if an answer is lost.
 """
 
 import json
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Self
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from kgcore.errors import InputError
 
 if TYPE_CHECKING:
+    from mlflow import MlflowClient
     from mlflow.entities import DatasetInput, Metric, Param, Run, RunTag
 
 FINISHED, RUNNING, FAILED, KILLED = "FINISHED", "RUNNING", "FAILED", "KILLED"
@@ -269,3 +271,74 @@ def dataset_entry(dataset: DatasetId, source: str, counts: Mapping[str, int]) ->
         profile=json.dumps(dict(counts)),
     )
     return DatasetInput(entity, [InputTag("mlflow.data.context", "training")])
+
+
+def patient(client: "MlflowClient", patience: Callable[..., Any]) -> "MlflowClient":
+    """Return a client whose requests are made with patience and create nothing twice.
+
+    It must create a run with its start time, and a LoggedModel with its run.
+    """
+    return cast("MlflowClient", _PatientClient(client, patience))
+
+
+class _PatientClient:
+    def __init__(self, client: "MlflowClient", patience: Callable[..., Any]) -> None:
+        self._client, self._patience = client, patience
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method, made = getattr(self._client, name), _MADE.get(name, lambda *values, **options: None)
+        return lambda *values, **options: self._patience(
+            partial(method, *values, **options), partial(made, self._client, *values, **options)
+        )
+
+
+def _made_experiment(client: "MlflowClient", name: str, **options: Any) -> str | None:
+    found = client.get_experiment_by_name(name)
+    return None if found is None else str(found.experiment_id)
+
+
+def _made_run(client: "MlflowClient", experiment: str, tags: dict[str, str], run_name: str, start_time: int) -> Any:
+    runs = client.search_runs([experiment], f"attributes.start_time = {start_time}")
+    return next((run for run in runs if tags.items() <= run.data.tags.items()), None)
+
+
+def _made_batch(client: "MlflowClient", run_id: str, metrics: Sequence[Any] = (), *other: Any, **more: Any) -> Any:
+    first = next((metric for metric in metrics if metric.model_id), None)  # MLflow refuses only these a second time
+    if first is None:
+        return None
+    known = client.get_logged_model(first.model_id).metrics or []
+    return any((m.key, m.timestamp, m.run_id) == (first.key, first.timestamp, run_id) for m in known) or None
+
+
+def _made_model(client: "MlflowClient", experiment: str, name: str, source_run_id: str, **options: Any) -> Any:
+    models = client.search_logged_models([experiment], f"name = {quoted(name)}")
+    return next((m for m in models if m.source_run_id == source_run_id and m.status == "PENDING"), None)
+
+
+def _made_outputs(client: "MlflowClient", run_id: str, models: list[Any]) -> Any:
+    outputs = client.get_run(run_id).outputs
+    known = {model.model_id for model in outputs.model_outputs} if outputs else set()
+    return {model.model_id for model in models} <= known or None
+
+
+def _made_registered_model(client: "MlflowClient", name: str, **options: Any) -> Any:
+    return next(iter(client.search_registered_models(f"name = {quoted(name)}")), None)
+
+
+def _made_version(
+    client: "MlflowClient", name: str, source: str, run_id: str, tags: dict[str, str], **other: Any
+) -> Any:
+    versions = client.search_model_versions(f"name = {quoted(name)}")
+    return next((version for version in versions if version.tags == tags), None)
+
+
+# method of MlflowClient that must not be called twice -> returns what a call with these arguments has made, or None
+_MADE: dict[str, Callable[..., Any]] = {
+    "create_experiment": _made_experiment,
+    "create_run": _made_run,
+    "log_batch": _made_batch,
+    "create_logged_model": _made_model,
+    "log_outputs": _made_outputs,
+    "create_registered_model": _made_registered_model,
+    "create_model_version": _made_version,
+}

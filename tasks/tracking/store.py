@@ -4,19 +4,19 @@ import hashlib
 import json
 import shutil
 import socket
-import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from filelock import FileLock, Timeout
+from filelock import FileLock
 
 from kgcore.errors import InputError, first_line
 from tasks.tracking.artifacts import BESIDE_MLMODEL, Artifact, ModelFiles, StoredFiles
-from tasks.tracking.connection import connect, run_of, unreachable
+from tasks.tracking.connection import BRIEF, Patience, connect, run_of, unreachable
 from tasks.tracking.record import (
     FAILED,
     FINISHED,
@@ -30,11 +30,13 @@ from tasks.tracking.record import (
     metric_entries,
     model_name,
     param_entries,
+    patient,
     tag_entries,
 )
-from tasks.workspace.settings import ensure_home, experiment_name, masked, project_run_id, tracking_uri
+from tasks.workspace.settings import dead_runs, ensure_home, experiment_name, project_run_id, run_lock, tracking_uri
 
 if TYPE_CHECKING:
+    from mlflow import MlflowClient
     from mlflow.entities import LoggedModel as MlflowModel
     from mlflow.entities import Metric, Run, RunInfo
     from mlflow.store.entities import PagedList
@@ -52,15 +54,17 @@ class Store:
     place          the address with *** in place of the password, for messages
     home           the folder KGCAL_HOME
     owner          hash of the host name and `home`. It marks the runs that processes with this home have opened
-    client         MLflow's client
+    client         MLflow's client, which waits while the store is away
     experiment_id  the experiment of new runs
     """
 
     def __init__(self, uri: str) -> None:
         """Open the store; create it if it does not exist. Raises InputError if that fails."""
-        self.uri, self.place, self.home = uri, masked(uri), ensure_home()
+        self.uri, self._patience, self.home = uri, Patience(uri), ensure_home()
+        self.place = self._patience.place
         self.owner = hashlib.sha256(f"{socket.gethostname()}:{self.home}".encode()).hexdigest()[:16]
-        self.client, self.experiment_id = connect(uri)
+        client, self.experiment_id = connect(uri)
+        self.client, self._hasty = patient(client, self._patience), patient(client, Patience(uri, BRIEF))
         self._owners = FileLock(self.home / "owners.lock")  # held while a run is created, or dead ones are looked for
         self._outermost_is_open = False  # whether this process has opened a run without a parent
         self._without_params: set[str] = set()  # runs that this process has created, and that have no parameters yet
@@ -87,7 +91,7 @@ class Store:
         with self._owners:
             try:
                 run_id = self._begin(name, replace(tags, owner=self.owner), resume)
-                alive = self._alive(run_id)
+                alive = run_lock(self.home, run_id)
                 alive.acquire()
             except BaseException as reason:
                 if not isinstance(reason, Exception):  # an interruption, perhaps after the store had created the run
@@ -97,7 +101,8 @@ class Store:
             yield run_id
             self.client.set_terminated(run_id, FINISHED)
         except BaseException as reason:
-            self.client.set_terminated(run_id, FAILED if isinstance(reason, Exception) else KILLED)
+            with suppress(Exception):  # it would hide the reason; `mark_dead_runs` will mark the run
+                self._hasty.set_terminated(run_id, FAILED if isinstance(reason, Exception) else KILLED)
             raise
         finally:
             alive.release()
@@ -109,30 +114,20 @@ class Store:
             self.client.update_run(resume, status=RUNNING, name=name)
             self.log_tags(resume, tags)
             return resume
-        source = {"mlflow.source.name": "kgcal"}
-        made = self.client.create_run(self.experiment_id, tags=tags.to_mlflow() | source, run_name=name)
+        began, tagged = time.time_ns() // 10**6, tags.to_mlflow() | {"mlflow.source.name": "kgcal"}
+        made = self.client.create_run(self.experiment_id, tags=tagged, run_name=name, start_time=began)
         run_id = str(made.info.run_id)
         self._infos[run_id] = made.info
         self._without_params.add(run_id)
         return run_id
 
-    def _alive(self, run_id: str) -> FileLock:
-        folder = self.home / "locks"
-        folder.mkdir(exist_ok=True)
-        return FileLock(folder / f"run-{run_id}.lock", timeout=0)
-
     def mark_dead_runs(self) -> None:
         """Mark as KILLED the runs of this home that are RUNNING in the store although their process has ended."""
         with self._owners:
-            for run in self.find(RunTags(owner=self.owner), newest=1000, status=RUNNING):
-                alive = self._alive(run.run_id)
-                try:
-                    with alive:
-                        if self.get(run.run_id).status == RUNNING:  # it may have ended after the search
-                            self.client.set_terminated(run.run_id, KILLED)
-                except Timeout:
-                    continue
-                Path(alive.lock_file).unlink(missing_ok=True)
+            running = {run.run_id for run in self.find(RunTags(owner=self.owner), newest=1000, status=RUNNING)}
+            for run_id in dead_runs(self.home, running):
+                if self.get(run_id).status == RUNNING:  # it may have ended after the search
+                    self.client.set_terminated(run_id, KILLED)
 
     def log_files(self, run_id: str, folder: Path) -> None:
         """Log the folder's files as artifacts of the run. Raises InputError if they cannot be written."""
@@ -184,16 +179,18 @@ class Store:
             self._without_params.discard(run_id)
             self.client.log_batch(run_id, entries[:PER_CALL_WITH_PARAMS], param_entries(params))
             entries = entries[PER_CALL_WITH_PARAMS:]
-        self._log_in_parts(run_id, entries)
+        self._log_in_parts(run_id, entries, self.client)
 
-    def log_series(self, run_id: str, name: str, values: Sequence[float], dataset: DatasetId, first: int = 1) -> None:
-        """Log the values of a metric on a data set, at the steps first, first + 1, ..."""
+    def log_series(
+        self, run_id: str, name: str, values: Sequence[float], dataset: DatasetId, first: int = 1, wait: bool = True
+    ) -> None:
+        """Log the values of a metric at the steps first, first + 1, ...; wait: while the store is away, or raise."""
         rows = [(None, name, value, step) for step, value in enumerate(values, start=first)]
-        self._log_in_parts(run_id, metric_entries(run_id, rows, dataset))
+        self._log_in_parts(run_id, metric_entries(run_id, rows, dataset), self.client if wait else self._hasty)
 
-    def _log_in_parts(self, run_id: str, entries: "list[Metric]") -> None:
+    def _log_in_parts(self, run_id: str, entries: "list[Metric]", client: "MlflowClient") -> None:
         for start in range(0, len(entries), METRICS_PER_CALL):
-            self.client.log_batch(run_id, metrics=entries[start : start + METRICS_PER_CALL])
+            client.log_batch(run_id, metrics=entries[start : start + METRICS_PER_CALL])
 
     def log_tags(self, run_id: str, tags: RunTags) -> None:
         """Set the tags that are not None."""
@@ -248,9 +245,7 @@ class Store:
 
         Raises InputError if they cannot be written to the store.
         """
-        with tempfile.TemporaryDirectory() as folder:
-            write(Path(folder))
-            self._files_of_model(model_id).add(Path(folder))
+        self._files_of_model(model_id).add_written(write)
 
     def get(self, run_id: str) -> RunRecord:
         """Return a run. Raises InputError if it does not exist or is deleted."""
@@ -259,8 +254,7 @@ class Store:
     def known(self, run_id: str) -> RunRecord:
         """Return the run as this process has read it last, if it had finished then; otherwise read it, as `get` does.
 
-        A finished run of a stage does not change, and the inputs of a run, of a calibrator and of a champion are such
-        runs. They are read many times. That one of them was deleted since is not noticed.
+        A finished run does not change, and many runs have it as input. That it was deleted since is not noticed.
         """
         return self._finished.get(run_id) or self.get(run_id)
 
@@ -323,11 +317,11 @@ class Store:
         self._files_of(run_id, f"the artifact {path} of run {run_id}").copy(path, target)
 
     def _files_of(self, run_id: str, what: str = "") -> StoredFiles:
-        return StoredFiles(lambda: self._info(run_id).artifact_uri, self.uri, what)
+        return StoredFiles(lambda: self._info(run_id).artifact_uri, self._patience, what)
 
     def _files_of_model(self, model_id: str) -> StoredFiles:
         what = f"the files of the model {model_id}"
-        return StoredFiles(lambda: self._model(model_id).artifact_location, self.uri, what)
+        return StoredFiles(lambda: self._model(model_id).artifact_location, self._patience, what)
 
     def _model(self, model_id: str) -> "MlflowModel":
         """Return a LoggedModel. The store is asked once: that it was deleted since is not noticed."""
@@ -388,7 +382,10 @@ class Store:
 
 @cache
 def _store(uri: str, home: Path, experiment: str) -> Store:
-    return Store(uri)
+    """Open a store, and end the runs that dead processes have left there."""
+    store = Store(uri)
+    store.mark_dead_runs()
+    return store
 
 
 def open_store() -> Store:

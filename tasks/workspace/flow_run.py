@@ -7,6 +7,7 @@ takes more than a second.
 import contextvars
 import logging
 import os
+import re
 import sys
 import threading
 import time
@@ -17,10 +18,12 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.segment import Segment
+from rich.text import Text
 
-from kgcore.errors import first_line
+from kgcore.errors import OutageError, first_line
 from tasks.workspace.services import RECORDER, recorded_services
 
 
@@ -98,8 +101,34 @@ def _files() -> Iterator[tuple[str, str]]:
             continue
 
 
-console = Console(stderr=True)
+# what a terminal would obey: all controls but tab and line feed, marks that reverse the reading order, lone surrogates
+CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def printable(text: str) -> str:
+    """Return the text with escapes such as \\x1b in place of control characters, as Python writes them."""
+    return CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+class Terminal(Console):
+    """A console that prints every text as it is: without markup and emoji, and with control characters as escapes."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(highlight=False, **options)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Return what the console prints of a text, also in the cell of a table, whatever the call asks for."""
+        return super().render_str(printable(text), **options | {"markup": False, "emoji": False})
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        """Yield the parts of what is printed, such as a log line or a bar, whose texts `render_str` has not seen."""
+        for part in super().render(renderable, options):
+            yield part if part.control else Segment(printable(part.text), part.style)
+
+
+console = Terminal(stderr=True)
 log = logging.getLogger("kgcal")
+OUTAGE_PAUSE = 10.0  # seconds until the next try to write to a store that is away
 
 
 @contextmanager
@@ -110,17 +139,19 @@ def progress_bar(title: str, total: int) -> Iterator[Callable[..., None]]:
 
     `word` is a short text that is shown with the bar. If the output is not a terminal, no bar is drawn there.
     """
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    word_column = TextColumn("{task.fields[word]}")
+    title_column, word_column = (
+        TextColumn(field, markup=False) for field in ("{task.description}", "{task.fields[word]}")
+    )
+    columns = (title_column, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), word_column)
     artifact = _ProgressArtifact(title, total)
     with (
-        Progress(*columns, word_column, console=console, transient=True, disable=not console.is_terminal) as bars,
+        Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars,
         artifact.written(),
     ):
-        bar = bars.add_task(title, total=total, word="")
+        bar = bars.add_task(printable(title), total=total, word="")
 
         def move(done: int, word: str = "") -> None:
-            bars.update(bar, completed=done, word=word)
+            bars.update(bar, completed=done, word=printable(word))
             artifact.move(done, word)
 
         yield move
@@ -191,12 +222,13 @@ class _ProgressArtifact:
 class SeriesLog:
     """A buffer for a metric with one value per step, which is written at intervals of at least `seconds`.
 
-    write  function that writes values; its argument `first` is the step of the first one
+    write  function that writes values; its argument `first` is the step of the first one, `wait` whether to wait while
+           the store is away
     """
 
     def __init__(self, write: Callable[..., None], seconds: float) -> None:
         self._write, self._seconds, self._flushed = write, seconds, time.monotonic()
-        self._first, self._values = 1, list[float]()
+        self._first, self._values, self._is_away = 1, list[float](), False
 
     def add(self, step: int, value: float) -> None:
         """Add the value of a step. The first step may have any number, each later one is the step before plus 1."""
@@ -204,16 +236,21 @@ class SeriesLog:
             self._first = step
         self._values.append(value)
         if time.monotonic() - self._flushed >= self._seconds:
-            self.flush()
+            try:
+                self.flush(wait=False)
+            except OutageError as error:  # a later write has these values, too
+                if not self._is_away:
+                    log.warning("the work goes on without the MLflow store: %s", first_line(error.__cause__ or error))
+                self._is_away, self._flushed = True, time.monotonic() + OUTAGE_PAUSE
 
-    def flush(self) -> None:
-        """Write the values that are not written yet."""
-        self._write(self._values, first=self._first)
-        self._values, self._flushed = [], time.monotonic()
+    def flush(self, wait: bool = True) -> None:
+        """Write the values that are not written yet. Raises OutageError."""
+        self._write(self._values, first=self._first, wait=wait)
+        self._values, self._flushed, self._is_away = [], time.monotonic(), False
 
 
 class DownloadBar:
-    """The progress bar of a download, with the methods that pooch calls."""
+    """The progress bar of a download, with the methods of `DownloadProgress`."""
 
     def __init__(self, title: str) -> None:
         self._bars = Progress(console=console, transient=True, disable=not console.is_terminal)

@@ -1,14 +1,19 @@
-"""The resources that runs share: cores, the GPU for one run at a time, and a Dask cluster that takes parts of work."""
+"""The resources that runs share: cores, memory, the disk, the GPU for one run at a time, and a Dask cluster."""
 
+import errno
 import os
+import re
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import psutil
 
 from kgcore.errors import InputError, first_line
 from tasks.workspace.flow_run import current_flow_run, permanent_api
+from tasks.workspace.settings import home
 
 if TYPE_CHECKING:  # torch takes more than a second to load: only commands that compute load it
     import torch
@@ -16,6 +21,9 @@ if TYPE_CHECKING:  # torch takes more than a second to load: only commands that 
 GPU_LIMIT = "gpu"  # name of a Prefect concurrency limit
 DASK, THREADS = "dask", "threads"
 CONNECT_SECONDS = 30
+NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
+# how libraries say it that do not raise OSError, or without its number
+NO_SPACE_TEXT = re.compile(r"No space left|disk is full|disk I/O error|readonly database|requested and \d+ written")
 P = TypeVar("P")
 R = TypeVar("R")
 
@@ -51,6 +59,28 @@ def free_memory(device: "torch.device") -> int:
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     return int(psutil.virtual_memory().available)
+
+
+def check_room(what: str, memory: int = 0, disk: int = 0) -> None:
+    """Raise InputError if work needs more bytes than are free in memory or on the disk of KGCAL_HOME."""
+    free = {"memory": int(psutil.virtual_memory().available), f"the disk of {home()}": shutil.disk_usage(home()).free}
+    for (place, available), needed in zip(free.items(), (memory, disk), strict=True):
+        if needed > available:
+            raise InputError(
+                f"{what} needs about {needed / 1e9:,.1f} GB, and {available / 1e9:,.1f} GB of {place} are free"
+            )
+
+
+def full_disk(error: BaseException | None) -> str | None:
+    """Return the sentence for an error whose cause is a disk that takes no more data; None for another error."""
+    while error is not None:
+        number, name = (getattr(error, field, None) for field in ("errno", "filename"))
+        if number in NO_SPACE or NO_SPACE_TEXT.search(str(error)):
+            folder = Path(os.fsdecode(name)).parent if name else home()
+            reason = os.strerror(number) if number in NO_SPACE else first_line(error)
+            return f"nothing more can be written to {folder} ({reason}): free space and run the same command again"
+        error = error.__cause__ or error.__context__
+    return None
 
 
 @contextmanager

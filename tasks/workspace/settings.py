@@ -1,10 +1,22 @@
-"""The settings that the user makes with environment variables, and the folder KGCAL_HOME with its data sets."""
+"""The settings that the user makes with environment variables, and the folder KGCAL_HOME with its data sets.
 
+A killed process leaves open runs, temporary folders and unfinished output files. Later processes remove them: `sweep`.
+"""
+
+import atexit
+import glob
 import os
-import re
+import shutil
 import tempfile
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import psutil
+from filelock import FileLock, Timeout
 
 from kgcore.errors import InputError
 from kgcore.registries import DATASETS
@@ -12,16 +24,23 @@ from kgcore.registries import DATASETS
 if TYPE_CHECKING:  # pandas takes half a second to load
     from kgcore.data.datasets.base import DatasetSpec
 
+ALIVE = "alive.lock"  # the file in the folder of a process that the process locks until it ends
+OUTPUT = ".output"  # ending of a file with the path of an output that the process writes
+
 
 def home() -> Path:
     """Return KGCAL_HOME: the folder of mlflow.db, artifacts, datasets, checkpoints and reports.
 
-    The default is `.kgcal` in the checkout of kgcal, or in the user's home folder if there is no checkout.
+    The default is `.kgcal` in the checkout of kgcal, or in the user's home folder if there is no checkout. Raises
+    InputError for a path with a question mark, which ends the path of a file in the address of a database.
     """
-    if value := os.environ.get("KGCAL_HOME"):
-        return Path(value).expanduser().resolve()
     checkout = Path(__file__).resolve().parents[2]
-    return (checkout if (checkout / "pyproject.toml").is_file() else Path.home()) / ".kgcal"
+    folder = (checkout if (checkout / "pyproject.toml").is_file() else Path.home()) / ".kgcal"
+    if value := os.environ.get("KGCAL_HOME"):
+        folder = Path(value).expanduser().resolve()
+    if "?" in str(folder):
+        raise InputError(f"KGCAL_HOME is {folder}: choose a folder whose path has no question mark")
+    return folder
 
 
 def own_database() -> Path:
@@ -85,11 +104,23 @@ def checkpoint_seconds() -> float:
 
     Raises InputError if it is not a number.
     """
-    text = os.environ.get("KGCAL_CHECKPOINT_SECONDS", "10")
+    return _seconds("KGCAL_CHECKPOINT_SECONDS", "10")
+
+
+def outage_seconds() -> float:
+    """Return KGCAL_OUTAGE_SECONDS, how long work waits for an MLflow store that does not answer; default 900.
+
+    Raises InputError if it is not a number.
+    """
+    return _seconds("KGCAL_OUTAGE_SECONDS", "900")
+
+
+def _seconds(name: str, default: str) -> float:
+    text = os.environ.get(name, default)
     try:
         return float(text)
     except ValueError:
-        raise InputError(f"KGCAL_CHECKPOINT_SECONDS is {text!r}: it must be a number of seconds") from None
+        raise InputError(f"{name} is {text!r}: it must be a number of seconds") from None
 
 
 def named_artifacts() -> str | None:
@@ -106,15 +137,6 @@ def artifact_place() -> str:
     An MLflow server that MLFLOW_TRACKING_URI names does not use it: such a server has its own artifact storage.
     """
     return named_artifacts() or (home() / "artifacts").as_uri()
-
-
-def masked(text: str) -> str:
-    """Return the text with *** in place of the password of every address in it.
-
-    Addresses, and errors that may contain addresses, are printed only in this form.
-    """
-    text = re.sub(r"(://[^:/?#@\s]*:)(?:\S*|[^/\n]*)@", r"\1***@", text)
-    return re.sub(r"([?&][a-z_]*password=)[^&\s]*", r"\1***", text, flags=re.IGNORECASE)
 
 
 def ensure_home() -> Path:
@@ -140,3 +162,83 @@ def catalogue() -> "list[tuple[DatasetSpec, tuple[str, ...]]]":
         here = (folder for folder in folders if folder == name or (spec.generate and folder.startswith(f"{name}-")))
         entries.append((spec, tuple(here)))
     return entries
+
+
+@contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """Yield an empty folder in KGCAL_HOME, and remove it after the block. Raises InputError as `ensure_home` does."""
+    with tempfile.TemporaryDirectory(dir=_own_folder(ensure_home(), os.getpid())) as name:
+        yield Path(name)
+
+
+def note_output(path: Path) -> None:
+    """Note that this process writes an output file, so that its unfinished copy is removed if the process is killed."""
+    note = _own_folder(ensure_home(), os.getpid()) / f"{uuid4().hex}{OUTPUT}"
+    note.write_bytes(os.fsencode(path.absolute()))
+
+
+def sweep() -> None:
+    """Remove what processes with this home have left that have ended."""
+    with _changes(ensure_home()):
+        for folder in (ensure_home() / "tmp").glob("*/"):
+            try:
+                with FileLock(folder / ALIVE, timeout=0):
+                    _clear(folder)
+            except Timeout:
+                continue
+
+
+def run_lock(home: Path, run_id: str) -> FileLock:
+    """Return the lock that a process holds while it has the run open."""
+    return FileLock(home / "locks" / f"run-{run_id}.lock", timeout=0)
+
+
+def dead_runs(home: Path, run_ids: Collection[str]) -> Iterator[str]:
+    """Yield those of the runs that no process has open, and remove the locks that dead processes have left."""
+    left = {path.stem.removeprefix("run-") for path in (home / "locks").glob("run-*.lock")}
+    for run_id in {*run_ids, *left}:
+        lock = run_lock(home, run_id)
+        try:
+            with lock:
+                if run_id in run_ids:
+                    yield run_id
+        except Timeout:
+            continue
+        Path(lock.lock_file).unlink(missing_ok=True)
+
+
+def remove_partial_files(path: Path) -> None:
+    """Remove the unfinished copies of `path`, .NAME.PROCESS.partial, of processes that have ended."""
+    for partial in path.parent.glob(f".{glob.escape(path.name)}.*.partial*"):
+        process = partial.name.removeprefix(f".{path.name}.").partition(".")[0]
+        if not (process.isdecimal() and psutil.pid_exists(int(process))):
+            partial.unlink(missing_ok=True)
+
+
+@cache
+def _own_folder(home: Path, process: int) -> Path:
+    """Create the folder of this process, and lock it until the process ends."""
+    folder = home / "tmp" / f"{process}-{uuid4().hex[:8]}"
+    with _changes(home):
+        folder.mkdir(parents=True)
+        alive = FileLock(folder / ALIVE)
+        alive.acquire()
+
+    def remove(process: int = process) -> None:
+        if os.getpid() == process:  # a fork has the same exit handlers
+            _clear(folder)
+            alive.release()
+
+    atexit.register(remove)
+    return folder
+
+
+def _changes(home: Path) -> FileLock:
+    """Return the lock that is held while the folder of a process is created or removed."""
+    return FileLock(home / "tmp.lock")
+
+
+def _clear(folder: Path) -> None:
+    for note in folder.glob(f"*{OUTPUT}"):
+        remove_partial_files(Path(os.fsdecode(note.read_bytes())))
+    shutil.rmtree(folder, ignore_errors=True)

@@ -35,7 +35,7 @@ def with_calibrator(
     rate = base_rate or sample.base_rate
     basis = Basis(sample, Terms(negatives=negatives, rate=BaseRate(rate, origin=ASSUMED), dataset=graph.fingerprint()))
     fitted = CALIBRATORS.get(calibrator)().fit_sample(sample)
-    return CalibratedModel(trained, basis.calibrated(calibrator, fitted, trained.fingerprint()), graph)
+    return CalibratedModel(trained, basis.bind(calibrator, fitted, trained.fingerprint()), graph)
 
 
 def calibrated_and_sample(

@@ -3,8 +3,10 @@
 import csv
 import gzip
 import io
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from xml.sax.saxutils import quoteattr
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -30,7 +32,7 @@ def n_triples(rows: Sequence[Row]) -> str:
 
 def packed(path: Path, data: bytes) -> None:
     """Write bytes, compressed as the name's ending says."""
-    kind = {".gz": "gzip", ".zst": "zstd"}.get(path.suffix)
+    kind = {".bz2": "bz2", ".gz": "gzip", ".zst": "zstd"}.get(path.suffix)
     with pa.output_stream(str(path), compression=kind) as stream:
         stream.write(data)
 
@@ -49,6 +51,30 @@ def kgx(rows: Sequence[Row]) -> str:
     return lines([columns, *((f"e{i}", s, p, o, "asserted") for i, (s, p, o) in enumerate(rows))])
 
 
+def rdf_xml(rows: Sequence[Row]) -> str:
+    """Write each predicate as a name space and a name."""
+    facts = ""
+    for s, p, o in rows:
+        space, name = quoteattr(p[: p.rindex("/") + 1]), p[p.rindex("/") + 1 :]
+        fact = f"<x:{name} xmlns:x={space} rdf:resource={quoteattr(o)}/>"
+        facts += f"<rdf:Description rdf:about={quoteattr(s)}>{fact}</rdf:Description>\n"
+    return f'<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#">\n{facts}</rdf:RDF>\n'
+
+
+def json_ld(rows: Sequence[Row]) -> str:
+    return json.dumps([{"@id": s, p: {"@id": o}} for s, p, o in rows])
+
+
+def json_lines(rows: Sequence[Row]) -> str:
+    return "".join(json.dumps({"id": "x", "object": o, "subject": s, "predicate": p}) + "\n" for s, p, o in rows)
+
+
+def sif(rows: Sequence[Row]) -> str:
+    """Write all objects of a subject and a predicate in one line."""
+    pairs = dict.fromkeys((s, p) for s, p, _ in rows)
+    return lines([(*pair, *(o for s, p, o in rows if (s, p) == pair)) for pair in pairs])
+
+
 TEXTS: dict[str, Callable[[Sequence[Row]], str]] = {
     ".tsv": lines,
     ".txt": lambda rows: lines([("Head", "Relation", "Tail"), *rows]),
@@ -59,6 +85,13 @@ TEXTS: dict[str, Callable[[Sequence[Row]], str]] = {
     ".nt.gz": lambda rows: n_triples(rows).replace("\n", "\n# a comment\n"),
     ".nq.zst": lambda rows: n_triples(rows).replace(" .\n", " <http://x.org/graph> .\n"),
     ".ttl": turtle,
+    ".rdf": rdf_xml,
+    ".jsonld.gz": json_ld,
+    ".jsonl": json_lines,
+    ".sif": sif,
+    ".tsv.bz2": lambda rows: (
+        "# a comment\n" + lines([(":START_ID", ":END_ID", ":TYPE"), *((s, o, p) for s, p, o in rows)])
+    ),
 }
 
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgcore.calibrate.answering import score_audit
 from kgcore.calibrate.sample import CalibrationSample, base_rate_weights, ground_truth_sample, synthetic_sample
+from kgcore.calibrate.validation import score_audit
 from kgcore.errors import FitError, InputError
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from kgcore.calibrate.answering import score_audit
 from kgcore.calibrate.sample import ground_truth_sample, synthetic_sample
+from kgcore.calibrate.validation import score_audit
 from kgcore.config.base import SIDES
 from kgcore.data.graph import KnowledgeGraph, Split
 from kgcore.embed.corruptions.base import OBJECT, SUBJECT, Mixture, Strategy, corrupt, subject_shares

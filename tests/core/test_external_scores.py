@@ -1,6 +1,8 @@
 """Calibration of scores from any scorer: oracles by hand, orders and formats of the file, weights, scorers."""
 
+import re
 import warnings
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -8,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 from kgcore.arrays import draw_folds
-from kgcore.calibrate import answering as folds
+from kgcore.calibrate import validation as folds
 from kgcore.calibrate.fit import labelled_sample
 from kgcore.calibrate.sample import ground_truth_sample
 from kgcore.calibrate.support import Support
-from kgcore.config import EvaluateConfig
+from kgcore.config import EvaluateConfig, ScoresConfig
 from kgcore.errors import InputError, MismatchError
 from kgcore.measure.evaluation.evaluate import evaluate
 from kgcore.measure.report.results import Results
@@ -20,8 +22,8 @@ from kgcore.measure.report.scores import RowCounts, ScoresSummary
 from kgcore.registries import CALIBRATORS
 from kgcore.storage import tables
 from kgcore.wings.external.calibrator import ScoreCalibrator
-from kgcore.wings.external.fit import fit_scores, folds_of, of_other_folds, of_test_rows, usable
-from kgcore.wings.external.rows import joined, read_scores, stored_rows
+from kgcore.wings.external.fit import fit_and_measure, fit_scores, folds_of, of_other_folds, of_test_rows, usable
+from kgcore.wings.external.rows import ScoreFile, joined, read_scores, stored_rows
 from kgcore.wings.external.tables import TableBlock, log_odds
 from tests.core.scored_rows import config_of, read, rows_of, table_of_scores, written
 
@@ -201,6 +203,31 @@ def test_scores_that_run_the_other_way_are_said(tmp_path: Path, rng: np.random.G
         counts = RowCounts(true=1, false=1, measured=600, folds=10, of_train=0, of_weight=0)
         summary = ScoresSummary(scorer="f", results=results, relations={}, counts=counts, base_rate=0.3, stated=True)
         assert ("rank true rows below false ones" in summary.notes[0]) == said
+
+
+def hints_of(file: ScoreFile, config: ScoresConfig) -> list[str]:
+    found = fit_and_measure(
+        file, config, EvaluateConfig(bootstrap_replicates=50), lambda *_: nullcontext(lambda done: None)
+    )
+    return [f"{found.summary.hints}", *found.summary.results.best_text()]
+
+
+def test_scores_that_may_be_probabilities_are_told(tmp_path: Path, rng: np.random.Generator) -> None:
+    table = table_of_scores(rng)
+    q = table.set_column(1, "f", pa.array(1 / (1 + np.exp(-table["f"].to_numpy()))))
+    for rows, scale, told in ((q, "any", True), (q, "probability", False), (table, "any", False)):
+        config = config_of(calibrators=("platt",), scale=scale)
+        assert ("give --scale probability" in hints_of(read(tmp_path, rows, scale=scale), config)[0]) == told
+
+
+@pytest.mark.parametrize(("name", "told"), [("platt", True), ("beta", False)])
+def test_a_mean_far_from_the_base_rate_is_told_and_small_figures_have_digits(
+    tmp_path: Path, rng: np.random.Generator, name: str, told: bool
+) -> None:
+    config = config_of(calibrators=(name,), base_rate=1e-6)
+    hints, best = hints_of(read(tmp_path, table_of_scores(rng), base_rate=1e-6), config)
+    assert (f"The mean probability of ground truth {name} is 0.00" in hints) == told
+    assert re.search(r"Brier score \d(\.\d)?e-0[567] \[", best)
 
 
 def test_two_scorers_cannot_be_mixed(tmp_path: Path, rng: np.random.Generator) -> None:

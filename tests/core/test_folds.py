@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgcore.arrays import draw_folds
-from kgcore.calibrate.answering import cross_fitted
 from kgcore.calibrate.isotonic import Isotonic
 from kgcore.calibrate.platt import Platt
 from kgcore.calibrate.sample import CalibrationSample, ground_truth_sample
+from kgcore.calibrate.validation import cross_fitted
 from kgcore.errors import InputError
 from kgcore.measure.metrics.proper import log_loss
 from kgcore.registries import POOLS

@@ -22,7 +22,7 @@ NAMES_OF_ENTITIES = [f"http://x.org/{name}" for name in ("ZÃ¼rich", "b", "a", "Ã
 RNG = np.random.default_rng(5)
 ROWS = sorted(
     {
-        (NAMES_OF_ENTITIES[s], f"http://x.org/p/{p}", NAMES_OF_ENTITIES[o])
+        (NAMES_OF_ENTITIES[s], f"http://x.org/p/p{p}", NAMES_OF_ENTITIES[o])
         for s, p, o in zip(*(RNG.integers(0, n, 160) for n in (9, 3, 9)), strict=True)
     }
 )
@@ -44,9 +44,10 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
 
 def test_every_format_and_layout_is_tested() -> None:
     tested = {ending.split(".")[1] for ending in TEXTS} | {"parquet", "trig", "turtle", "ntriples", "nquads"}
+    tested |= {"owl", "ndjson"}
     assert {ending[1:] for ending in endings()} == tested
     assert set(REGISTERED.names()) == set(LAYOUTS) - {"kgx"}
-    assert len(FORMATS.names()) == 7
+    assert len(FORMATS.names()) == 11
 
 
 @pytest.mark.parametrize("ending", [*TEXTS, ".parquet"])
@@ -99,8 +100,8 @@ def test_the_names_of_files_tell_the_splits(tmp_path: Path, expected: Prepared) 
 
 
 def test_literals_are_left_out_and_counted_and_blank_nodes_have_names(tmp_path: Path) -> None:
-    text = n_triples(ROWS) + '<http://x.org/a> <http://x.org/p/0> "10"^^<http://x.org/type> .\n'
-    text += '_:n <http://x.org/p/0> <http://x.org/a> .\n<http://x.org/a> <http://x.org/p/0> "no . <entity>"@en .\n'
+    text = n_triples(ROWS) + '<http://x.org/a> <http://x.org/p/p0> "10"^^<http://x.org/type> .\n'
+    text += '_:n <http://x.org/p/p0> <http://x.org/a> .\n<http://x.org/a> <http://x.org/p/p0> "no . <entity>"@en .\n'
     (tmp_path / "mine.nt").write_text(text)
     found = read(tmp_path / "mine.nt")
     assert found.counts["triples_with_literals"] == 2
@@ -109,7 +110,7 @@ def test_literals_are_left_out_and_counted_and_blank_nodes_have_names(tmp_path: 
 
 
 def test_unlabelled_blank_nodes_have_the_same_names_at_every_reading(tmp_path: Path) -> None:
-    text = n_triples(ROWS) + "<http://x.org/a> <http://x.org/p/0> [ <http://x.org/p/1> <http://x.org/b> ] .\n"
+    text = n_triples(ROWS) + "<http://x.org/a> <http://x.org/p/p0> [ <http://x.org/p/p1> <http://x.org/b> ] .\n"
     (tmp_path / "mine.ttl").write_text(text)
     first, second = (read(tmp_path / "mine.ttl").graph for _ in range(2))
     assert first.fingerprint() == second.fingerprint()

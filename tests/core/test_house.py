@@ -239,6 +239,26 @@ def public_functions_are_used() -> Iterator[str]:
             yield function
 
 
+def unread_methods(texts: Mapping[str, str], docs: str) -> Iterator[str]:
+    """Yield the public methods that no file reads from an object or names in a text, and no page or template names."""
+    trees = {path: ast.parse(text) for path, text in texts.items()}
+    nodes = [node for code in trees.values() for node in ast.walk(code)]
+    read = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    read |= {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    for path, code in trees.items():
+        for node in (node for node in ast.walk(code) if isinstance(node, ast.ClassDef)):
+            for method in node.body:
+                public = isinstance(method, FUNCTION) and not method.name.startswith("_")
+                if public and method.name not in read and not re.search(rf"\b{method.name}\b", docs):
+                    yield f"{path}: {node.name}.{method.name}"
+
+
+@rule
+def public_methods_are_used() -> Iterator[str]:
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "kgcore").rglob("*.j2")]
+    yield from unread_methods(sources(*CODE), "\n".join(path.read_text(encoding="utf-8") for path in pages))
+
+
 def single_use(texts: Mapping[str, str], rooms: tuple[str, ...]) -> Iterator[str]:
     """Yield the modules below a page that are no component, and that at most one module beside them imports.
 
@@ -303,6 +323,13 @@ def test_a_function_without_a_caller_is_found() -> None:
     }
     found = list(unused(texts, "`kgcore.a.named` is for users"))
     assert found == ["kgcore/a.py: forgotten", "kgcore/a.py: itself", "kgcore/b.py: lost"]
+
+
+def test_a_method_without_a_reader_is_found() -> None:
+    text = (
+        "class A:\n def read(self): ...\n def named(self): ...\n def lost(self): ...\n def _own(self): ...\nA().read()"
+    )
+    assert list(unread_methods({"kgcore/a.py": text}, "`named` is for users")) == ["kgcore/a.py: A.lost"]
 
 
 def test_a_class_name_of_two_files_is_found() -> None:

@@ -181,10 +181,13 @@ def test_files_of_two_models_are_not_mixed(small_graph: KnowledgeGraph, tmp_path
 
 LOAD_AND_IMPORT_ALL = """
 import importlib, pkgutil, sys
+from pathlib import Path
 import kgcore
 assert 'torch' not in sys.modules
 kgcore.load(sys.argv[1])
-print([name for name in ('prefect', 'mlflow', 'tasks', 'flows') if name in sys.modules])
+from kgcore.data.formats.base import read_candidates
+list(read_candidates(Path(sys.argv[2])))
+print([name for name in ('prefect', 'mlflow', 'tasks', 'flows', 'pyoxigraph') if name in sys.modules])
 
 class Absent:
     def find_spec(self, name, path=None, target=None):
@@ -204,10 +207,13 @@ def test_kgcore_needs_neither_prefect_nor_mlflow_and_torch_only_when_a_model_is_
 ) -> None:
     """In one process, as its imports take seconds: a model is loaded, then every module of kgcore is imported.
 
-    Loading imports neither Prefect nor MLflow. Afterwards the process cannot import them.
+    Loading imports neither Prefect nor MLflow, and reading a text file no parser of RDF. Afterwards the process cannot
+    import Prefect and MLflow.
     """
     write_calibrated(tmp_path, calibrated(small_graph))
-    command = [sys.executable, "-c", LOAD_AND_IMPORT_ALL, str(tmp_path)]
+    text = tmp_path / "candidates.tsv"
+    text.write_text("e1\tp0\te2\n")
+    command = [sys.executable, "-c", LOAD_AND_IMPORT_ALL, str(tmp_path), str(text)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     imported, modules = done.stdout.splitlines()

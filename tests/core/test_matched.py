@@ -17,8 +17,7 @@ from kgcore.mixture.calibrate import candidate_sample, fit_matched
 from kgcore.mixture.fit import MixtureOptions
 from kgcore.mixture.matched import Matched, match
 from kgcore.mixture.samples import LabelledCandidates, MixtureData, ScoreSample
-from kgcore.storage.folders import read_matched, write_matched
-from kgcore.storage.tables import read_mixture, write_mixture
+from kgcore.storage.tables import read_table, write_table
 from tests.core.calibrator_samples import bound_to
 from tests.core.mixtures import normal_mixture
 
@@ -111,16 +110,15 @@ def test_the_sentences_say_what_the_probabilities_are_about(estimated: Matched, 
 def test_scores_and_fit_survive_their_files(tmp_path: Path, estimated: Matched) -> None:
     data = with_relations(normal_mixture(5, candidates=50, positives=30, corruptions=40, labels=7))
     data = replace(data, positives=replace(data.positives, groups=np.arange(30)))
-    write_mixture(tmp_path / "scores.parquet", data)
-    again = read_mixture(tmp_path / "scores.parquet")
+    write_table(tmp_path / "scores.parquet", *data.to_table())
+    again = MixtureData.from_table(*read_table(tmp_path / "scores.parquet"))
     pairs = zip((*data.components, data.candidates), (*again.components, again.candidates), strict=True)
     for one, other in (*pairs, (data.labelled.sample, again.labelled.sample)):
         for name in ("scores", "groups", "predicates"):
             np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
     np.testing.assert_array_equal(data.labelled.labels, again.labelled.labels)
     assert list(again.negatives) == list(data.negatives)
-    write_matched(tmp_path / "mixture.json", estimated)
-    assert read_matched(tmp_path / "mixture.json") == estimated
+    assert Matched.from_json(json.loads(json.dumps(estimated.to_json()))) == estimated
 
 
 def test_a_calibrator_stores_its_candidates(data: MixtureData, estimated: Matched) -> None:

@@ -1,13 +1,21 @@
-"""Mirrors of data sets whose specification names no archive."""
+"""Mirrors of data sets: those whose specification names no archive, and hostile ones."""
 
 import hashlib
+import http.server
+import re
+import threading
+import time
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import kgcore.data.datasets.fetch as download
 from kgcore.data.datasets.base import DatasetSpec, SplitFile
 from kgcore.data.datasets.fetch import fetch
+from kgcore.data.formats import text
+from kgcore.data.formats.base import read_candidates
 from kgcore.errors import InputError
 
 TEXTS = {"train.txt": "a\tr\tb\nb\tr\tc\n", "valid.txt": "a\tr\tc\n", "test.txt": "c\tr\ta\n"}
@@ -73,3 +81,93 @@ def test_an_archive_has_the_name_that_the_public_url_ends_with(tmp_path: Path) -
 def test_a_data_set_without_any_place_is_refused_in_one_sentence(tmp_path: Path, mirrored: bool) -> None:
     with pytest.raises(InputError, match=r"^the data set mine does not say where its files are: its DatasetSpec needs"):
         fetch(spec(plain=False, url=None), tmp_path / "root", str(tmp_path) if mirrored else None)
+
+
+class Hostile(http.server.BaseHTTPRequestHandler):
+    """Answers /drip with a byte each 10 ms, /flood without an end, /half.zip with a damaged archive; else 404."""
+
+    def do_GET(self) -> None:
+        kind = self.path.split("/")[1]
+        self.send_response(200 if kind in ("drip", "flood", "half") else 404)
+        self.end_headers()
+        if kind == "half":
+            self.wfile.write(b"PK\3\4half")
+        while kind in ("drip", "flood"):
+            time.sleep(0.01 if kind == "drip" else 0)
+            try:
+                self.wfile.write(b"x" * (1 if kind == "drip" else 2**16))
+            except OSError:
+                return
+
+    def log_message(self, *arguments: object) -> None:
+        """Print nothing."""
+
+
+@pytest.fixture
+def hostile(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setattr(download, "TRIES", 1)
+    monkeypatch.setattr(download, "PATIENCE", 0.3)
+    monkeypatch.setattr(download, "MOST_BYTES", 2**22)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hostile) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield f"http://user:secret@127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("drip", r"could not be downloaded from http://user:\*\*\*@.*/drip/x.zip \(only \d+ bytes came in 0 s\)"),
+        ("flood", r"could not be downloaded from .*/flood/x.zip \(it has more than 0.00390625 GiB\)"),
+        ("none", r"could not be downloaded from http://user:\*\*\*@.*/none/x.zip \(404 Client Error"),
+        ("half", r"^http://user:\*\*\*@127.0.0.1:\d+/half/x.zip is damaged or incomplete .*: download it again$"),
+    ],
+)
+def test_a_hostile_server_is_left_and_its_password_is_masked(
+    tmp_path: Path, hostile: str, path: str, reason: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    mine = spec(plain=False, url="http://127.0.0.1:1/x.zip")
+    with pytest.raises(InputError, match=reason) as error:
+        fetch(mine, tmp_path / "root", f"{hostile}/{path}")
+    assert "secret" not in str(error.value) + "".join(capfd.readouterr())
+    assert [place.name for place in (tmp_path / "root").iterdir()] == ["mine.lock"]
+
+
+@pytest.mark.parametrize("mirror", ["http://[::1", "http://[x]/", "http://127.0.0.1:port", "http://" + "a" * 300])
+def test_an_address_that_cannot_be_parsed_is_named(
+    tmp_path: Path, mirror: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(download, "TRIES", 1)
+    with pytest.raises(InputError, match=re.escape(mirror)):
+        fetch(spec(plain=False, url="http://127.0.0.1:1/x.zip"), tmp_path / "root", mirror)
+
+
+def test_a_bomb_is_refused_by_the_size_that_its_archive_states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(download, "MOST_BYTES", 2**20)
+    mirror = tmp_path / "mirror"
+    mirror.mkdir()
+    with zipfile.ZipFile(mirror / "x.zip", "w", zipfile.ZIP_DEFLATED) as zipped:
+        for name in TEXTS:
+            zipped.writestr(name, b"\0" * (2**20 + 1))
+    monkeypatch.setattr(zipfile.ZipFile, "extract", None)
+    with pytest.raises(InputError, match=r"x\.zip: train\.txt has 1,048,577 bytes: it must have at most 1,048,576"):
+        fetch(spec(plain=False, url="http://127.0.0.1:1/x.zip"), tmp_path / "root", str(mirror))
+
+
+def test_many_members_take_no_time(tmp_path: Path) -> None:
+    mirror = write_mirror(tmp_path / "mirror", "x.zip")
+    with zipfile.ZipFile(mirror / "x.zip", "a") as zipped:
+        for number in range(20_000):
+            zipped.writestr(f"other/{number}", b"")
+    start = time.process_time()
+    check(fetch(spec(plain=False, url="http://127.0.0.1:1/x.zip"), tmp_path / "root", str(mirror)))
+    assert time.process_time() - start < 2
+
+
+def test_text_without_line_ends_is_refused_at_the_size_of_a_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text, "BLOCK_BYTES", 2**10)
+    (tmp_path / "mine.tsv").write_bytes(b"a\tp\tb\n" + b"x" * 2**20)
+    with pytest.raises(InputError, match=r"mine\.tsv has a line of over .* MiB: each line must be one triple"):
+        list(read_candidates(tmp_path / "mine.tsv"))

@@ -9,12 +9,12 @@ import pytest
 from scipy.special import expit
 
 from kgcore.answer.domains import Domains
-from kgcore.answer.population.calibrate import Lost, fit_population, in_order
 from kgcore.answer.population.calibration import Calibration
 from kgcore.answer.population.curve import Cells, fit_curve, hinges, knots_of
 from kgcore.answer.population.draw import DrawSize, ranked_by
+from kgcore.answer.population.fit import Lost, fit_population, in_order
 from kgcore.answer.population.population import PairBlock, Population, UnknownFacts, stated_facts
-from kgcore.answer.population.survey import Survey, read_survey, survey, write_survey
+from kgcore.answer.population.survey import Survey, survey
 from kgcore.answer.question import Question
 from kgcore.combiners.base import Combiner
 from kgcore.combiners.boosted_trees import BoostedTrees
@@ -237,8 +237,8 @@ def test_the_log_odds_of_a_survey_are_those_of_its_combiners(
     np.testing.assert_array_equal(score(made.facts[made.facts_in_top]), made.of_facts[made.facts_in_top])
     np.testing.assert_allclose(score(made.drawn.triples), lowered.log_odds, rtol=1e-12)
     np.testing.assert_allclose(score(made.facts), lowered.of_facts, rtol=1e-12)
-    write_survey(tmp_path / "survey", made)
-    read = read_survey(tmp_path / "survey")
+    made.write(tmp_path / "survey")
+    read = Survey.read(tmp_path / "survey")
     np.testing.assert_array_equal(read.log_odds, made.log_odds)
     assert read.drawn.lowest == made.drawn.lowest
     assert read.combined.fingerprint() == made.combined.fingerprint()

@@ -10,10 +10,10 @@ from scipy.stats import norm
 from kgcore.answer.calibration_evidence import evidence_of
 from kgcore.answer.conformal import conformal_p_values
 from kgcore.arrays import draw_folds
-from kgcore.calibrate.answering import NEGATIVES, POSITIVES, cross_fitted, score_audit, thin_figures
 from kgcore.calibrate.fit import calibration_bases
 from kgcore.calibrate.sample import CalibrationSample, base_rate_weights, even_sample, label_sizes, synthetic_sample
 from kgcore.calibrate.support import Band, Support
+from kgcore.calibrate.validation import NEGATIVES, POSITIVES, cross_fitted, score_audit, thin_figures
 from kgcore.config import CalibrateConfig
 from kgcore.embed.corruptions.base import Corruptions
 from kgcore.errors import MismatchError

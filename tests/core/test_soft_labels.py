@@ -8,9 +8,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgcore.calibrate.answering import score_audit
 from kgcore.calibrate.base import Constant, ConstantByRelation
 from kgcore.calibrate.sample import CalibrationSample, ground_truth_sample, soft_sample, synthetic_sample
+from kgcore.calibrate.validation import score_audit
 from kgcore.errors import InputError
 from kgcore.measure.evaluation.evaluate import evaluate
 from kgcore.measure.metrics.base import Sample

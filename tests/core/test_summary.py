@@ -6,16 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from rich.console import Console
 
-from flows.cli.terminal import show, show_table
+from flows.cli.terminal import Terminal, show, show_table
 from kgcore.config import EvaluateConfig
 from kgcore.config.base import value_text
 from kgcore.measure.evaluation.evaluate import Measured, evaluate
 from kgcore.measure.metrics.base import every_metric, highest_best, ranked
 from kgcore.measure.metrics.reliability import reliability
-from kgcore.measure.report.data import count_title, shown_settings
-from kgcore.measure.report.html import coded
+from kgcore.measure.report.data import coded, count_title, shown_settings
 from kgcore.measure.report.page import page
 from kgcore.measure.report.results import MetricsRow, Results, title
 from kgcore.measure.report.summary import PipelineSummary, Summary
@@ -40,7 +38,7 @@ def printed(summary: Summary) -> str:
     made_by = PipelineSummary(
         **vars(summary), dataset="d", model="m", loss="l", seed=0, runs={}, seconds={}, reused=(), report="r"
     )
-    show(Console(file=file, width=200), made_by.result())
+    show(Terminal(file=file, width=200), made_by.result())
     return file.getvalue()
 
 
@@ -93,7 +91,7 @@ def test_a_terminal_of_80_characters_cuts_no_name_and_no_number() -> None:
     metrics = dict.fromkeys(names, 0.1234)
     rows = (("", "constant_by_relation"), ("ground_truth", "smoothed_isotonic"), ("synthetic", "boosted_trees"))
     file = io.StringIO()
-    show_table(Console(file=file, width=80), Results(tuple(MetricsRow(*names, metrics) for names in rows)).table())
+    show_table(Terminal(file=file, width=80), Results(tuple(MetricsRow(*names, metrics) for names in rows)).table())
     shown = file.getvalue()
     assert "…" not in shown
     assert shown.count("0.1234") == 6 * len(rows)

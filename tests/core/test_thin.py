@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from kgcore.calibrate.answering import NEGATIVES, POSITIVES, THIN, thin_figures, thin_notes
 from kgcore.calibrate.calibrated import Calibrated
 from kgcore.calibrate.sample import CalibrationSample, synthetic_sample
 from kgcore.calibrate.support import Support
+from kgcore.calibrate.validation import NEGATIVES, POSITIVES, THIN, thin_figures, thin_notes
 from kgcore.config import CorruptConfig
 from kgcore.registries import CALIBRATORS
 from tests.core.calibrator_samples import bound_to

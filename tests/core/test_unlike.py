@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from kgcore.calibrate.answering import FIGURE, UNLIKE, answering_notes
+from kgcore.calibrate.validation import FIGURE, UNLIKE, answering_notes
 from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.mixture.goodness import unlike
 from tests.docs.scripts import script

@@ -2,17 +2,20 @@
 
 import re
 import shlex
+from functools import cache
 
 import typer
 from typer.main import get_command
 
 PLACEHOLDER = re.compile(r"[A-Z]+$")  # a placeholder such as COMMAND or STAGE
 
+command_line = cache(get_command)
+
 
 def unknown_words(app: typer.Typer, command: str) -> list[str]:
     """Return the command or options in the text that `kgcal` does not have."""
     words = shlex.split(command, comments=True)[1:]
-    commands = get_command(app).commands  # type: ignore[attr-defined]
+    commands = command_line(app).commands  # type: ignore[attr-defined]
     if not words or PLACEHOLDER.match(words[0]) or words[0].startswith("-"):
         return [word for word in words if word.startswith("-") and word not in ("--version", "--help")]
     if words[0] not in commands:

@@ -26,7 +26,12 @@ SERVERS = (
     "createdb",
     "pg_dump",
 )  # known by name: their schemas are tests/pipeline/test_deploy.py's
-MADE = (".venv/", "deploy/.env", "deploy/kgcal-worker")  # by make, by the reader, a name in the cluster
+MADE = (
+    ".venv/",
+    "deploy/.env",
+    "deploy/serve.env",
+    "deploy/kgcal-worker",
+)  # by make, by the reader, a name in the cluster
 
 
 def commands() -> list[str]:

@@ -16,7 +16,7 @@ from flows.jobs.watch import watch
 from flows.pipeline import pipeline
 from kgcore.config import CalibrateConfig, CorruptConfig, PrepareConfig, TrainConfig, WatchConfig
 from kgcore.measure.report.summary import PipelineSummary
-from tasks.jobs.calibrated_model import load
+from tasks.jobs.find_model import load
 from tasks.jobs.watch import WatchResult
 from tests.conftest import use_home
 from tests.pipeline.finished import copy_home, once, shared_folder

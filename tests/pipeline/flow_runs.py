@@ -3,6 +3,8 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from tempfile import mkdtemp
 from types import SimpleNamespace
 
 import pytest
@@ -12,18 +14,28 @@ from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRun
 from prefect.client.schemas.objects import Artifact
 from prefect.client.schemas.sorting import FlowRunSort
 
+from flows.local.prefect_server import create_prefect_database
+from tests.conftest import use_home
+
 
 @contextmanager
 def prefect_server() -> Iterator[None]:
     """Run a Prefect server with an empty database, and send flow runs of the block to it."""
-    from prefect.testing.utilities import prefect_test_harness  # it loads the server, for 2 s
+    from prefect.testing import utilities  # it loads the server, for 2 s
 
     # the end of a flow run waits for the thread of its heartbeats, which sleeps a second at a time
     brief = SimpleNamespace(**vars(time) | {"sleep": lambda seconds: time.sleep(seconds / 50)})
-    with prefect_test_harness(server_startup_timeout=120), pytest.MonkeyPatch.context() as patch:
+    folder = Path(mkdtemp())  # the harness removes it
+    with pytest.MonkeyPatch.context() as patch:
+        use_home(folder, patch)
+        create_prefect_database()  # mostly a copy; the harness would migrate for 4 s
+        (folder / "prefect" / "prefect.db").rename(folder / "prefect-test.db")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(utilities, "mkdtemp", lambda: str(folder))
         patch.setattr(flow_engine, "time", brief)
         patch.setenv("KGCAL_PREFECT", "on")
-        yield
+        with utilities.prefect_test_harness(server_startup_timeout=120):
+            yield
 
 
 async def recorded() -> tuple[list, list]:

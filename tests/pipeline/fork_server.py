@@ -43,8 +43,10 @@ LOADED = (
     "pandera.backends.pandas.container",
     "pandera.strategies.pandas_strategies",
     "pyarrow.dataset",
+    "rich._emoji_codes",
     "safetensors.torch",
     "sklearn.isotonic",
+    "sqlalchemy.dialects.sqlite",
     "torch",
 )
 

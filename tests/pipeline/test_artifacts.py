@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import boto3
 import pytest
 
 from tasks.workspace.services import answers
@@ -47,6 +46,8 @@ def bucket(s3: str) -> Iterator[str]:
 
 def bucket_client(s3: str):
     """Return a client of the S3 server."""
+    import boto3
+
     names = {"aws_access_key_id": "kgcal", "aws_secret_access_key": "secret", "region_name": "us-east-1"}
     return boto3.client("s3", endpoint_url=s3, **names)
 

@@ -12,7 +12,7 @@ import pytest
 
 import kgcore
 from kgcore.storage.folders import read_graph
-from tasks.jobs.calibrated_model import Ask
+from tasks.jobs.find_model import Ask
 from tasks.serving.model import Served
 from tests.conftest import tiny_options, use_home
 from tests.pipeline.command import Kgcal, client_of, model_folder, models_of, runs_of

@@ -9,7 +9,7 @@ from flows.jobs.promote import promote
 from flows.pipeline import pipeline
 from kgcore.config import CalibrateConfig, GateConfig, MatchConfig, PrepareConfig, TrainConfig
 from kgcore.mixture.calibrate import candidate_sample
-from tasks.jobs.calibrated_model import Ask, calibration_sample, find_calibrated_model
+from tasks.jobs.find_model import Ask, calibration_sample, find_calibrated_model
 from tasks.jobs.promote import Decision
 from tasks.tracking.artifacts import MATCHED, MIXTURE
 from tasks.tracking.registry import CHAMPION, register, set_alias

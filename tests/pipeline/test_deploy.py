@@ -1,28 +1,24 @@
 """deploy/: the manifests are valid, agree with each other and with the pinned versions, and name existing things."""
 
+import inspect
 import json
 import re
 import subprocess
 import sys
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
-import kubernetes_validate
 import pytest
 import yaml
 from prefect.utilities.templating import apply_values
-from prefect_docker.worker import DockerWorker, DockerWorkerJobConfiguration
-from prefect_kubernetes.worker import KubernetesWorker, KubernetesWorkerJobConfiguration
 
+from flows.cli.commands import services
 from tests.pipeline.command import CHECKOUT
 
 DEPLOY = CHECKOUT / "deploy"
 MANIFESTS = sorted((DEPLOY / "kubernetes").glob("*.yaml"))
-POOLS = {
-    "docker-pool": (DockerWorker, DockerWorkerJobConfiguration),
-    "kubernetes-pool": (KubernetesWorker, KubernetesWorkerJobConfiguration),
-    "kubernetes-gpu-pool": (KubernetesWorker, KubernetesWorkerJobConfiguration),
-}
+POOLS = {"docker-pool": "Docker", "kubernetes-pool": "Kubernetes", "kubernetes-gpu-pool": "Kubernetes"}
 KUBERNETES = "1.33"  # the version whose schemas validate the manifests
 
 
@@ -57,11 +53,14 @@ def test_the_dockerfile_and_the_compose_file_pass_their_linters() -> None:
     for done in (
         tool("hadolint", str(DEPLOY / "Dockerfile")),
         tool("check-jsonschema", "--builtin-schema", "vendor.compose-spec", str(DEPLOY / "compose.yaml")),
+        tool("check-jsonschema", "--builtin-schema", "vendor.compose-spec", str(DEPLOY / "serve.yaml")),
     ):
         assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_manifests_are_valid_by_the_schemas_of_kubernetes() -> None:
+    import kubernetes_validate
+
     found = resources()
     assert {"StatefulSet", "Deployment", "Service", "PersistentVolumeClaim", "Role"} <= {r["kind"] for r in found}
     for item in found:
@@ -113,6 +112,18 @@ def test_mlflow_accepts_its_own_host_name_and_prefect_sends_no_analytics() -> No
     assert compose()["services"]["prefect"]["environment"]["PREFECT_SERVER_ANALYTICS_ENABLED"] == "false"
 
 
+def test_only_the_proxy_of_a_served_model_publishes_a_port_and_it_asks_for_a_password() -> None:
+    file = yaml.safe_load((DEPLOY / "serve.yaml").read_text())
+    serve, proxy = file["services"]["serve"], file["services"]["proxy"]
+    assert "ports" not in serve
+    assert proxy["ports"] == ["443:443"]
+    caddy = file["configs"]["caddyfile"]["content"]
+    assert caddy.index("basic_auth") < caddy.index("reverse_proxy serve:8080")
+    assert set(re.findall(r"\{\$\$(\w+)\}", caddy)) == set(proxy["environment"])
+    options = {f"--{name.replace('_', '-')}" for name in inspect.signature(services.serve).parameters}
+    assert {part.partition("=")[0] for part in serve["command"][2:]} <= options
+
+
 def test_the_files_contain_no_secret_and_publish_ports_on_loopback_only() -> None:
     for line in (DEPLOY / "env.example").read_text().splitlines():
         assert line.startswith("#") or line.endswith("=")
@@ -142,7 +153,11 @@ def test_the_image_has_this_version_and_the_pinned_packages() -> None:
 
 @pytest.mark.parametrize("name", POOLS)
 def test_a_pool_template_is_valid_for_its_worker(name: str) -> None:
-    worker, configuration = POOLS[name]
+    import kubernetes_validate  # not at the head: with Kubernetes' own package it takes 2 s in each process of pytest
+
+    kind = POOLS[name]
+    module = import_module(f"prefect_{kind.lower()}.worker")
+    worker, configuration = getattr(module, f"{kind}Worker"), getattr(module, f"{kind}WorkerJobConfiguration")
     template = json.loads((DEPLOY / f"{name}.json").read_text())
     default = worker.get_default_base_job_template()
     assert set(template["variables"]["properties"]) == set(default["variables"]["properties"])

@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from distributed import LocalCluster
 
 from tests.pipeline.command import FORKS_WITH_FEW_TREES, Kgcal, client_of, runs_of
 from tests.pipeline.finished import finished
@@ -159,6 +158,8 @@ def test_without_a_query_the_answer_sets_of_each_predicate_are_measured(trained:
     [("--top", "50", "--completeness", "0.9"), ("--predicate", "lives_in", "--fdr", "0.9"), ("--coverage", "0.8")],
 )
 def test_two_dask_workers_find_the_same_rows_to_the_bit(trained: Trained, options: tuple[str, ...]) -> None:
+    from distributed import LocalCluster
+
     here = discovered(trained, *options)
     with LocalCluster(2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None) as cluster:
         runner = f"dask:{cluster.scheduler_address.removeprefix('tcp:')}"

@@ -16,7 +16,7 @@ from kgcore.config import EvidenceConfig
 from kgcore.storage.tables import read_predictions
 from kgcore.wings.monitoring.drift import Check, DriftReference, check
 from kgcore.wings.monitoring.two_samples import NewTriples
-from tasks.jobs.calibrated_model import Ask, locate, read_located
+from tasks.jobs.find_model import Ask, locate, read_located
 from tasks.tracking.artifacts import CALIBRATOR
 from tests.conftest import use_home
 from tests.pipeline.command import Kgcal, model_folder, models_of

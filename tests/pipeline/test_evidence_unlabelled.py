@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from flows.pipeline import pipeline
-from kgcore.calibrate.answering import answering
+from kgcore.calibrate.validation import answering_label
 from kgcore.config import CalibrateConfig, CorruptConfig, EvaluateConfig, EvidenceConfig, PrepareConfig, TrainConfig
 from kgcore.data.datasets.family import write_genealogy
 from kgcore.errors import InputError
@@ -52,7 +52,7 @@ def test_without_labels_evidence_of_pairs_answers(folder: Path) -> None:
     seen = store.load(made.runs["evidence"], EVIDENCE)
     assert seen.groups == ("score", "paths")
     fitted = [store.load_model(own, CALIBRATOR) for own in store.known(made.runs["calibrate"]).model_ids]
-    assert answering(fitted) == "synthetic.boosted_trees"
+    assert answering_label(fitted) == "synthetic.boosted_trees"
     [bound] = [one for one in fitted if one.label == "synthetic.boosted_trees"]
     assert bound.base_rate == 0.5
     assert bound.corruptions is not None

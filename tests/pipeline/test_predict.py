@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from distributed import LocalCluster
 
 from kgcore.storage.folders import read_graph
 from tests.pipeline.command import FORKS_WITH_FEW_TREES, Kgcal, client_of, runs_of
@@ -242,14 +241,17 @@ def test_a_file_is_calibrated_to_its_rows_or_refused(trained: Trained, tmp_path:
     assert "survey    re-used" in text
     pd.testing.assert_frame_equal(again, stated, check_exact=True)
 
-    selected = trained.kgcal("predict", str(file), *synthetic, "--fdr", "0.1")
-    assert selected.returncode == 2
+    output = tmp_path / "selected.csv"
+    selected = trained.kgcal("predict", str(file), *synthetic, "--fdr", "0.1", "-o", str(output))
+    assert (selected.returncode, output.exists()) == (2, False)
     assert "this one differs from them at every share of true ones" in selected.stderr
     assert "every share of true ones (AUROC" in selected.stderr
 
 
 @pytest.mark.long
 def test_two_dask_workers_find_the_same_rows_to_the_bit(trained: Trained, tmp_path: Path) -> None:
+    from distributed import LocalCluster
+
     pairs = ("predict", "--predicate", "cousin_of", "--top", "500")
     with LocalCluster(2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None) as cluster:
         address = cluster.scheduler_address.removeprefix("tcp:")

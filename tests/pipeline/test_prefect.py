@@ -25,7 +25,6 @@ from prefect.settings import (
     temporary_settings,
 )
 from prefect.utilities.importtools import import_object
-from prefect_dask.task_runners import DaskTaskRunner
 
 from flows import flow as runs
 from flows import stages
@@ -212,6 +211,8 @@ def test_a_direct_call_with_wrong_parameters_raises_our_own_errors() -> None:
 
 @pytest.mark.long
 def test_a_grid_gives_the_same_on_threads_and_dask_and_survives_a_failed_cell(monkeypatch, tmp_path) -> None:
+    from prefect_dask.task_runners import DaskTaskRunner
+
     family, real = small_family(), DATASETS.get("wn11")
 
     def small(name: str, dataset: str, model: str, loss: str) -> TrainConfig:

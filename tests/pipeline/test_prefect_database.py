@@ -9,12 +9,15 @@ import pytest
 
 from flows.local.prefect_server import create_prefect_database
 from kgcore.errors import InputError
+from tasks.tracking import connection
+from tests.conftest import use_home
 
 
 @pytest.fixture
 def folder(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("PREFECT_API_DATABASE_CONNECTION_URL", "PREFECT_SERVER_DATABASE_CONNECTION_URL"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(connection, "_first_database", lambda name: home / "first" / name)
     return home / "prefect"
 
 
@@ -22,7 +25,7 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if "prefect.db" in path.name)
 
 
-def test_the_database_is_created_once_and_complete(folder: Path) -> None:
+def test_the_database_is_created_once_and_complete(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     create_prefect_database()
     assert names(folder) == ["prefect.db"]
     with closing(sqlite3.connect(folder / "prefect.db")) as database:
@@ -32,6 +35,11 @@ def test_the_database_is_created_once_and_complete(folder: Path) -> None:
     before = (folder / "prefect.db").stat().st_mtime_ns
     create_prefect_database()
     assert (folder / "prefect.db").stat().st_mtime_ns == before
+
+    use_home(folder / "another", monkeypatch)
+    monkeypatch.setattr(sys, "executable", "/no/such/program")
+    create_prefect_database()  # a copy: no program runs
+    assert (folder / "another/prefect/prefect.db").read_bytes() == (folder / "prefect.db").read_bytes()
 
 
 def test_a_failed_creation_leaves_nothing_and_says_why(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from flows.jobs.predict import predict
 from flows.jobs.promote import promote
 from flows.pipeline import pipeline
 from kgcore.config import CalibrateConfig, DiscoverConfig, ExplainConfig, PairsConfig, PrepareConfig, TrainConfig
-from tasks.jobs.calibrated_model import Ask
+from tasks.jobs.find_model import Ask
 from tasks.serving import api
 from tasks.serving import model as serving_model
 from tasks.serving.api import MOST_BYTES, create_app

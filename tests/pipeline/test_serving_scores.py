@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 from kgcore.config import EvaluateConfig, ScoresConfig
 from kgcore.errors import InputError
 from tasks.jobs.calibrate_scores import ScoresRequest, ScoresResult, calibrate_scores
-from tasks.jobs.calibrated_model import Ask, FoundScores, find_calibrated_model, is_of_scores
+from tasks.jobs.find_model import Ask, FoundScores, find_calibrated_model, is_of_scores
 from tasks.serving import model as serving_model
 from tasks.serving.api import create_app, served_by
 from tasks.serving.model import ServedScores

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipeline.command import CHECKOUT, Kgcal
+from tests.conftest import tiny_options
+from tests.pipeline.command import CHECKOUT
+from tests.pipeline.finished import finished
 
-SMALL = ["run", "--size", "300", "--preset", "none", "--k", "8", "--epochs", "2", "--calibrators", "platt"]
-SMALL += ["--calibration-eta", "3", "--bootstrap-replicates", "50"]
 HEAVY = {"prefect", "mlflow", "torch", "pandas", "sklearn", "scipy", "numpy", "matplotlib", "optuna", "pandera"}
-COMPUTING = {"jinja2", "matplotlib", "numba", "optuna", "pandera", "pooch", "sklearn", "torch"}
+COMPUTING = {"jinja2", "matplotlib", "numba", "optuna", "pandera", "sklearn", "torch"}
 # MLflow loads a part of SciPy, scipy.sparse, and pandas
 COMPUTING |= {f"scipy.{part}" for part in ("fft", "interpolate", "linalg", "ndimage", "optimize", "special", "stats")}
 SCRIPT = """
@@ -79,16 +79,9 @@ def test_all_commands_load_no_optuna_and_no_torch(tmp_path: Path) -> None:
     assert not modules & {"optuna", "torch"}
 
 
-@pytest.fixture(scope="module")
-def calculated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with a home in which a pipeline has run."""
-    folder = tmp_path_factory.mktemp("start")
-    assert "re-used: none" in Kgcal(folder)(*SMALL).stdout
-    return folder
-
-
-def test_a_pipeline_whose_stages_are_re_used_loads_nothing_that_computes(calculated: Path) -> None:
-    output, modules = loaded(calculated, *SMALL)
+def test_a_pipeline_whose_stages_are_re_used_loads_nothing_that_computes(tmp_path: Path) -> None:
+    finished(tmp_path)
+    output, modules = loaded(tmp_path, "run", *tiny_options())
     assert "stages run: none" in output
     assert not modules & COMPUTING
 
@@ -96,8 +89,9 @@ def test_a_pipeline_whose_stages_are_re_used_loads_nothing_that_computes(calcula
 @pytest.mark.parametrize(
     "question", [["discover", "--completeness", "0.8"], ["predict", "person_1", "parent_of", "person_2"]]
 )
-def test_a_repeated_question_loads_nothing_that_computes(calculated: Path, question: list[str]) -> None:
-    first = Kgcal(calculated)(*question).stdout
-    output, modules = loaded(calculated, *question)
+def test_a_repeated_question_loads_nothing_that_computes(tmp_path: Path, question: list[str]) -> None:
+    finished(tmp_path)
+    first, _ = loaded(tmp_path, *question)
+    output, modules = loaded(tmp_path, *question)
     assert output == first != ""
     assert not modules & (COMPUTING | {"prefect"})

@@ -130,7 +130,7 @@ def test_another_seed_is_another_search_and_force_begins_one_anew(first: tuple[K
     assert len(list((kgcal.home / "tuning").glob("*.db"))) == 2
     anew = tune(kgcal, 1, "--force")
     assert "were run before" not in anew.stderr
-    assert "1 trials: 1 complete" in anew.stdout
+    assert "1 trial: 1 complete" in anew.stdout
 
 
 def test_the_test_split_is_not_part_of_a_search(tmp_path: Path) -> None:

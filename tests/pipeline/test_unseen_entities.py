@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 
 from kgcore.storage.folders import read_graph
 from kgcore.storage.tables import read_answers, read_unseen
-from tasks.jobs.calibrated_model import Ask
+from tasks.jobs.find_model import Ask
 from tasks.serving.api import create_app
 from tasks.serving.model import Served
 from tests.conftest import use_home

@@ -9,10 +9,11 @@ from tests.pipeline.command import CHECKOUT, Kgcal
 FRAMES = 12  # at most, from `main` to scikit-learn's isotonic regression
 FILES = 110  # at most, of which a plain run executes a function
 RUN = ["run", "--size", "1200", "--model", "transe", "--epochs", "2"]
+Executed = tuple[list[str], list[list[str]], dict[str, int]]
 SCRIPT = """
-import json, sys, threading
+import collections, json, sys, threading
 root = sys.argv.pop(1)
-files, chains = set(), []
+files, chains, calls = set(), [], collections.Counter()
 
 def ours(code):  # functions, not the bodies of modules and classes
     name = code.co_filename
@@ -21,7 +22,8 @@ def ours(code):  # functions, not the bodies of modules and classes
 def on_call(frame, event, argument):
     if event == "call" and ours(frame.f_code):
         files.add(frame.f_code.co_filename.removeprefix(root))
-    elif event == "call" and frame.f_code.co_name == "isotonic_regression":
+        calls[frame.f_code.co_name] += 1
+    elif event == "call" and frame.f_code.co_name == "isotonic_regression" and "sklearn" in frame.f_code.co_filename:
         chain = []
         while frame := frame.f_back:
             chain += [frame.f_code.co_name] if ours(frame.f_code) else []
@@ -34,26 +36,29 @@ try:
     main()
 finally:
     sys.setprofile(None)
-    print(json.dumps([sorted(files), chains]))
+    print(json.dumps([sorted(files), chains, calls]))
 """
 
 
 @pytest.fixture(scope="module")
-def executed(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], list[list[str]]]:
-    """Return the files of which a run executes a function, and our functions above each call of isotonic regression."""
+def executed(tmp_path_factory: pytest.TempPathFactory) -> Executed:
+    """Return the files that a run executes, our functions above each isotonic regression, and the calls of each."""
     kgcal = Kgcal(tmp_path_factory.mktemp("waist"))
-    files, chains = json.loads(kgcal.python("-c", SCRIPT, f"{CHECKOUT}/", *RUN).splitlines()[-1])
-    return files, chains
+    files, chains, calls = json.loads(kgcal.python("-c", SCRIPT, f"{CHECKOUT}/", *RUN).splitlines()[-1])
+    return files, chains, calls
 
 
-def test_the_mathematics_is_near(executed: tuple[list[str], list[list[str]]]) -> None:
-    fits = [chain for chain in executed[1] if "fit_calibrators" in chain]
-    assert len(fits) >= 2  # on labelled negatives, and on corruptions
-    for chain in fits:
+def test_the_mathematics_is_near(executed: Executed) -> None:
+    assert sum("fit_calibrators" in chain for chain in executed[1]) >= 2  # on labelled negatives, and on corruptions
+    for chain in executed[1]:  # also of the hidden facts, and of the cross-fitting that chooses a calibrator
         assert chain[0] == "main"
         assert len(chain) <= FRAMES, chain
 
 
-def test_a_plain_run_executes_few_files(executed: tuple[list[str], list[list[str]]]) -> None:
+def test_a_plain_run_executes_few_files(executed: Executed) -> None:
     assert "flows/cli/main.py" in executed[0]
     assert len(executed[0]) <= FILES, executed[0]
+
+
+def test_the_evidence_of_labelled_rows_is_put_together_once(executed: Executed) -> None:
+    assert executed[2]["ablate"] == executed[2]["evidence_sample"] == 1

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
-from flows.cli.terminal import show, show_table
+from flows.cli.terminal import Terminal, show, show_table
 from kgcore.errors import InputError
 from kgcore.measure.report.result import ResultTable, table_of
 from tasks.jobs.compare import COLUMNS, comparison, shown_comparison
@@ -44,7 +43,7 @@ def printed(metric: str, width: int, top: int = 0, **wanted: Any) -> str:
     """Return the output in a terminal of that width."""
     file = io.StringIO()
     shown = shown_comparison(comparison(metric, **wanted), metric, top)
-    show(Console(file=file, width=width, highlight=False), shown)
+    show(Terminal(file=file, width=width), shown)
     return file.getvalue()
 
 
@@ -146,7 +145,7 @@ def test_a_cell_wraps_at_spaces_only() -> None:
     table = ResultTable(rows=table_of(("long\nheader", "value"), cells), words=["long\nheader"])
     for width in range(11 + 1 + 7, 21 + 2 + 7 + 2):  # from the longest word and a number on, to all words in a line
         file = io.StringIO()
-        show_table(Console(file=file, width=width, highlight=False), table)
+        show_table(Terminal(file=file, width=width), table)
         assert max(map(len, file.getvalue().splitlines())) <= width
         words = file.getvalue().split()
         assert {"long", "header", "value", "typed=0.9", "uniform=0.1", "uniform", "0.1234*", "0.5000"} <= set(words)

@@ -69,7 +69,7 @@ def test_later_databases_are_copies_of_the_first_of_the_installation(
     tmp_path: Path, created: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = tmp_path / "__pycache__" / "mlflow.db"
-    monkeypatch.setattr(connection, "_first_database", lambda: first)
+    monkeypatch.setattr(connection, "_first_database", lambda name: first)
     write_database(tmp_path / "one.db")
     with monkeypatch.context() as patch:
         patch.setattr(connection, "_migrate", None)
@@ -82,7 +82,7 @@ def test_an_installation_that_cannot_be_written_migrates_each_database(
     tmp_path: Path, created: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "no folder").touch()
-    monkeypatch.setattr(connection, "_first_database", lambda: tmp_path / "no folder" / "mlflow.db")
+    monkeypatch.setattr(connection, "_first_database", lambda name: tmp_path / "no folder" / "mlflow.db")
     for name in ("one.db", "two.db"):
         write_database(tmp_path / name)
         assert schema(tmp_path / name) == schema(created)

@@ -33,10 +33,10 @@ def test_the_flow_of_a_stage_has_its_inputs_settings_and_device_as_parameters(st
     parameters = inspect.signature(flow.fn).parameters
     settings = ["config"] if stage.config.model_fields else []
     device = ["device"] if stage.on_device else []
-    assert list(parameters) == [*stage.inputs, *stage.several, *settings, "force", *device]
+    assert list(parameters) == [*stage.inputs, *stage.further, *settings, "force", *device]
     defaults = {name: parameter.default for name, parameter in parameters.items()}
     assert all(defaults[name] == ("" if name in stage.optional else "latest") for name in stage.inputs)
-    assert all(defaults[name] == "" for name in stage.several)
+    assert all(defaults[name] == "" for name in stage.further)
     assert defaults.get("config", stage.config()) == stage.config()
     assert (defaults["force"], defaults.get("device", "auto")) == (False, "auto")
     hints = get_type_hints(flow.fn, include_extras=True)

@@ -11,8 +11,8 @@ from kgcore.data.graph import KnowledgeGraph
 from kgcore.errors import InputError
 from kgcore.mixture.judged import read_judged
 from kgcore.wings.monitoring.exam import first_exam
-from tasks.jobs.calibrated_model import Ask, locate
 from tasks.jobs.exam import StoredAnswers, add_field_labels, exam_of
+from tasks.jobs.find_model import Ask, locate
 from tasks.stages.calibrate import CALIBRATE, settle
 from tasks.stages.corrupt import CORRUPT
 from tasks.stages.match import MATCH, check_candidates, check_file

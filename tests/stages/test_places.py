@@ -2,9 +2,8 @@
 
 import pytest
 
-from kgcore.errors import InputError
+from kgcore.errors import InputError, masked
 from tasks.tracking.connection import check_database
-from tasks.workspace.settings import masked
 
 
 @pytest.mark.parametrize(

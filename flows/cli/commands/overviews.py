@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from flows.cli.terminal import check_target, console, guarded, show
 from kgcore.errors import InputError
@@ -43,7 +44,7 @@ def datasets() -> None:
         words = ("train triples", "entities", "relations")
         known = [f"{n:,} {word}" for n, word in zip(counts, words, strict=True) if n is not None]
         size = "any --size; " if spec.generate else f"{', '.join(known)}; " if known else ""
-        console.print(f"[bold]{spec.name:<10}[/] {spec.title}", soft_wrap=True)
+        console.print(Text(f"{spec.name:<10}", "bold"), spec.title, soft_wrap=True)
         console.print(
             f"{'':<10} {size}{'on this machine: ' + ', '.join(here) if here else 'not on this machine'}", soft_wrap=True
         )

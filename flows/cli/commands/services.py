@@ -67,6 +67,9 @@ def serve(
     completeness: Annotated[str, typer.Option(help=COMPLETENESS)] = "",
     host: Annotated[str, typer.Option(help="address to listen on")] = "127.0.0.1",
     port: Annotated[int, port_option(SERVE_PORT)] = SERVE_PORT,
+    trusted_host: Annotated[
+        list[str], typer.Option(help="further name by which clients reach the server; * for any name")
+    ] = [],  # noqa: B006  # typer reads it
 ) -> None:
     """Serve a calibrated model: a JSON API, its OpenAPI page at /docs, and a page for people at /.
 
@@ -74,10 +77,10 @@ def serve(
 
     A new champion answers within ten seconds, without a lost request.
     """
-    from tasks.jobs.calibrated_model import Ask  # only this command loads a web framework
+    from tasks.jobs.find_model import Ask  # only this command loads a web framework
     from tasks.serving.api import serve as run
 
-    run(Ask(model, dataset, calibrator, scorer), host, port, completeness)
+    run(Ask(model, dataset, calibrator, scorer), host, port, completeness, trusted_host)
 
 
 def add(app: typer.Typer) -> None:

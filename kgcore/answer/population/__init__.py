@@ -8,9 +8,9 @@ calibrator that is fitted to the missing facts, not to corruptions.
 * draw.py          draws candidates with weights, so that the top of a list is there in full
 * survey.py        weighs the evidence about the drawn candidates, with the facts of validation as positives
 * curve.py         the map from log-odds of evidence to probabilities, without labels
-* calibrate.py     a calibrator of the population, and the number of true facts in a list
+* fit.py           a calibrator of the population, and the number of true facts in a list
 * calibration.py   a calibrated model of the population, and its lists
-* answers.py       who answers the triples of a file: the stored calibrator, one that is fitted to its rows, or nobody;
+* lists.py         who answers the triples of a file: the stored calibrator, one that is fitted to its rows, or nobody;
                    tables of missing facts and of the answers to a query, with flags; what explains them
 * likeness.py      whether the rows of a file are like the calibration triples
 

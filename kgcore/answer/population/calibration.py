@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgcore.answer.calibrated_model import CalibratedModel
-from kgcore.answer.population.calibrate import (
+from kgcore.answer.population.draw import highest
+from kgcore.answer.population.fit import (
     Count,
     Lost,
     PopulationFit,
@@ -18,7 +19,6 @@ from kgcore.answer.population.calibrate import (
     list_order,
     lost_share,
 )
-from kgcore.answer.population.draw import highest
 from kgcore.answer.population.population import NOTHING_STATED, PairBlock, Population, UnknownFacts, of_base_rate
 from kgcore.answer.population.survey import Survey
 from kgcore.answer.question import Question

@@ -32,8 +32,8 @@ import numpy as np
 from scipy.special import expit, logit
 
 from kgcore.arrays import Floats, Ints
-from kgcore.calibrate.logistic import Matrix, minimise
-from kgcore.calibrate.per_relation import RelationCounts, most_probable, move_to
+from kgcore.calibrate.logistic import Matrix, minimise, move_to
+from kgcore.calibrate.per_relation import RelationCounts, most_probable
 
 TAU = 0.5  # standard deviation of the constants of predicates, and of their a and d
 RHO = 1.0  # weight of the prior of slopes
@@ -114,12 +114,13 @@ class LogOddsCurve:
         Raises FitError if the fit does not converge.
         """
         u, facts = self.log_odds(cells.z, cells.predicates), np.bincount(cells.predicates, cells.facts, len(true))
-        positives = cells.facts * expit((np.log1p(facts.sum()) - u) / SMOOTH)  # as above
+        positives = cells.facts * expit((np.log1p(facts.sum()) - u) / SMOOTH)  # beyond U, a fact counts no more
         rows = cells.candidates * (facts / true)[cells.predicates]
         counts = RelationCounts(cells.predicates, u, positives, rows, cells.candidates, np.zeros(len(true)))
-        (a, d), _ = most_probable(counts, np.zeros((2, len(true))), np.full(2, TAU**2))
-        d += move_to(counts, np.stack([a, d]), float(np.average(expit(u), weights=cells.candidates)))
-        return replace(self, constants=(1 + a) * self.constants + d, factors=1 + a)
+        theta, _ = most_probable(counts, np.zeros((2, len(true))), np.full(2, TAU**2))
+        mean = float(np.average(expit(u), weights=cells.candidates))
+        factors, offsets = 1 + theta[0], theta[1] + move_to(counts.log_odds(theta), cells.candidates, mean)
+        return replace(self, constants=factors * self.constants + offsets, factors=factors)
 
     def at(self, places: Ints) -> "LogOddsCurve":
         """Return a map in which the i-th predicate has what this one has at places[i]."""

@@ -9,7 +9,7 @@ import numpy as np
 from kgcore.answer.calibrated_model import CalibratedModel
 from kgcore.answer.discovery import probability_order
 from kgcore.answer.pairs import best_pairs, search_pairs
-from kgcore.answer.population.population import PairBlock, Population
+from kgcore.answer.population.population import PairBlock, Population, by_validation
 from kgcore.answer.question import Question
 from kgcore.arrays import Bools, Floats, Triples
 from kgcore.data.graph import TripleIndex
@@ -72,9 +72,7 @@ def draw(
     the i-th is chosen with the probability pi_i, proportional to 1 / (i + 1) but at most 1, and then weighs
     (N - M) / (R pi_i), scaled so that the weights of a block sum to N (Hajek 1971).
     """
-    counts = np.bincount(population.positives[:, 1], minlength=len(population.graph.predicates))
-    of_block = counts[[block.predicate for block in population.blocks]]
-    shares = of_block / max(of_block.sum(), 1)
+    shares = by_validation(population, 1.0)
     total, done = max(int(population.sizes.sum()), 1), 0
     parts = []
     for block, candidates, share in zip(population.blocks, population.sizes.tolist(), shares.tolist(), strict=True):
@@ -90,10 +88,9 @@ def random_candidates(population: Population, count: int, rng: np.random.Generat
     They are about OF_SUBJECT of each of some random subjects, because a model may compute something for each subject. A
     block with few pairs, or few missing facts, has fewer than FEWEST_REST.
     """
-    counts = np.bincount(population.positives[:, 1], minlength=len(population.graph.predicates))
-    total, drawn = max(len(population.positives), 1), [np.zeros((0, 3), dtype=np.int64)]
-    for block in population.blocks:
-        wanted = max(FEWEST_REST, round(count * counts[block.predicate] / total))
+    drawn = [np.zeros((0, 3), dtype=np.int64)]
+    for block, number in zip(population.blocks, by_validation(population, count).tolist(), strict=True):
+        wanted = max(FEWEST_REST, round(number))
         some = replace(block, subjects=rng.permutation(block.subjects)[: max(wanted // OF_SUBJECT, 1)])
         drawn.append(_random_pairs(some, population.left_out(block.predicate), wanted, rng))
     return np.concatenate(drawn)

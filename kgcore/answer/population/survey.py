@@ -25,6 +25,7 @@ from kgcore.errors import InputError
 from kgcore.evidence.base import Source
 from kgcore.evidence.fold import FOLDS, fold_of
 from kgcore.evidence.table import Features
+from kgcore.registries import STORED
 from kgcore.scores.table import Evidence
 from kgcore.storage.folders import read_json, write_json
 from kgcore.storage.tables import read_table, spo_columns, triples_of, write_table
@@ -40,6 +41,7 @@ SAMPLE = (20_000, 60_000)  # fewest and most candidates of a sample
 SHARE_OF_TOP = 0.5  # least share of the top in the weight of a sample's candidates
 
 
+@STORED.register("survey")
 @dataclass(frozen=True)
 class Survey:
     """Drawn candidates and validation facts, with log-odds by combiners that have not seen them.
@@ -83,6 +85,26 @@ class Survey:
             of_facts=self.of_facts - step * ~self.facts_in_top,
             combined=replace(self.combined, combiner=folded),
         )
+
+    def write(self, folder: Path) -> None:
+        """Write the candidates with the columns s, p, o, weight, in_top and log_odds, and the validation facts."""
+        drawn = self.drawn
+        columns = {"weight": drawn.weights, "in_top": drawn.in_top, "log_odds": self.log_odds}
+        lowest = [[predicate, score if np.isfinite(score) else None] for predicate, score in drawn.lowest.items()]
+        write_table(folder / ROWS, spo_columns(drawn.triples) | columns, {"lowest": lowest})
+        facts = {"in_top": self.facts_in_top, "log_odds": self.of_facts}
+        write_table(folder / FACTS, spo_columns(self.facts) | facts)
+        write_json(folder / COMBINED, self.combined.to_json())
+
+    @classmethod
+    def read(cls, folder: Path) -> "Survey":
+        """Read the output of `write`."""
+        rows, metadata = read_table(folder / ROWS)
+        facts, _ = read_table(folder / FACTS)
+        lowest = {predicate: -np.inf if score is None else score for predicate, score in metadata["lowest"]}
+        drawn = DrawnCandidates(triples_of(rows), rows["weight"], rows["in_top"], lowest)
+        combined = Combined.from_json(read_json(folder / COMBINED))
+        return cls(drawn, rows["log_odds"], triples_of(facts), facts["log_odds"], facts["in_top"], combined)
 
     @property
     def folded(self) -> Folded:
@@ -188,24 +210,3 @@ def _sample(
         for chosen_rows, total in zip(chosen, (share, 1 - share), strict=True)
     ]
     return np.concatenate(chosen), np.concatenate(weights)
-
-
-def write_survey(folder: Path, survey: Survey) -> None:
-    """Write the drawn candidates with the columns s, p, o, weight, in_top and log_odds, and the validation facts."""
-    drawn = survey.drawn
-    columns = {"weight": drawn.weights, "in_top": drawn.in_top, "log_odds": survey.log_odds}
-    lowest = [[predicate, score if np.isfinite(score) else None] for predicate, score in drawn.lowest.items()]
-    write_table(folder / ROWS, spo_columns(drawn.triples) | columns, {"lowest": lowest})
-    facts = {"in_top": survey.facts_in_top, "log_odds": survey.of_facts}
-    write_table(folder / FACTS, spo_columns(survey.facts) | facts)
-    write_json(folder / COMBINED, survey.combined.to_json())
-
-
-def read_survey(folder: Path) -> Survey:
-    """Read the output of `write_survey`."""
-    rows, metadata = read_table(folder / ROWS)
-    facts, _ = read_table(folder / FACTS)
-    lowest = {predicate: -np.inf if score is None else score for predicate, score in metadata["lowest"]}
-    drawn = DrawnCandidates(triples_of(rows), rows["weight"], rows["in_top"], lowest)
-    combined = Combined.from_json(read_json(folder / COMBINED))
-    return Survey(drawn, rows["log_odds"], triples_of(facts), facts["log_odds"], facts["in_top"], combined)

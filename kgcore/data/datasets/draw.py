@@ -11,7 +11,7 @@ from typing import Self
 import numpy as np
 
 from kgcore.arrays import Bools, Ints, sorted_distinct
-from kgcore.config.base import COLD, GROUP, TIME, SplitRule
+from kgcore.config.base import COLD, GROUP, RANDOM, TIME, SplitRule
 from kgcore.data.datasets.twins import Families, Repeat, repeats_of
 from kgcore.data.graph import SPLITS
 from kgcore.errors import InputError
@@ -296,15 +296,17 @@ def draw_splits(rows: Ints, draw: SplitDraw, predicates: Sequence[str] = (), val
     A random split: every entity and every predicate of a true triple keeps at least one true triple in train: the first
     one of a random order. Valid and test are drawn uniformly from the other true triples. If these are too few, valid
     and test share them in the wanted proportion. Negatives go to valid and test in the same proportion, never to train.
+    A fact and its mirror image are not separated, whatever the predicate.
     With every other rule, a negative goes where a true triple would go, and is left out if this is train; the shares
     are of the rows that the rule is about. See `draw_times`, `draw_groups` and `draw_cold`.
 
     Raises InputError if valid or test would have too few true triples, and as these functions do.
     """
     true = rows[:, 3] == 1
-    repeats = repeats_of(rows[true, :3], *(int(rows[:, columns].max()) + 1 for columns in ([0, 2], [1]))) or []
+    repeats = repeats_of(rows[true, :3], *(int(rows[:, columns].max()) + 1 for columns in ([0, 2], [1])))
     rng, rule = np.random.default_rng(draw.seed), draw.rule
-    units = _units(rows, true, Families.of(repeats, int(rows[:, 1].max()) + 1) if repeats else None)
+    families = None if repeats is None else Families.of(repeats, int(rows[:, 1].max()) + 1)
+    units = _units(rows, true, families, mirrored=rule.kind == RANDOM)
     twins = int((np.bincount(units)[units] > 1).sum())
     detail = ""
     if rule.kind == TIME and values is not None:
@@ -312,7 +314,7 @@ def draw_splits(rows: Ints, draw: SplitDraw, predicates: Sequence[str] = (), val
     elif rule.kind == GROUP and values is not None:
         places, detail = draw_groups(units, values, draw, rng)
     elif rule.kind == COLD:
-        places, detail = draw_cold(rows, units, repeats, predicates, draw, rng)
+        places, detail = draw_cold(rows, units, repeats or [], predicates, draw, rng)
     else:
         places = _random(rows, units, true, draw, rng)
     places[(places == TRAIN) & ~true] = LEFT_OUT
@@ -321,12 +323,12 @@ def draw_splits(rows: Ints, draw: SplitDraw, predicates: Sequence[str] = (), val
     return Drawn({name: rows[places == place] for place, name in enumerate(PLACES)}, twins, detail)
 
 
-def _units(rows: Ints, true: Bools, families: Families | None) -> Ints:
-    """Return the unit (n,) of each row: twins have the same one, and a negative has its own."""
+def _units(rows: Ints, true: Bools, families: Families | None, mirrored: bool) -> Ints:
+    """Return the unit (n,) of each row: twins have the same one (see `Families.units`), and a negative has its own."""
     if families is None:
         return np.arange(len(rows))
     units = np.empty(len(rows), dtype=np.int64)
-    units[true] = families.units(rows[true, :3])
+    units[true] = families.units(rows[true, :3], mirrored)
     units[~true] = len(rows) + np.arange((~true).sum())
     return np.unique(units, return_inverse=True)[1]
 
@@ -352,10 +354,12 @@ def _random(rows: Ints, units: Ints, true: Bools, draw: SplitDraw, rng: np.rando
     distinct, first, sizes = np.unique(units[free], return_index=True, return_counts=True)
     order = np.argsort(first)  # units in the order in which they first occur
     firsts, sizes = distinct[order], sizes[order]
-    start = np.cumsum(sizes) - sizes
     held: Ints = np.zeros(len(units), dtype=np.int64)
-    held[firsts[start < valid]] = VALID
-    held[firsts[(start >= valid) & (start < valid + test)]] = TEST
+    for place, wanted in ((VALID, valid), (TEST, test)):
+        chosen = _fill(sizes, wanted)
+        chosen[:1] |= not chosen.any()
+        held[firsts[chosen]] = place
+        firsts, sizes = firsts[~chosen], sizes[~chosen]
     places[free] = held[units[free]]
     if not (places[free] == TEST).any():
         raise InputError("all triples that can leave train say the same: add triples, or give the splits as files")

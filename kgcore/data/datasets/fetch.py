@@ -2,23 +2,29 @@
 
 import shutil
 import tempfile
+import time
 import zipfile
 import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 from urllib.parse import unquote, urlparse
 
-import pooch
 import requests
 from filelock import FileLock
+from urllib3.exceptions import HTTPError
 
 from kgcore.data.datasets.base import DatasetSpec, md5_of
-from kgcore.errors import InputError, raise_faults
+from kgcore.errors import InputError, first_line, masked, raise_faults
+
+TRIES = 4
+ABSENT = (403, 404, 410)  # the answers of a server that lacks a file: a further try is in vain
+MOST_BYTES = 2**30  # of a download, and of a file in an archive
+PATIENCE, LEAST_SPEED = 60.0, 2**10  # seconds, and bytes a second: slower downloads end after this time
 
 
 class DownloadProgress(Protocol):
-    """A progress bar with tqdm's interface, which pooch expects."""
+    """A progress bar with a part of tqdm's interface."""
 
     total: int
 
@@ -63,8 +69,11 @@ def fetch(
             if spec.generate is not None:
                 spec.generate(files, size, seed)
             else:
-                came_from = _collect(spec, mirror, Path(work), files, progress)
-                raise_faults([f"{came_from[path]}: {problem}" for path, problem in _problems(spec, files).items()])
+                try:
+                    came_from = _collect(spec, mirror, Path(work), files, progress)
+                    raise_faults([f"{came_from[path]}: {problem}" for path, problem in _problems(spec, files).items()])
+                except InputError as error:
+                    raise InputError(masked(str(error))) from error
             if target.exists():
                 shutil.rmtree(target)
             files.rename(target)
@@ -110,9 +119,9 @@ def _collect(
         came_from[path] = place
     missing = [path for path in wanted if path not in came_from]
     if missing:
-        archive = _obtain_archive(spec, mirror, place, missing, work, progress)
-        _unpack(archive, missing, files)
-        came_from |= dict.fromkeys(missing, archive)
+        archive, source = _obtain_archive(spec, mirror, place, missing, work, progress)
+        _unpack(archive, source, missing, files)
+        came_from |= dict.fromkeys(missing, source)
     return came_from
 
 
@@ -123,14 +132,15 @@ def _obtain_archive(
     missing: list[str],
     work: Path,
     progress: Callable[[str], DownloadProgress] | None,
-) -> Path:
-    """Return the path of the first archive that the mirror has, or of the public one. `missing`: what it must have."""
+) -> tuple[Path, Path | str]:
+    """Return the first archive that the mirror has, or the public one, and its source. `missing`: what it must have."""
     archives = _archives(spec)
     if mirror is None:
-        return _obtain(archives[0], place, work, progress)
+        return _obtain(archives[0], place, work, progress), place
     for name in archives:
+        source = _inside(place, name)
         try:
-            return _obtain(name, _inside(place, name), work, progress)
+            return _obtain(name, source, work, progress), source
         except _AbsentError:
             if not spec.plain and not isinstance(place, Path):
                 raise
@@ -156,7 +166,10 @@ def _archives(spec: DatasetSpec) -> tuple[str, ...]:
 
 def _place(mirror: str, archives: Sequence[str]) -> Path | str:
     """Return the mirror as a folder or an http(s) URL. `archives`: names for the message."""
-    parsed = urlparse(mirror)
+    try:
+        parsed = urlparse(mirror)
+    except ValueError as error:
+        raise InputError(f"the mirror is {mirror}, which is not an address ({error}): correct KGCAL_MIRROR") from error
     if parsed.scheme in ("", "file") or Path(mirror).is_dir():
         folder = Path(unquote(parsed.path) if parsed.scheme == "file" else mirror).expanduser()
         if not folder.is_dir():
@@ -180,46 +193,61 @@ def _obtain(name: str, source: Path | str, into: Path, progress: Callable[[str],
         if not source.is_file():
             raise _AbsentError(f"{source} does not exist")
         return source
-    pup = pooch.create(into, base_url="", registry={name: None}, urls={name: source}, retry_if_failed=3)
     bar = progress(f"download {name}") if progress else None
     try:
-        pup.fetch(name, downloader=_Downloader(progressbar=False if bar is None else bar, timeout=30))
-    except (requests.RequestException, OSError, ValueError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        kind = _AbsentError if isinstance(error, FileNotFoundError) else InputError
-        raise kind(
-            f"{name} could not be downloaded from {source} ({reason}): try again, or set KGCAL_MIRROR to a folder or "
-            "URL that has it"
-        ) from error
+        for left in reversed(range(TRIES)):
+            try:
+                _download(str(source), into / name, bar)
+                return into / name
+            except (OSError, HTTPError, ValueError) as error:  # those of requests are OSErrors
+                status = getattr(getattr(error, "response", None), "status_code", 0)
+                if left and status not in ABSENT:
+                    time.sleep(1)
+                    continue
+                raise (_AbsentError if status in ABSENT else InputError)(
+                    f"{name} could not be downloaded from {source} ({first_line(error)}): try again, or set "
+                    "KGCAL_MIRROR to a folder or URL that has it"
+                ) from error
     finally:
         if bar is not None:
             bar.close()
-    return into / name
+    raise AssertionError("the last try returns or raises")
 
 
-class _Downloader(pooch.HTTPDownloader):  # type: ignore[misc]
-    """A downloader that raises FileNotFoundError if the server lacks the file, so that pooch does not try again."""
+def _download(url: str, path: Path, bar: DownloadProgress | None) -> None:
+    """Write what a URL has to a file. Raises OSError or HTTPError, also if it has too much or comes too slowly."""
+    start, count = time.monotonic(), 0
+    with requests.get(url, stream=True, timeout=30) as answer, path.open("wb") as file:
+        answer.raise_for_status()
+        if bar is not None:
+            bar.reset()
+            bar.total = int(answer.headers.get("content-length", 0))
+        while part := answer.raw.read1(2**16, decode_content=True):  # does not wait for 64 KiB, unlike `iter_content`
+            count, seconds = count + len(part), time.monotonic() - start
+            if count > MOST_BYTES:
+                raise OSError(f"it has more than {MOST_BYTES / 2**30:g} GiB")
+            if seconds > PATIENCE and count < LEAST_SPEED * seconds:
+                raise OSError(f"only {count:,} bytes came in {seconds:.0f} s")
+            file.write(part)
+            if bar is not None:
+                bar.update(len(part))
 
-    def __call__(self, *arguments: Any, **options: Any) -> Any:
-        try:
-            return super().__call__(*arguments, **options)
-        except requests.HTTPError as error:
-            if error.response.status_code in (403, 404, 410):
-                raise FileNotFoundError(str(error)) from error
-            raise
 
-
-def _unpack(archive: Path, members: list[str], target: Path) -> None:
+def _unpack(archive: Path, source: Path | str, members: list[str], target: Path) -> None:
     """Extract only the files `members` into the folder `target`. No path of the archive may leave this folder."""
     try:
         with zipfile.ZipFile(archive) as zipped:
-            for name in zipped.namelist():
-                inside = (target / name).resolve()
-                if not inside.is_relative_to(target.resolve()):
-                    raise InputError(f"{archive.name} contains {name!r}, a path outside its folder: use another copy")
+            sizes = {member.filename: member.file_size for member in zipped.infolist()}
+            for name in sizes:
+                if ".." in name.split("/") or name.startswith("/"):
+                    raise InputError(f"{source} contains {name!r}, a path outside its folder: use another copy")
             for member in members:
-                if member not in zipped.namelist():
-                    raise InputError(f"{archive.name} has no {member}: use a complete copy")
+                if member not in sizes:
+                    raise InputError(f"{source} has no {member}: use a complete copy")
+                if sizes[member] > MOST_BYTES:
+                    raise InputError(
+                        f"{source}: {member} has {sizes[member]:,} bytes: it must have at most {MOST_BYTES:,}"
+                    )
                 zipped.extract(member, target)
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError) as error:
-        raise InputError(f"{archive} is damaged or incomplete ({error}): download it again") from error
+        raise InputError(f"{source} is damaged or incomplete ({error}): download it again") from error

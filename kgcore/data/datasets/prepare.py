@@ -1,5 +1,6 @@
 """Convert verified files into a `KnowledgeGraph`, and count the contents of the files."""
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -35,8 +36,12 @@ def _check_counts(spec: DatasetSpec, counts: dict[str, int]) -> None:
             raise InputError(f"{spec.name} has {value:,} {name.replace('_', ' ')}: it must have {expected:,}")
 
 
-def _count_overlaps(distinct: dict[str, Ints], entities: int, predicates: int, counts: dict[str, int]) -> None:
-    """Count the positives that two splits share, and the negatives that a split has as positives, into `counts`."""
+def _count_overlaps(distinct: dict[str, Ints], read: Read, counts: dict[str, int]) -> dict[str, tuple[str, ...]]:
+    """Count the positives that two splits share, and the negatives that a split has as positives, into `counts`.
+
+    Return split -> examples of its positives that are negatives of valid or test.
+    """
+    entities, predicates = len(read.entities), len(read.predicates)
     true = {name: rows[rows[:, 3] == 1, :3] for name, rows in distinct.items()}
     false = {name: rows[rows[:, 3] == 0, :3] for name, rows in distinct.items()}
     index = {name: TripleIndex(triples, entities, predicates) for name, triples in true.items()}
@@ -48,9 +53,16 @@ def _count_overlaps(distinct: dict[str, Ints], entities: int, predicates: int, c
                 f"{shared:,} of {len(true[smaller]):,} positives of {smaller} are also in "
                 f"{other if smaller == name else name}: a held-out split must not contain the triples of another split"
             )
+    examples: dict[str, tuple[str, ...]] = dict.fromkeys(SPLITS, ())
     for name in ("valid", "test"):
         for other in SPLITS:
-            counts[f"{name}_negatives_true_in_{other}"] = int(index[other].contains(false[name]).sum())
+            both = false[name][index[other].contains(false[name])]
+            counts[f"{name}_negatives_true_in_{other}"] = len(both)
+            examples[other] += tuple(
+                f"{read.entities[s]} {read.predicates[p]} {read.entities[o]} (false in {name}, true in {other})"
+                for s, p, o in both[:MOST_EXAMPLES].tolist()
+            )
+    return examples
 
 
 def examples_of_unknown_names(
@@ -89,10 +101,12 @@ class Prepared:
              predicates of every split, the positives that two splits share, the negatives that are true in a split, and
              the rows of valid and test that are left out because another split has them. `drawn_from_rows` and
              `drawn_from_duplicates` are there only if the splits are drawn, `drawn_twins` and `drawn_left_out` only if
-             there are twins, or facts that no split may have, and `triples_with_literals` only if some are left out
+             there are twins, or facts that no split may have, and `triples_with_literals`, `negated_rows` and
+             `nodes_without_edges` only if some are left out
     unknown  split -> examples, as text, of the split's triples with a name that is not in train
     unseen   the rows of valid and test with an entity that is not in train; None: valid or test has no such row
     drawn    a sentence about what valid and test have in common, if they are drawn by a rule; otherwise empty
+    both     split -> examples, as text, of its true triples that valid or test labels false
     """
 
     graph: KnowledgeGraph
@@ -100,6 +114,7 @@ class Prepared:
     unknown: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     unseen: UnseenRows | None = None
     drawn: str = ""
+    both: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def dropped_notes(self) -> list[str]:
         """Return how many rows of each split are dropped, and why: a note for each split that lacks rows."""
@@ -150,8 +165,7 @@ def prepare(
         rows, detail = _drawn(read, sizes, draw, counts)
     else:
         rows = _with_negatives(spec, folder, read, sizes)
-    if literals := sum(places.literals for places in read.places.values()):
-        counts["triples_with_literals"] = literals
+    counts |= sum((places.left_out for places in read.places.values()), Counter[str]())
     counts |= {f"{name}_rows": len(rows[name]) for name in SPLITS}
     counts["entities_in_all_files"] = len(read.entities)
     distinct_rows = {name: _distinct(rows[name], sizes) for name in SPLITS}
@@ -159,7 +173,7 @@ def prepare(
         counts[f"{name}_duplicates"] = len(rows[name]) - len(distinct_rows[name])
         if read.confidences is not None:
             counts[f"{name}_conflicting"] = len(np.unique(rows[name], axis=0)) - len(distinct_rows[name])
-    _count_overlaps(distinct_rows, *sizes, counts)
+    both = _count_overlaps(distinct_rows, read, counts)
 
     entity_ids, predicate_ids = (sorted_distinct(rows["train"][:, columns].reshape(-1)) for columns in ([0, 2], [1]))
     counts["entities"], counts["predicates"] = len(entity_ids), len(predicate_ids)
@@ -178,7 +192,7 @@ def prepare(
     graph = KnowledgeGraph(spec.name, *names, splits["train"], splits["valid"], splits["test"], in_no_split)
     some = all(counts[f"{name}_with_unseen"] for name in SPLITS[1:])
     unseen = unseen_rows(replace(read, rows=rows) if spec.drawn else read, graph) if some else None
-    return Prepared(graph, counts, unknown, unseen, detail)
+    return Prepared(graph, counts, unknown, unseen, detail, both)
 
 
 def _drawn(read: Read, sizes: tuple[int, int], draw: SplitDraw, counts: dict[str, int]) -> tuple[dict[str, Ints], str]:

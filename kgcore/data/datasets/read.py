@@ -4,6 +4,7 @@ Held-out rows with entities that training has not seen have no embedding, and `p
 can answer for them: kgcore/evidence/base.py. Such an entity has an id from E on, for E entities of train.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -71,13 +72,13 @@ class SplitRows:
     """The rows of a split as numbers, in the order of its files.
 
     labelled  whether the files have labels; None before the first block
-    literals  number of RDF triples left out, because their object is a literal
+    left_out  name of a count -> number of rows of the files that are left out
     """
 
     labelled: bool | None = None
-    literals: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
     _parts: list[Small] = field(default_factory=list)
-    _starts: list[tuple[int, int, str]] = field(default_factory=list)
+    _starts: list[tuple[int, int, str, tuple[int, ...]]] = field(default_factory=list)
     _confidences: list[Floats] = field(default_factory=list)
     _times_or_groups: Numbering = field(default_factory=Numbering)
     _values: list[Small] = field(default_factory=list)
@@ -91,14 +92,14 @@ class SplitRows:
             for column, numbering in zip(COLUMNS, (entities, predicates, entities), strict=True)
         ]
         label = _labels(names[LABEL]) if LABEL in names.column_names else np.ones(len(names), dtype=np.int32)
-        self._starts.append((self._length, block.first, unit))
+        self._starts.append((self._length, block.first, unit, block.skipped))
         self._parts.append(np.stack([*numbers, label], axis=1))
         if CONFIDENCE in names.column_names:
             self._confidences.append(pd.to_numeric(names[CONFIDENCE].to_pandas()).to_numpy(np.float64))
         for column in {TIME, GROUP}.intersection(names.column_names):
             self._values.append(self._times_or_groups.encode(names[column]))
         self._length += len(names)
-        self.literals += block.literals
+        self.left_out.update(block.left_out)
         self.labelled = bool(self.labelled) or LABEL in names.column_names
 
     def __len__(self) -> int:
@@ -106,8 +107,11 @@ class SplitRows:
 
     def place(self, row: int) -> str:
         """Return where a row is in its file: `line 17`."""
-        start, first, unit = max(entry for entry in self._starts if entry[0] <= row)
-        return f"{unit} {first + row - start}"
+        start, number, unit, skipped = max(entry for entry in self._starts if entry[0] <= row)
+        number += row - start
+        for other in skipped:
+            number += other <= number
+        return f"{unit} {number}"
 
     @property
     def confidences(self) -> Floats:
@@ -194,6 +198,7 @@ def read_files(
     read = _reader(spec, folder)
     rows_by_role: dict[str, SplitRows] = {}
     faults: list[str] = []
+    several = len(spec.files) > 1
     for role, file in spec.files.items():
         split = role.partition("+")[0]
         if split in VOCABULARIES:
@@ -202,7 +207,8 @@ def read_files(
         either = spec.labelled is None and spec.layout == ""  # the file may have labels
         path, labelled = folder / file.path, None if either else bool(spec.labelled) and held_out
         times, groups = (rule.column if rule.kind == kind else "" for kind in (TIME, GROUP))
-        source = TriplesFile(path, columns, labelled, held_out, False, confidence, times, groups)
+        scope = f"{file.path}#" if several else ""
+        source = TriplesFile(path, columns, labelled, held_out, False, confidence, times, groups, scope)
         rows = rows_by_role.setdefault(split, SplitRows())
         try:
             faults += _add(rows, read(source), source, entities, predicates, spec.layout)
@@ -241,6 +247,8 @@ def read_table(path: Path, labelled: bool) -> pd.DataFrame:
     blocks = list(read_blocks(source))
     empty = pd.DataFrame(columns=[*COLUMNS, LABEL] if labelled else COLUMNS, dtype="str")
     frame = pd.concat([_frame_of(block) for block in blocks] or [empty])
+    if labelled and LABEL not in frame:
+        raise InputError(f"{path} has no labels: give a file with the columns {', '.join(COLUMNS)} and {LABEL}")
     raise_faults([fault for block in blocks for fault in block.faults] + validate(frame, path, unit))
     return frame
 
@@ -268,7 +276,7 @@ def _add(
     kind = "" if layout else format_name(source.path)
     unit = FORMATS.get(kind).unit if kind else "line"
     faults: list[str] = []
-    before, literals = len(rows), rows.literals
+    before, left_out = len(rows), rows.left_out.copy()
     for block in blocks:
         wrong = [*block.faults]
         if unit != "triple":  # an RDF parser has checked the names
@@ -279,7 +287,8 @@ def _add(
         if not faults:
             rows.add(block, entities, predicates, unit)
     if not faults and len(rows) == before:
-        only = f" but {rows.literals - literals:,} with literals" if rows.literals > literals else ""
+        words = {name: name.removeprefix("triples_").replace("_", " ") for name in rows.left_out}
+        only = "".join(f" but {count:,} {words[name]}" for name, count in (rows.left_out - left_out).items())
         faults.append(f"{source.path} has no triples{only}: it must have at least one")
     return faults
 

@@ -85,12 +85,14 @@ def validate(frame: pd.DataFrame, path: Path, unit: str = "line") -> list[str]:
            number of the line
     unit   what the index counts: line, row or triple
     """
+    blank = (frame[list(COLUMNS)] == "").all(axis=1)
+    faults = [f"{path}, {unit} {n}: subject is empty, as predicate and object: delete it" for n in frame.index[blank]]
     schema = TRIPLES.add_columns({name: column for name, column in FURTHER.items() if name in frame})
     try:
-        schema.validate(frame, lazy=True)
+        schema.validate(frame[~blank] if faults else frame, lazy=True)
     except (SchemaError, SchemaErrors) as error:
-        return [_sentence(path, unit, case) for case in error.failure_cases.to_dict("records")]
-    return []
+        return faults + [_sentence(path, unit, case) for case in error.failure_cases.to_dict("records")]
+    return faults
 
 
 def _sentence(path: Path, unit: str, case: Mapping[Hashable, Any]) -> str:

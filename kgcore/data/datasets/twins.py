@@ -1,4 +1,4 @@
-"""Twins: facts that say the same, by an inverse, a duplicate or a symmetric predicate."""
+"""Twins: facts that say the same by an inverse or duplicate predicate, or have subject and object exchanged."""
 
 from dataclasses import dataclass
 
@@ -90,6 +90,14 @@ class Families:
         first, second = np.where(swapped, [second, first], [first, second])
         return np.stack([first, self.family[p], second], axis=1)
 
-    def units(self, facts: Triples) -> Ints:
-        """Return the unit (n,) of each fact (n, 3): twins have the same one."""
-        return np.unique(self.aligned(facts), axis=0, return_inverse=True)[1].reshape(-1)
+    def units(self, facts: Triples, mirrored: bool = False) -> Ints:
+        """Return the unit (n,) of each fact (n, 3): twins have the same one.
+
+        mirrored  whether a fact and its mirror image have the same one, too, whatever the predicate
+        """
+        first, family, second = self.aligned(facts).astype(np.uint64).T
+        if mirrored:
+            first, second = np.minimum(first, second), np.maximum(first, second)
+        entities, families = np.uint64(facts.max(initial=0) + 1), np.uint64(2 * len(self.family))
+        keys = (first * entities + second) * families + family
+        return np.unique(keys, return_inverse=True)[1].reshape(-1)

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, Self
 
 import numpy as np
 import pyarrow as pa
 
-from kgcore.arrays import Ints
+from kgcore.arrays import Bools, Ints
 from kgcore.config.base import GROUP, TIME
 from kgcore.errors import InputError, raise_faults
 from kgcore.registries import FORMATS
@@ -17,8 +17,11 @@ from kgcore.registries import FORMATS
 COLUMNS = ("subject", "predicate", "object")
 LABEL = "label"
 CONFIDENCE = "confidence"
+NEGATED = "negated"
+# what a column of negations says, in lower case: the fact does not hold, or holds
+NEGATIONS = {"true", "1", "1.0", "yes", "not"}, {"", "false", "0", "0.0", "no", "null", "none"}
 BLOCK_ROWS = 2**18  # rows per block of a format that is not text
-PACKED = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
+PACKED = {".bz2": "bz2", ".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
 COMMON = (".tsv", ".txt", ".csv", ".parquet")  # messages name these endings first
 
 
@@ -34,6 +37,7 @@ class TriplesFile:
     further   whether the table may have any number of other columns, and the blocks keep them
     confidence  name or position, from 1, of the column of confidences, which the table then must have; empty: none
     times, groups  the same of the column of times, or of groups, by which the triples are split
+    scope     what the names of its blank nodes begin with, so that files do not share them; empty: it is the only file
     """
 
     path: Path
@@ -44,6 +48,7 @@ class TriplesFile:
     confidence: str = ""
     times: str = ""
     groups: str = ""
+    scope: str = ""
 
     @property
     def chosen(self) -> dict[str, tuple[str, str]]:
@@ -65,13 +70,13 @@ class TriplesFile:
 class Block:
     """Some rows of a file.
 
-    names     the rows as text: the columns subject, predicate, object, then label, confidence, time or group if there
-              is one, then further columns
+    names     the rows as text: the columns subject, predicate, object, then label, negated, confidence, time or group
+              if there is one, then further columns
     done      the part of the file that has been read so far, from 0 to 1
     first     number of the first line or row of the block in the file, from 1
     skipped   numbers of the lines with faults, which are not in `names`
     faults    what is wrong with these lines, each a sentence with file and line
-    literals  number of RDF triples left out of the block, because their object is a literal
+    left_out  name of a count -> number of rows that are left out of the block
     """
 
     names: pa.Table
@@ -79,13 +84,21 @@ class Block:
     first: int = 1
     skipped: tuple[int, ...] = ()
     faults: tuple[str, ...] = ()
-    literals: int = 0
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def numbers(self) -> Ints:
         """The numbers (n,) of the rows' lines in the file."""
         every = np.arange(self.first, self.first + len(self.names) + len(self.skipped))
         return np.setdiff1d(every, self.skipped, assume_unique=True) if self.skipped else every
+
+    def without(self, rows: Bools, count: str) -> Self:
+        """Return the block without the rows of a mask (n,), whose number becomes the count `count`."""
+        if not rows.any():
+            return self
+        skipped = tuple(np.union1d(self.skipped, self.numbers[rows]).astype(np.int64).tolist())
+        left_out = {**self.left_out, count: int(rows.sum())}
+        return replace(self, names=self.names.filter(pa.array(~rows)), skipped=skipped, left_out=left_out)
 
 
 @dataclass(frozen=True)
@@ -96,7 +109,7 @@ class Format:
     endings  how a file's name ends, in lower case: `.nt`
     read     function that yields the blocks of a file. It raises InputError for a file that cannot be read
     unit     what the numbers of the blocks count: line, row or triple
-    packed   whether such a file may be compressed by gzip or zstd, and its name end in .gz or .zst
+    packed   whether such a file may be compressed by bzip2, gzip or zstd, and its name end in .bz2, .gz or .zst
     """
 
     title: str
@@ -176,8 +189,8 @@ def format_of(path: Path) -> Format:
     name = format_name(path)
     if name is None:
         raise InputError(
-            f"{path} is of an unknown kind: its name must end in {', '.join(endings())}; .gz or .zst may follow, but "
-            "not after .parquet"
+            f"{path} is of an unknown kind: its name must end in {', '.join(endings())}; .bz2, .gz or .zst may "
+            "follow, but not after .parquet"
         )
     return FORMATS.get(name)
 
@@ -192,9 +205,11 @@ def check_readable(path: Path) -> None:
 
 
 def read_blocks(source: TriplesFile) -> Iterator[Block]:
-    """Yield the blocks of a file in any format. Raises InputError for a file that cannot be read."""
+    """Yield the blocks of a file in any format, without negated facts. Raises InputError if it cannot be read."""
     try:
-        yield from format_of(source.path).read(source)
+        unit = format_of(source.path).unit
+        for block in format_of(source.path).read(source):
+            yield _affirmed(source, block, unit) if NEGATED in block.names.column_names else block
     except OSError as error:
         kind = PACKED.get(source.path.suffix.lower())
         if kind and not error.strerror:
@@ -202,6 +217,21 @@ def read_blocks(source: TriplesFile) -> Iterator[Block]:
                 f"{source.path} is damaged, incomplete or not {kind} ({error}): compress it anew"
             ) from error
         raise InputError(f"{source.path} cannot be read: {error.strerror or error}") from error
+
+
+def _affirmed(source: TriplesFile, block: Block, unit: str) -> Block:
+    """Return the block without negated facts, or with the label 0 for them if `columns` has the column of negations."""
+    values = np.array([text.strip().lower() for text in block.names[NEGATED].to_pylist()], dtype=object)
+    negated, affirmed = (np.isin(values, list(words)) for words in NEGATIONS)
+    faults = [
+        f"{source.path}, {unit} {block.numbers[row]}: {NEGATED} is {values[row]!r}: it must be true, false or empty"
+        for row in np.flatnonzero(~negated & ~affirmed)
+    ]
+    names = block.names.drop_columns(NEGATED)
+    if len(source.columns) > len(COLUMNS) and LABEL not in names.column_names:
+        labels = pa.array(np.where(negated, "0", "1").astype(object), pa.string())
+        names, negated = names.append_column(LABEL, labels), np.zeros_like(negated)
+    return replace(block, names=names, faults=(*block.faults, *faults)).without(negated, "negated_rows")
 
 
 @contextmanager

@@ -1,24 +1,50 @@
 """Find the columns of a table: by the setting `columns`, by the names in its header, or by position."""
 
+import re
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from kgcore.config.base import GROUP, TIME
-from kgcore.data.formats.base import COLUMNS, CONFIDENCE, LABEL, TriplesFile
+from kgcore.data.formats.base import COLUMNS, CONFIDENCE, LABEL, NEGATED, TriplesFile
 from kgcore.errors import InputError
 
-# A header is a first row that has one of these names for each part of a triple. An earlier name has priority.
+# A header is a first row that has one of these names for each part of a triple, whatever its case, blanks and marks. An
+# earlier name has priority, and subject and object with the same place here come before a mixture.
+# Beside common words: Neo4j (startid), APOC (start), PrimeKG (xindex), KGTK (node1), SSSOM (subjectid), Pathway Commons
 NAMES = {
-    "subject": ("subject", "head", "source", "subj", "src", "from", "s", "h"),
-    "predicate": ("predicate", "relation", "rel", "pred", "property", "edge", "edge_label", "edge_type", "p", "r"),
-    "object": ("object", "tail", "target", "obj", "tgt", "dst", "to", "o", "t"),
+    "subject": (
+        *("subject", "head", "source", "subj", "src", "from", "s", "h", "startid", "start", "xindex", "xid"),
+        *("xname", "node1", "subjectid", "headid", "sourceid", "fromid", "entity1", "id1", "participanta", "protein1"),
+        *("startnode", "sourcenode", "fromnode", "headentity", "item", "nodea", "entitya", "subjectname", "sourcename"),
+    ),
+    "predicate": (
+        *("predicate", "relation", "rel", "pred", "property", "edge", "edgelabel", "edgetype", "p", "r", "metaedge"),
+        *("predicateid", "relationid", "relationship", "relationshiptype", "relationtype", "reltype", "interaction"),
+        *("interactiontype", "displayrelation", "predicatename", "relationname", "linktype", "type"),
+    ),
+    "object": (
+        *("object", "tail", "target", "obj", "tgt", "dst", "to", "o", "t", "endid", "end", "yindex", "yid"),
+        *("yname", "node2", "objectid", "tailid", "targetid", "toid", "entity2", "id2", "participantb", "protein2"),
+        *("endnode", "targetnode", "tonode", "tailentity", "value", "nodeb", "entityb", "objectname", "targetname"),
+    ),
 }
+FURTHER = {"weight", "score", "confidence", "label", "id", "count", "year", "date", "time", "evidence", "distance"}
+# columns that say whether a fact does not hold: KGX, SSSOM
+NOT = {"negated", "isnegated", "negation", "predicatemodifier"}
+GEPHI = {"source", "target", "type", "label"}  # Gephi's type is Directed or Undirected
+NEO4J = re.compile(r"(?:[^:]*:)?(START_ID|END_ID|TYPE)(?:\(.*\))?")
+FEWEST_ROWS, FEWEST_FACTS = 20, 5  # rows after a first row, and rows of a predicate, that show that the first is odd
+HEADER_CELL = re.compile(r"[^\W\d][\w .()-]{0,39}")
 # label in lower case -> 1 / 0
 MEANING = {"1": 1, "1.0": 1, "true": 1, "-1": 0, "-1.0": 0, "0": 0, "0.0": 0, "false": 0}
 # what a column that the user chooses must have
 MUST_BE = {CONFIDENCE: "a column of numbers from 0 to 1", TIME: "a column of numbers or dates", GROUP: "another column"}
-NODES = {"id", "category"}  # columns of a KGX file of nodes
+NODES = ({"id", "category"}, {"id", "label"}, {"id", "name"})  # columns of a file of nodes: KGX; Neo4j; Hetionet
 
 
 @dataclass(frozen=True)
@@ -29,11 +55,15 @@ class Columns:
     width   number of columns of every row
     names   name -> position from 0: subject, predicate, object, label, confidence, time or group if there is one, and
             further columns
+    by_label  whether the column label has the predicates
+    nodes     whether the table has rows of nodes, too, without the three names: a whole graph of APOC
     """
 
     header: bool
     width: int
     names: dict[str, int]
+    by_label: bool = False
+    nodes: bool = False
 
 
 def find_columns(source: TriplesFile, row: Sequence[str], named: bool = False) -> Columns:
@@ -48,11 +78,16 @@ def find_columns(source: TriplesFile, row: Sequence[str], named: bool = False) -
     cells = [cell.strip() for cell in row]
     known = _known(cells)
     if source.columns:
-        columns = Columns(*_given(source, cells, named, known is not None))
+        columns = _with_negations(cells, Columns(*_given(source, cells, named, known is not None)))
     elif known is not None:
         used = {cells[place].lower() for place in known.values()}
         check_twice(source.path, [cell.lower() for cell in cells if cell.lower() in used])
-        columns = Columns(True, len(cells), known)
+        by_label = column_word(cells[known["predicate"]]) == LABEL
+        nodes = "labels" in map(column_word, cells) and not source.further
+        columns = _with_negations(cells, Columns(True, len(cells), known, by_label, nodes))
+    elif of_nodes := next((words for words in NODES if words <= set(map(column_word, cells))), None):
+        names = " and ".join(sorted(of_nodes, key=len))
+        raise InputError(f"{source.path} is a file of nodes, with the columns {names}: give the file of edges")
     elif named or _looks_like_names(cells):
         _refuse_missing(source, cells)
     else:
@@ -64,27 +99,76 @@ def find_columns(source: TriplesFile, row: Sequence[str], named: bool = False) -
     return _with_further(source, cells, columns) if source.further else columns
 
 
+def column_word(cell: str) -> str:
+    """Return the name of a column without case, blanks and marks: `startid` for `:START_ID(Person)`."""
+    neo4j = NEO4J.fullmatch(cell)
+    return re.sub(r"[\W_]", "", neo4j[1] if neo4j else cell).lower()
+
+
 def _known(cells: Sequence[str]) -> dict[str, int] | None:
-    """Return the positions of the columns by the names in NAMES, or None if a part of a triple has no such column."""
-    lower = [cell.lower() for cell in cells]
-    places: dict[str, int] = {}
-    for column, names in NAMES.items():
-        place = next((lower.index(name) for name in names if name in lower), None)
-        if place is None:
-            return None
-        places[column] = place
-    return places | ({LABEL: lower.index(LABEL)} if LABEL in lower else {})
+    """Return the positions of the columns by the names in NAMES, or None if a part of a triple has no such column.
+
+    `label` is the predicate if no other column is.
+    """
+    words = [column_word(cell) for cell in cells]
+    both = next(((s, o) for s, o in zip(NAMES["subject"], NAMES["object"], strict=True) if {s, o} <= {*words}), None)
+    found = {part: next((name for name in names if name in words), None) for part, names in NAMES.items()}
+    found |= dict(zip(("subject", "object"), both, strict=True)) if both else {}
+    if found["predicate"] is None or (found["predicate"] == "type" and set(words) >= GEPHI):
+        found["predicate"] = LABEL if LABEL in words else None
+    places = {part: words.index(name) for part, name in found.items() if name is not None}
+    if len(places) < len(COLUMNS):
+        return None
+    return places | ({LABEL: words.index(LABEL)} if LABEL in words and found["predicate"] != LABEL else {})
+
+
+def _with_negations(cells: Sequence[str], found: Columns) -> Columns:
+    """Add the column of a header that says whether a fact is negated. If it was given as label, it is no label."""
+    place = next((place for place, cell in enumerate(cells) if column_word(cell) in NOT), None)
+    if not found.header or place is None or place in (found.names[column] for column in COLUMNS):
+        return found
+    names = {name: column for name, column in found.names.items() if column != place}
+    return replace(found, names=names | {NEGATED: place})
 
 
 def _looks_like_names(cells: Sequence[str]) -> bool:
-    """Return whether a first row is a header without a subject or an object.
+    """Return whether a first row is a header without a subject, a predicate or an object.
 
-    It has a word of NAMES for the predicate, and one for the subject or the object. Words for these two alone, such as
-    head and tail, can be a triple.
+    It has a word of NAMES for the predicate, and one for the subject or the object; or for these two, and one of
+    FURTHER. Words for these two alone, such as head and tail, can be a triple.
     """
-    lower = {cell.lower() for cell in cells if len(cell) > 1}
-    subject, predicate, thing = (not lower.isdisjoint(names) for names in NAMES.values())
-    return predicate and (subject or thing)
+    words = {column_word(cell) for cell in cells if len(cell) > 1}
+    subject, predicate, thing = (not words.isdisjoint(names) for names in NAMES.values())
+    further = not FURTHER.isdisjoint(word for cell in cells for word in re.split(r"[\W_]+", cell.lower()))
+    return (predicate and (subject or thing)) or (subject and thing and further)
+
+
+def check_rows(source: TriplesFile, columns: Columns, table: pa.Table) -> None:
+    """Raise InputError if the first block of rows shows that the columns are not what they seem.
+
+    The predicates are labels; or there is no header, but the first row looks like one: its cells look like words, none
+    of them occurs again, and the predicates of the other rows do.
+    """
+    if source.columns or source.further or source.labelled is not None or not len(table):
+        return
+    if columns.header:
+        values = {text.lower() for text in table["predicate"].unique().to_pylist()} if columns.by_label else {""}
+        if values <= MEANING.keys():
+            raise InputError(
+                f"{source.path} has no column predicate, and its column {LABEL} has labels: give --columns, or add a "
+                "column predicate"
+            )
+        return
+    rest, names = table.slice(1), [table[column][0].as_py() for column in COLUMNS]
+    enough = len(rest) >= max(FEWEST_ROWS, FEWEST_FACTS * len(rest["predicate"].unique()))
+    if not enough or not all(map(HEADER_CELL.fullmatch, names)):
+        return
+    if not any(pc.any(pc.is_in(rest[column], pa.array(names))).as_py() for column in COLUMNS):
+        raise InputError(
+            f"{source.path}, line 1: {', '.join(names)} look like the names of the columns, because no other line has "
+            f"one of them: give --columns with the names of subject, predicate and object in this order, such as "
+            f"--columns {','.join(names)}; or --columns 1,2,3 if the line is a triple"
+        )
 
 
 def _given(source: TriplesFile, cells: Sequence[str], named: bool, known: bool) -> tuple[bool, int, dict[str, int]]:
@@ -108,9 +192,11 @@ def _given(source: TriplesFile, cells: Sequence[str], named: bool, known: bool) 
 
 
 def _refuse_missing(source: TriplesFile, cells: Sequence[str]) -> None:
-    lower = {cell.lower() for cell in cells}
-    missing = [column for column, names in NAMES.items() if not lower.intersection(names)]
+    words = {column_word(cell) for cell in cells}
+    missing = [column for column, names in NAMES.items() if not words.intersection(names)]
     instead = "" if source.further else f", or --columns must name three of {', '.join(cells)}"
+    if missing == ["predicate"] and not source.further:
+        instead += ". If all facts are of one kind, add a column predicate with the same word in every row"
     raise InputError(f"{source.path} has no column {', '.join(missing)}: it must have {', '.join(COLUMNS)}{instead}")
 
 
@@ -120,8 +206,6 @@ def _by_position(source: TriplesFile, cells: Sequence[str]) -> tuple[int, dict[s
     The width is 4 if there must be or is a label. A table with another number of columns has faults, which name lines.
     """
     places = {column: place for place, column in enumerate(COLUMNS)}
-    if {cell.lower() for cell in cells} >= NODES:
-        raise InputError(f"{source.path} is a file of nodes, with the columns id and category: give the file of edges")
     if source.further:
         if len(cells) < len(COLUMNS):
             raise InputError(
@@ -186,7 +270,7 @@ def _with_chosen(
     for column, other in found.names.items():
         if other == place:
             raise InputError(f"{source.path}: {given} is the column of the {column}: it must be {MUST_BE[name]}")
-    return Columns(found.header, found.width, found.names | {name: place})
+    return replace(found, names=found.names | {name: place})
 
 
 def _with_further(source: TriplesFile, cells: Sequence[str], found: Columns) -> Columns:
@@ -195,11 +279,11 @@ def _with_further(source: TriplesFile, cells: Sequence[str], found: Columns) -> 
     others = [place for place in range(len(cells)) if place not in taken]
     names = [cells[place] if found.header else f"column_{place + 1}" for place in others]
     check_twice(source.path, [*found.names, *names])
-    return Columns(found.header, found.width, found.names | dict(zip(names, others, strict=True)))
+    return replace(found, names=found.names | dict(zip(names, others, strict=True)))
 
 
 def check_twice(path: Path, names: Sequence[str]) -> None:
     """Raise InputError if two columns have the same name."""
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
         raise InputError(f"{path} has the column {', '.join(twice)} twice: give every column its own name")

@@ -76,7 +76,9 @@ def _read_counted(
     """Return the lines without faults after the first one, as pairs of line number and fields, and the faults."""
     head, *lines = _read_text(path).rstrip().split("\n")
     faults = []
-    if head.strip() != str(len(lines)):
+    if not head.strip().isdecimal() and len(head.split(separator)) == len(columns):
+        faults.append(f"{path}, line 1: {head.strip()!r}: add a first line with {len(lines) + 1}, the number of lines")
+    elif head.strip() != str(len(lines)):
         faults.append(f"{path}, line 1: {head.strip()!r}: it must be {len(lines)}, the number of lines after it")
     rows = []
     for line, text in enumerate(lines, start=2):

@@ -15,6 +15,8 @@ from kgcore.data.formats.columns import Columns, find_columns
 from kgcore.errors import InputError
 from kgcore.registries import FORMATS
 
+MOST_TEXT = 2**28  # bytes of text in a block
+
 
 def read_parquet(source: TriplesFile) -> Iterator[Block]:
     """Yield the blocks of a Parquet file. Raises InputError if it cannot be read, and as `find_columns` does."""
@@ -28,17 +30,31 @@ def read_row_groups(path: Path, find: Callable[[list[str]], Columns]) -> Iterato
     Raises InputError if the file cannot be read, and as `find` does.
     """
     try:
-        with pa.parquet.ParquetFile(path) as file:
-            names = file.schema_arrow.names
-            columns = find(names).names
-            wanted = [names[place] for place in columns.values()]
+        schema = pa.parquet.read_schema(path)
+        columns = find(schema.names).names
+        wanted = [schema.names[place] for place in columns.values()]
+        # a value that occurs often is in memory once, until the size of the text is known
+        texts = [name for name in wanted if schema.field(name).type in (pa.string(), pa.large_string())]
+        with pa.parquet.ParquetFile(path, read_dictionary=texts) as file:
             rows, done = max(file.metadata.num_rows, 1), 0
             for batch in file.iter_batches(BLOCK_ROWS, columns=wanted):
-                table = pa.table(batch).select(wanted).rename_columns(list(columns))
-                yield Block(table, (done + len(batch)) / rows, done + 1)
+                table = pa.table(batch).select(wanted)
+                _check_size(path, table)
+                kinds = pa.schema([schema.field(name) for name in wanted])
+                yield Block(table.cast(kinds).rename_columns(list(columns)), (done + len(batch)) / rows, done + 1)
                 done += len(batch)
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowInvalid, pa.ArrowMemoryError) as error:
         raise InputError(f"{path} cannot be read as Parquet: {error}") from error
+
+
+def _check_size(path: Path, table: pa.Table) -> None:
+    """Raise InputError if the values of a block are far larger than the file: a few long ones that occur often."""
+    size = 0
+    for part in (part for column in table.columns for part in column.chunks if pa.types.is_dictionary(part.type)):
+        if pa.types.is_string(part.type.value_type) or pa.types.is_large_string(part.type.value_type):
+            size += pc.sum(pc.binary_length(part.dictionary).take(part.indices)).as_py() or 0
+    if size > MOST_TEXT:
+        raise InputError(f"{path} has {size:,} bytes of text in {len(table):,} rows: it must have shorter names")
 
 
 def _as_text(source: TriplesFile, table: pa.Table) -> pa.Table:

@@ -1,17 +1,17 @@
-"""RDF: N-Triples, N-Quads, Turtle and TriG, parsed as a stream by pyoxigraph.
+"""RDF: N-Triples, N-Quads, Turtle, TriG, RDF/XML and JSON-LD, parsed as a stream by pyoxigraph.
 
 The name of an entity or predicate is its IRI without angle brackets; the name of a blank node is `_:` and its label.
-The parser gives a blank node without a label a random one, so such a node is named by its number in the file.
+The parser gives a blank node without a label a random one, so such a node is named by its number in the file. A blank
+node belongs to its file: if there are several files, its name has the name of the file, too.
 Triples whose object is a literal or a quoted triple are left out and counted. The names of graphs are ignored.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
-import pyoxigraph
-from pyoxigraph import BlankNode, NamedNode, RdfFormat
 
 from kgcore.data.formats.base import BLOCK_ROWS, COLUMNS, Block, Format, TriplesFile, open_packed
 from kgcore.errors import InputError
@@ -21,31 +21,40 @@ from kgcore.registries import FORMATS
 _RANDOM = re.compile(r"[a-f][0-9a-f]{28,31}")
 
 
-def read_rdf(source: TriplesFile, syntax: RdfFormat) -> Iterator[Block]:
-    """Yield the triples of an RDF file.
+def read_rdf(source: TriplesFile, name: str) -> Iterator[Block]:
+    """Yield the triples of an RDF file. `name` is that of its syntax in `pyoxigraph.RdfFormat`.
 
     Raises InputError, with file and line, at the first mistake in the syntax, or if `columns` is set.
     """
+    from pyoxigraph import RdfFormat, parse  # not at the head: readers of all files import this module for its endings
+
     if option := source.first_option:
         raise InputError(f"{source.path} is RDF, and its triples have no columns: leave out {option}")
+    syntax = getattr(RdfFormat, name)
     size = max(source.path.stat().st_size, 1)
     with open_packed(source.path) as (stream, file):
         try:
-            parser = pyoxigraph.parse(stream, format=syntax)
-            blanks: dict[str, str] = {}
+            parser = parse(stream, format=syntax)
+            name_blank = partial(_blank, unlabelled={}, scope=source.scope)
             number, count = 1, BLOCK_ROWS
             while count == BLOCK_ROWS:
-                columns, literals, count = _some(parser, blanks)
+                columns, literals, count = _some(parser, name_blank)
                 table = pa.table([pa.array(column, pa.string()) for column in columns], names=COLUMNS)
-                yield Block(table, min(file.tell() / size, 1.0), number, literals=literals)
+                left_out = {"triples_with_literals": literals} if literals else {}
+                yield Block(table, min(file.tell() / size, 1.0), number, left_out=left_out)
                 number += len(table)
         except SyntaxError as error:
             what = str(error.msg).partition(": ")[2] or str(error.msg)
-            raise InputError(f"{source.path}, line {error.lineno}: {what}: it must be valid {syntax.name}") from error
+            if "LoadDocumentCallback" in what:
+                what = "its @context is an address, and kgcal opens none. Write the context into the file"
+            place = f", line {error.lineno}" if error.lineno else ""
+            raise InputError(f"{source.path}{place}: {what}: it must be valid {syntax.name}") from error
 
 
-def _some(parser: pyoxigraph.QuadParser, blanks: dict[str, str]) -> tuple[tuple[list[str], ...], int, int]:
-    """Read up to BLOCK_ROWS triples: names by column, number of literals, number read. `blanks` gets new names."""
+def _some(parser: Iterator[Any], name_blank: Callable[[str], str]) -> tuple[tuple[list[str], ...], int, int]:
+    """Read up to BLOCK_ROWS triples: names by column, number of literals, number read."""
+    from pyoxigraph import BlankNode, NamedNode
+
     subjects: list[str] = []
     predicates: list[str] = []
     objects: list[str] = []
@@ -53,22 +62,23 @@ def _some(parser: pyoxigraph.QuadParser, blanks: dict[str, str]) -> tuple[tuple[
     for count, quad in enumerate(parser, start=1):
         s, o = quad.subject, quad.object
         if isinstance(o, NamedNode | BlankNode) and isinstance(s, NamedNode | BlankNode):
-            subjects.append(s.value if isinstance(s, NamedNode) else _blank(s.value, blanks))
+            subjects.append(s.value if isinstance(s, NamedNode) else name_blank(s.value))
             predicates.append(quad.predicate.value)
-            objects.append(o.value if isinstance(o, NamedNode) else _blank(o.value, blanks))
+            objects.append(o.value if isinstance(o, NamedNode) else name_blank(o.value))
         if count == BLOCK_ROWS:
             break
     return (subjects, predicates, objects), count - len(subjects), count
 
 
-def _blank(label: str, blanks: dict[str, str]) -> str:
-    if not _RANDOM.fullmatch(label):
-        return f"_:{label}"
-    return blanks.setdefault(label, f"_:unlabelled_{len(blanks) + 1}")
+def _blank(label: str, unlabelled: dict[str, str], scope: str) -> str:
+    if _RANDOM.fullmatch(label):
+        label = unlabelled.setdefault(label, f"unlabelled_{len(unlabelled) + 1}")
+    return f"_:{scope}{label}"
 
 
-TRIPLES, QUADS, TURTLE, TRIG = RdfFormat.N_TRIPLES, RdfFormat.N_QUADS, RdfFormat.TURTLE, RdfFormat.TRIG
-FORMATS.add("n_triples", Format("N-Triples", (".nt", ".ntriples"), partial(read_rdf, syntax=TRIPLES), unit="triple"))
-FORMATS.add("n_quads", Format("N-Quads", (".nq", ".nquads"), partial(read_rdf, syntax=QUADS), unit="triple"))
-FORMATS.add("turtle", Format("Turtle", (".ttl", ".turtle"), partial(read_rdf, syntax=TURTLE), unit="triple"))
-FORMATS.add("trig", Format("TriG", (".trig",), partial(read_rdf, syntax=TRIG), unit="triple"))
+FORMATS.add("n_triples", Format("N-Triples", (".nt", ".ntriples"), partial(read_rdf, name="N_TRIPLES"), unit="triple"))
+FORMATS.add("n_quads", Format("N-Quads", (".nq", ".nquads"), partial(read_rdf, name="N_QUADS"), unit="triple"))
+FORMATS.add("turtle", Format("Turtle", (".ttl", ".turtle"), partial(read_rdf, name="TURTLE"), unit="triple"))
+FORMATS.add("trig", Format("TriG", (".trig",), partial(read_rdf, name="TRIG"), unit="triple"))
+FORMATS.add("rdf_xml", Format("RDF/XML", (".rdf", ".owl"), partial(read_rdf, name="RDF_XML"), unit="triple"))
+FORMATS.add("json_ld", Format("JSON-LD", (".jsonld",), partial(read_rdf, name="JSON_LD"), unit="triple"))

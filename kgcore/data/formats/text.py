@@ -4,18 +4,29 @@ import csv
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 
 from kgcore.data.formats.base import COLUMNS, Block, Format, TriplesFile, open_packed
-from kgcore.data.formats.columns import Columns, find_columns
+from kgcore.data.formats.columns import Columns, check_rows, find_columns
 from kgcore.errors import InputError
 from kgcore.registries import FORMATS
 
 BLOCK_BYTES = 2**24  # bytes of text per block
 MARK = b"\xef\xbb\xbf"  # the byte order mark, which spreadsheets write
+BLANK = b"\r\n \t,"  # lines of these at the end of a file have no value
+SEPARATORS = {
+    "\t": "tabs separate its values: let its name end in .tsv",
+    ",": "commas separate its values: let its name end in .csv",
+    ";": "semicolons separate its values: save it with commas",
+    "|": "bars separate its values: save it with tabs, as .tsv",
+    " ": "blanks separate its values: save it with tabs, as .tsv",
+}
 
 
 @dataclass(frozen=True)
@@ -33,7 +44,12 @@ class Style:
 
     def cells(self, line: str) -> list[str]:
         """Return the values of a line."""
-        return next(csv.reader([line], delimiter=self.delimiter), []) if self.quotes else line.split(self.delimiter)
+        if not self.quotes:
+            return line.split(self.delimiter)
+        try:
+            return next(csv.reader([line.replace("\r", " ")], delimiter=self.delimiter), None) or [""]
+        except csv.Error:  # a value of more than 128 kB
+            return line.split(self.delimiter)
 
 
 TABS = Style("\t", False, "tab-separated")
@@ -47,55 +63,127 @@ def read_text(source: TriplesFile, style: Style) -> Iterator[Block]:
     Raises InputError, with file and line, for a file that is empty or not UTF-8 text, and as `find_columns` does.
     """
     kind = "columns" if source.further else f"{style.word} columns"
-    return read_lines(source.path, style, partial(find_columns, source), COLUMNS, kind)
+    find = partial(_find, source, style, kind)
+    yield from read_lines(source.path, style, find, COLUMNS, kind, partial(check_rows, source))
+
+
+def _find(source: TriplesFile, style: Style, kind: str, cells: list[str]) -> Columns:
+    if len(cells) < len(COLUMNS) and not source.columns and (hint := _other_separator(style, cells)):
+        raise InputError(f"{source.path}, line 1: {len(cells)} {kind}: it must have {len(COLUMNS)}, {hint}")
+    columns = find_columns(source, cells)
+    if source.labelled is None and len(cells) > columns.width:
+        places = "2,3,4" if cells[0].isdecimal() and not cells[2].isdecimal() else "1,2,3"
+        words = all(cell.replace("_", "").isalpha() for cell in cells[:3])
+        raise InputError(
+            f"{source.path}, line 1: {len(cells)} {kind}: it must have {columns.width}, or --columns must say which "
+            f"are subject, predicate and object, such as --columns {places}"
+            + (f", or --columns {','.join(cells[:3])} if the first line has names" if words else "")
+            + " (a column of times can divide the facts: --split time:4)"
+        )
+    return columns
+
+
+def _other_separator(style: Style, cells: list[str]) -> str:
+    """Return how to mend a line whose values another character separates; empty if none does."""
+    line = style.delimiter.join(cells)
+    separator = max((one for one in SEPARATORS if one != style.delimiter), key=line.count)
+    return f"and {SEPARATORS[separator]}" if line.count(separator) >= len(COLUMNS) - 1 else ""
 
 
 def read_lines(
-    path: Path, style: Style, find: Callable[[list[str]], Columns], required: Sequence[str], kind: str = "columns"
+    path: Path,
+    style: Style,
+    find: Callable[[list[str]], Columns],
+    required: Sequence[str],
+    kind: str = "columns",
+    check: Callable[[Columns, pa.Table], None] = lambda columns, rows: None,
 ) -> Iterator[Block]:
     """Yield the blocks of a text file with columns. All values are strings.
 
     find      function of the values of the first line, which returns the columns
     required  columns that the file must have, for the message about an empty file
     kind      what the columns are called in messages
+    check     function of the columns and the rows of the first block, which raises InputError if they do not fit
+
+    Lines before the first one that begin with # and have fewer values than are required are comments, blank lines at
+    the end are no rows, and blanks around values are no part of them if those of a header have such blanks.
 
     Raises InputError, with file and line, for a file that is empty or not UTF-8 text, and as `find` does.
     """
     columns, line = None, 1
-    for data, done in _whole_lines(path):
-        _check_text(path, data, line)
+    for data, done in whole_lines(path):
+        check_text(path, data, line)
         if columns is None:
-            data = data.removeprefix(MARK)
+            comments, data = _comments(data.removeprefix(MARK), style, len(required))
+            line += comments
+            if not data:
+                continue
             head, _, rest = data.partition(b"\n")
-            columns = find(style.cells(head.decode().rstrip("\r")))
-            data, line = (rest, 2) if columns.header else (data, 1)
+            cells = style.cells(head.decode().rstrip("\r"))
+            columns = find(cells)
+            spaced = columns.header and any(cell != cell.strip(" ") for cell in cells)
+            data, line = (rest, line + 1) if columns.header else (data, line)
+            first = True
         if data:
             table, refused = _parse(path, data, columns, style, line)
-            faults = [f"{path}, line {n}: {width} {kind}: it must have {columns.width}" for n, width in refused]
-            yield Block(table, done, line, tuple(n for n, _ in refused), tuple(faults))
+            if spaced:
+                table = pa.table([pc.utf8_trim(column, " ") for column in table.columns], table.column_names)
+            if first and not refused:
+                check(columns, table)
+            first = False
+            faults = tuple(_faults(path, refused, columns, kind))
+            block = Block(table, done, line, tuple(number for number, _ in refused), faults)
+            yield _without_nodes(block) if columns.nodes else block
         line += data.count(b"\n")
     if columns is None:
         raise InputError(f"{path} is empty: it must have the columns {', '.join(required)}")
 
 
-def _whole_lines(path: Path) -> Iterator[tuple[bytes, float]]:
-    """Yield blocks of whole lines, and the part of the file that has been read. White space alone is no block."""
+def _comments(data: bytes, style: Style, fewest: int) -> tuple[int, bytes]:
+    """Return the number of lines that begin with # and have fewer than `fewest` values, and the data after them."""
+    number = start = 0
+    while data.startswith(b"#", start):
+        end = data.find(b"\n", start)
+        end = len(data) if end < 0 else end
+        if len(style.cells(data[start:end].decode())) >= fewest:
+            break
+        number, start = number + 1, end + 1
+    return number, data[start:]
+
+
+def _without_nodes(block: Block) -> Block:
+    empty = [pc.equal(block.names[column], "").to_numpy() for column in COLUMNS]
+    return block.without(np.logical_and.reduce(empty), "nodes_without_edges")
+
+
+def _faults(path: Path, refused: Sequence[tuple[int, int]], columns: Columns, kind: str) -> Iterator[str]:
+    """Yield a sentence for each run of lines with the same wrong number of columns."""
+    runs = groupby(enumerate(refused), key=lambda entry: (entry[1][0] - entry[0], entry[1][1]))
+    for (_, width), entries in runs:
+        lines = [line for _, (line, _) in entries]
+        place = f"line {lines[0]}" if len(lines) == 1 else f"lines {lines[0]} to {lines[-1]}"
+        yield f"{path}, {place}: {width} {kind}: it must have {columns.width}"
+
+
+def whole_lines(path: Path) -> Iterator[tuple[bytes, float]]:
+    """Yield blocks of whole lines, and the part of the file that has been read. Blank lines alone are no block."""
     size = max(path.stat().st_size, 1)
     with open_packed(path) as (stream, file):
         rest = b""
         while data := stream.read(BLOCK_BYTES):
             data = rest + data
             end = data.rfind(b"\n") + 1
-            rest = data[end:]
-            if data[:end].strip(b"\r\n \t"):
+            if filled := len(data[:end].rstrip(BLANK)):
+                end = data.index(b"\n", filled) + 1
                 yield data[:end], min(file.tell() / size, 1.0)
-            else:
-                rest = data
-        if rest.strip(b"\r\n \t"):
+            rest = data[end if filled else 0 :]
+            if len(rest) > BLOCK_BYTES and rest.strip(BLANK):
+                raise InputError(f"{path} has a line of over {BLOCK_BYTES / 2**20:g} MiB: each line must be one triple")
+        if rest.strip(BLANK):
             yield rest, 1.0
 
 
-def _check_text(path: Path, data: bytes, line: int) -> None:
+def check_text(path: Path, data: bytes, line: int) -> None:
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as error:

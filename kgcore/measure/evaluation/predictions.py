@@ -22,6 +22,7 @@ from kgcore.measure.metrics.classification import (
 from kgcore.scores.table import ScoreTable, TableEvidence
 
 UNCALIBRATED_RAW = "uncalibrated_raw"
+FAR = 3  # a mean probability that differs from the base rate by this factor is no chance
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,20 @@ class Predictions:
         """Return the share of positives, or the mean confidence, by weight."""
         return float(np.average(self.truth, weights=self.weights))
 
+    def far_from_base_rate(self, negatives: str) -> list[str]:
+        """Return a sentence for each calibrator whose mean probability is far from the base rate of the rows.
+
+        negatives  the kind of negatives that the calibrators are fitted to, at this base rate
+        """
+        fitted = {label: q for label, q in self.probabilities.items() if label.startswith(f"{negatives}.")}
+        means = {label: float(np.average(q, weights=self.weights)) for label, q in fitted.items()}
+        return [
+            f"The mean probability of {label.replace('_', ' ').replace('.', ' ')} is {mean:.2g}, but the base rate is "
+            f"{self.base_rate:.2g}: its fit cannot reach it. Take another calibrator, such as beta."
+            for label, mean in means.items()
+            if not self.base_rate / FAR <= mean <= self.base_rate * FAR
+        ]
+
     def notes(self, rate: BaseRate, labelled_false: int = 0, calibrated: bool = True) -> list[str]:
         """Return sentences that say how the results were measured, and what they say about real mistakes.
 
@@ -77,6 +92,7 @@ class Predictions:
                 f"weighted to the {rate.origin} base rate of {rate.value:.4g} in each relation, because this data set "
                 "has no labelled negatives.",
                 *(_BY_CONSTRUCTION if calibrated else ()),
+                *self.far_from_base_rate("synthetic"),
                 _about_mistakes(labelled_false),
             ]
             if self.left_out:

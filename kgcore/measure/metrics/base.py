@@ -20,14 +20,15 @@ from kgcore.arrays import (
     Weights,
     as_probabilities,
     as_truth,
-    as_weights,
     same_length,
 )
+from kgcore.calibrate.sample import scaled_weights
 from kgcore.registries import METRICS
 
 T = TypeVar("T")
 Family: TypeAlias = Literal["headline", "calibration", "discrimination", "sharpness", "uncertainty", "confidence"]
 Best: TypeAlias = Literal["lowest", "highest", "neither"]
+SMALLEST, LARGEST_SMALL = 1e-12, 5e-4  # figures between them have no digit in four decimals; a smaller one is 0
 LAST: Final = 1000
 UNIT: Final = (0.0, 1.0)
 NOT_NEGATIVE: Final = (0.0, math.inf)
@@ -41,7 +42,7 @@ def checked_rows(
     Raises InputError for arrays of different lengths and for values out of range.
     """
     n = same_length(probabilities=probabilities, labels=labels)
-    return as_probabilities(probabilities, n), as_truth(labels, n), as_weights(weights, n)
+    return as_probabilities(probabilities, n), as_truth(labels, n), scaled_weights(weights, n)
 
 
 class _Shared:
@@ -269,7 +270,12 @@ class Estimate:
     high: float
 
     def __str__(self) -> str:
-        return f"{self.value:.4f} [{self.low:.4f}, {self.high:.4f}]"
+        return f"{decimals(self.value)} [{decimals(self.low)}, {decimals(self.high)}]"
+
+
+def decimals(value: float) -> str:
+    """Write a figure with four decimals, or with two significant digits if these would be 0 and it is not."""
+    return f"{value:.2g}" if SMALLEST < abs(value) < LARGEST_SMALL else f"{value:.4f}"
 
 
 def bootstrap(

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from kgcore.arrays import Bools, Floats, Ints, Labels, Scores, Weights, as_truth, as_weights, same_length
+from kgcore.arrays import Bools, Floats, Ints, Labels, Scores, Weights, as_truth, same_length
+from kgcore.calibrate.sample import scaled_weights
 from kgcore.errors import InputError
 from kgcore.measure.metrics.base import Metric, Tally
 from kgcore.registries import METRICS
@@ -58,7 +59,7 @@ def accuracy(decisions: Bools, labels: Labels, weights: Weights | None = None) -
     Raises InputError for labels outside [0, 1].
     """
     n = same_length(decisions=decisions, labels=labels)
-    y, w, called = as_truth(labels, n), as_weights(weights, n), np.asarray(decisions, dtype=bool)
+    y, w, called = as_truth(labels, n), scaled_weights(weights, n), np.asarray(decisions, dtype=bool)
     return float(np.average(np.where(called, y, 1 - y), weights=w))
 
 
@@ -75,7 +76,7 @@ def learned_thresholds(
     Socher et al., NIPS 2013; paper, section 5.3.
     """
     n = same_length(predicates=predicates, scores=scores, labels=labels)
-    y, w = as_truth(labels, n), as_weights(weights, n)
+    y, w = as_truth(labels, n), scaled_weights(weights, n)
     thresholds = np.full(num_predicates, best_threshold(scores, y, w))
     for predicate in np.unique(predicates):
         rows = predicates == predicate
@@ -90,7 +91,7 @@ def median_thresholds(predicates: Ints, scores: Scores, num_predicates: int, wei
 
     This is the rule of the published code. It is right only if half of the triples are true.
     """
-    w = as_weights(weights, same_length(predicates=predicates, scores=scores))
+    w = scaled_weights(weights, same_length(predicates=predicates, scores=scores))
     thresholds = np.full(num_predicates, weighted_median(scores, w))
     for predicate in np.unique(predicates):
         rows = predicates == predicate

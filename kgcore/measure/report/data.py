@@ -1,11 +1,19 @@
-"""The names that a report shows for the counts of a data set, and the settings that it shows."""
+"""What reports share: names and sentences for counts, the settings that they show, and pages of HTML in one file."""
 
+import io
+import threading
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from kgcore.base_rate import HiddenShare
 from kgcore.config.base import RANDOM
 from kgcore.registries import DATASETS
 
+if TYPE_CHECKING:
+    from markupsafe import Markup
+    from matplotlib.figure import Figure
+
+_SVG = threading.Lock()  # matplotlib's settings are shared by all threads
 GENERATION = ("size", "graph_seed")  # settings that only generated data sets use
 # settings that only a user's own data sets use
 OWN = ("columns", "confidence", "split", "valid_share", "test_share", "split_seed")
@@ -21,6 +29,12 @@ TITLES = {
     "false": "rows used that are labelled false",
     "known": "rows that valid has with the same label",
     "conflicting": "duplicate rows with another confidence",
+}
+LEFT_OUT = {
+    "triples_with_literals": "RDF triples whose object is a literal, not an entity",
+    "negated_rows": "rows that say that a fact does not hold (to use them as labelled negatives, give --columns with "
+    "the column of negations as the fourth)",
+    "nodes_without_edges": "nodes without edges",
 }
 OVERLAPS = {
     "_positives_in_": " positives that are also in ",
@@ -48,14 +62,12 @@ def data_notes(counts: Mapping[str, int], split: str = RANDOM) -> list[str]:
 
 
 def drawn_notes(counts: Mapping[str, int], split: str = RANDOM, detail: str = "") -> list[str]:
-    """Return sentences about the triples left out while RDF was read, and about splits that were drawn; or none.
+    """Return sentences about the rows left out while files were read, and about splits that were drawn; or none.
 
     split   the setting `split`
     detail  what valid and test have in common, if it is known
     """
-    notes = []
-    if literals := counts.get("triples_with_literals", 0):
-        notes.append(f"Left out: {literals:,} RDF triples whose object is a literal, not an entity.")
+    notes = [f"Left out: {counts[name]:,} {words}." for name, words in LEFT_OUT.items() if counts.get(name)]
     if counts.get("drawn_from_rows", 0):
         notes.append(split_sentence(counts, split, detail))
     return notes
@@ -160,3 +172,32 @@ def shown_settings(settings: Mapping[str, Mapping[str, object]]) -> dict[str, Ma
             unused = {*(() if generated else GENERATION), *(OWN if declared else ())}
         shown[stage] = {setting: value for setting, value in values.items() if setting not in unused}
     return shown
+
+
+def html(template: str, **values: object) -> str:
+    """Return a page as HTML. `template` is a file of this folder, `values` what it uses."""
+    import jinja2
+
+    loader = jinja2.PackageLoader("kgcore.measure.report", ".")
+    environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    return environment.get_template(template).render(**values)
+
+
+def coded(sentence: str) -> "Markup":
+    """Return a sentence as HTML, in which what stands between backticks is code."""
+    from markupsafe import Markup, escape
+
+    parts = (escape(part) for part in sentence.split("`"))
+    return Markup("").join(Markup("<code>{}</code>").format(p) if number % 2 else p for number, p in enumerate(parts))
+
+
+def svg(figure: "Figure") -> "Markup":
+    """Convert a figure to an inline SVG element. The same plotted values always give the same bytes."""
+    import matplotlib
+    from markupsafe import Markup
+
+    buffer = io.StringIO()
+    with _SVG, matplotlib.rc_context({"svg.hashsalt": "kgcal"}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    text = buffer.getvalue()
+    return Markup(text[text.index("<svg") :])  # noqa: S704 (matplotlib's own output)

@@ -4,6 +4,7 @@ The shape are degrees, components, kinds of predicates, and predicates that repe
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 from scipy.sparse import coo_matrix
@@ -13,8 +14,8 @@ from kgcore.arrays import Floats, Ints, Probabilities, Triples, sorted_distinct
 from kgcore.config.base import RANDOM
 from kgcore.data.datasets.twins import MOST_FACTS, SHARE, Families, Repeat, repeats_of
 from kgcore.data.graph import KnowledgeGraph
-from kgcore.measure.report.data import split_sentence
-from kgcore.measure.report.html import html
+from kgcore.measure.report.curation import Finding, curator_findings, such_as
+from kgcore.measure.report.data import html, split_sentence
 
 MANY = 1.5  # a predicate is 1-to-n if a subject has this many objects on average (Bordes et al. 2013, section 4.3)
 BINS = 10
@@ -58,7 +59,7 @@ class GraphShape:
     symmetric    number of predicates most of whose facts hold both ways, among all facts
     facts        number of facts of all splits
     twin_facts   number of them that have a twin: the same two entities, by an inverse, duplicate or symmetric predicate
-    leaking      number of test positives with a twin in train
+    leaking      number of test positives with a twin, or with subject and object exchanged, in train
     """
 
     degrees: tuple[int, int, int]
@@ -86,7 +87,7 @@ def shape_of(graph: KnowledgeGraph) -> GraphShape:
     facts = graph.all_known.triples
     repeats = repeats_of(facts, entities, len(graph.predicates))
     apart = [repeat for repeat in repeats or () if repeat.predicate != repeat.other]
-    units = Families.of(repeats, len(graph.predicates)).units(facts) if repeats else np.arange(len(facts))
+    units = np.arange(len(facts)) if repeats is None else Families.of(repeats, len(graph.predicates)).units(facts, True)
     return GraphShape(
         degrees=(median, ninety, most),
         single=float((degrees == 1).mean()),
@@ -119,9 +120,9 @@ def _predicates(train: Triples, graph: KnowledgeGraph) -> tuple[Predicate, ...]:
 
 
 def _leaking(graph: KnowledgeGraph, repeats: list[Repeat]) -> int:
-    """Return how many test positives have a twin in train: the same two entities, with an inverse or duplicate."""
+    """Return how many test positives have a twin or their mirror image in train."""
     test, index = graph.test.positives, graph.index(graph.train.positives)
-    leaks = np.zeros(len(test), dtype=bool)
+    leaks = index.contains(test[:, [2, 1, 0]]) & (test[:, 0] != test[:, 2])
     for repeat in repeats:
         rows = np.flatnonzero(test[:, 1] == repeat.predicate)
         s, o = (test[rows, end] for end in ((2, 0) if repeat.inverse else (0, 2)))
@@ -198,32 +199,24 @@ def _means(predicates: Ints, values: Probabilities, counts: Ints) -> Floats:
     return np.bincount(predicates, values, len(counts)) / np.maximum(counts, 1)
 
 
-@dataclass(frozen=True)
-class Finding:
-    """A figure of the data.
-
-    figure   what was found
-    meaning  what it means for the figures that follow
-    warns    whether the terminal shows it, too
-    """
-
-    title: str
-    figure: str
-    meaning: str
-    warns: bool = False
-
-
 def findings(
-    graph: KnowledgeGraph, shape: GraphShape, counts: Mapping[str, int], split: str = RANDOM, drawn: str = ""
+    graph: KnowledgeGraph,
+    shape: GraphShape,
+    counts: Mapping[str, int],
+    split: str = RANDOM,
+    drawn: str = "",
+    both: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> list[Finding]:
     """Return the findings about a graph.
 
     counts  the counts of its files: see `Prepared`
     split   the setting `split`
     drawn   what valid and test have in common, if they were drawn by a rule
+    both    split -> examples of its true triples that valid or test labels false
     """
     how = _drawn(counts, split, drawn) if "drawn_from_rows" in counts else []
-    return [*_splits(graph, counts), *how, *_shape(graph, shape), *_leaks(graph, shape, counts)]
+    rows = [*_splits(graph, counts), *how, *_shape(graph, shape), *_leaks(graph, shape, counts)]
+    return [*rows, *curator_findings(graph, counts, both)]
 
 
 def _drawn(counts: Mapping[str, int], split: str, drawn: str) -> list[Finding]:
@@ -296,31 +289,38 @@ def _shape(graph: KnowledgeGraph, shape: GraphShape) -> list[Finding]:
 
 def _leaks(graph: KnowledgeGraph, shape: GraphShape, counts: Mapping[str, int]) -> list[Finding]:
     test = len(graph.test.positives)
-    false = sum(counts.get(f"{name}_negatives_true_in_train", 0) for name in ("valid", "test"))
     shared = sum(counts.get(f"{name}_positives_in_train", 0) for name in ("valid", "test"))
     if shape.twins is None:
         twins = Finding(
             "Inverse and duplicate predicates",
-            f"not compared: the graph has more than {MOST_FACTS:,} facts",
+            f"not compared: the graph has more than {MOST_FACTS:,} facts; {shape.leaking:,} of {test:,} true test "
+            "triples are mirror images of training facts",
             "Test triples may follow from train by an inverse predicate.",
+            shape.leaking > FEW * test,
         )
     else:
-        drawn = "drawn_from_rows" in counts
+        together = "drawn_from_rows" in counts and not shape.leaking
         meaning = (
             "All of them stay in one split with their twins, so that no test triple follows from a training fact."
-            if drawn
-            else "A model only has to remember these, as in FB15K and WN18: the figures are better than for new facts."
+            if together
+            else "A model only has to remember these, as in FB15K and WN18: the figures are better than for new facts. "
+            "One file, split at random, keeps these facts together."
         )
         leaks = (
             ""
-            if drawn
+            if together
             else f"; {shape.leaking:,} of {test:,} true test triples follow from a training fact by an inverse, a "
             "duplicate or a symmetric predicate"
         )
+        names = graph.predicates
+        kinds = {True: "inverse", False: "duplicate"}
+        examples = [f"{names[twin.predicate]} and {names[twin.other]} ({kinds[twin.inverse]})" for twin in shape.twins]
+        mirrored = sorted((one for one in shape.predicates if one.symmetry >= FEW), key=lambda one: -one.symmetry)
+        examples += [f"{one.name} ({one.symmetry:.0%} of its facts both ways)" for one in mirrored]
         twins = Finding(
             "Inverse and duplicate predicates",
             f"{len(shape.twins):,} pairs and {shape.symmetric:,} symmetric predicates: {shape.twin_facts:,} of "
-            f"{shape.facts:,} facts follow from another one{leaks}",
+            f"{shape.facts:,} facts follow from another one{leaks}{such_as(examples)}",
             meaning,
             shape.leaking > FEW * test,
         )
@@ -331,12 +331,6 @@ def _leaks(graph: KnowledgeGraph, shape: GraphShape, counts: Mapping[str, int]) 
             f"{shared:,}",
             "The model was fitted to them, so they are left out, except in the data sets of the paper.",
             shared > 0,
-        ),
-        Finding(
-            "Labelled negatives that are training facts",
-            f"{false:,}",
-            "A triple cannot be both: one of its labels is wrong, and the figures count it as the model's mistake.",
-            false > 0,
         ),
     ]
 

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 from kgcore.combiners.ablation import Ablation
 from kgcore.config.base import value_text
 from kgcore.measure.evaluation.groups import METRICS_OF_GROUPS
-from kgcore.measure.metrics.base import every_metric
-from kgcore.measure.report.data import count_title, shown_settings
-from kgcore.measure.report.html import coded, html, svg
+from kgcore.measure.metrics.base import decimals, every_metric
+from kgcore.measure.report.data import coded, count_title, html, shown_settings, svg
 from kgcore.measure.report.plots import candidates_figure, observed_title
 from kgcore.measure.report.race import Race, race_cells, race_head
 from kgcore.measure.report.results import Results, first_table, further_tables, without_interval
@@ -91,6 +90,7 @@ def render(
         best_label=best.label if best else "",
         observed=observed_title(results.confidences),
         coded=coded,
+        decimals=decimals,
         settings={stage: values for stage, values in shown_settings(settings).items() if values},
         count_title=count_title,
         value_text=value_text,

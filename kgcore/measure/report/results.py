@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from kgcore.measure.metrics.base import every_metric, highest_best, metric_names, ranked
+from kgcore.measure.metrics.base import decimals, every_metric, highest_best, metric_names, ranked
 from kgcore.measure.report.result import ResultTable
 
 if TYPE_CHECKING:
@@ -94,8 +94,8 @@ class MetricsRow:
         return f"{self.negatives}.{self.calibrator}" if self.negatives else self.calibrator
 
     def texts(self, columns: Iterable[str]) -> list[str]:
-        """Write the metrics of `columns` as text with four decimals. A metric that the row does not have is `-`."""
-        return [f"{self.metrics[name]:.4f}" if name in self.metrics else "-" for name in columns]
+        """Write the metrics of `columns` as text: see `decimals`. A metric that the row does not have is `-`."""
+        return [decimals(self.metrics[name]) if name in self.metrics else "-" for name in columns]
 
 
 @dataclass(frozen=True)
@@ -177,8 +177,8 @@ class Results:
         texts = []
         for name in (name for name in leading() if name in row.metrics):
             ends = row.intervals.get(name)
-            interval = f" [{ends[0]:.4f}, {ends[1]:.4f}]" if ends else ""
-            texts.append(f"{title(name)} {row.metrics[name]:.4f}{interval}")
+            interval = f" [{decimals(ends[0])}, {decimals(ends[1])}]" if ends else ""
+            texts.append(f"{title(name)} {decimals(row.metrics[name])}{interval}")
         return [f"best: {row.negatives} {row.calibrator}, ".replace("_", " ") + ", ".join(texts)]
 
     def to_json(self) -> dict[str, Any]:

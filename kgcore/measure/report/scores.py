@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from kgcore.measure.evaluation.groups import RelationReliability
-from kgcore.measure.report.html import svg
+from kgcore.measure.report.data import svg
 from kgcore.measure.report.page import render
 from kgcore.measure.report.results import Results
 
@@ -43,6 +43,7 @@ class ScoresSummary:
     base_rate  base rate of the calibrators
     stated     whether the user stated it; else it is the share of true rows
     unfitted   default calibrators that need relations, of rows without relations
+    hints      sentences about scores and fits that are not what they seem
     """
 
     scorer: str
@@ -52,6 +53,7 @@ class ScoresSummary:
     base_rate: float
     stated: bool
     unfitted: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()
 
     @property
     def notes(self) -> list[str]:
@@ -74,6 +76,7 @@ class ScoresSummary:
         left_out = {"of the split train": counts.of_train, "of weight 0": counts.of_weight}
         return [
             *self._wrong_way(),
+            *self.hints,
             fitted,
             cross_fitted if counts.folds else by_test,
             stated if self.stated else estimated,

@@ -14,7 +14,7 @@ from kgcore.calibrate.calibrated import Calibrated
 from kgcore.data.graph import KnowledgeGraph
 from kgcore.embed.models.scorer import PointwiseScorer
 from kgcore.errors import InputError
-from kgcore.registries import CALIBRATOR_PARTS, POOLS
+from kgcore.registries import POOLS, STORED
 from kgcore.scores.table import ScoreTable
 from kgcore.wings.ensembles.pools import Pool
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kgcore.embed.models.trained import TrainedModel
 
 
-@CALIBRATOR_PARTS.register("pool")
+@STORED.register("pool")
 @dataclass(frozen=True)
 class Pooling:
     """A pool of m calibrated members. Its log-odds are the scores of an ensemble.

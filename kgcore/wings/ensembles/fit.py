@@ -13,14 +13,13 @@ from kgcore.arrays import (
     Weights,
     as_probabilities,
     as_truth,
-    as_weights,
     draw_folds,
     same_length,
 )
-from kgcore.calibrate.answering import cross_fitted, row_groups
 from kgcore.calibrate.calibrated import Calibrated
-from kgcore.calibrate.fit import Basis, calibrated, calibration_bases
-from kgcore.calibrate.sample import CalibrationSample, base_rate_weights
+from kgcore.calibrate.fit import Basis, bind, calibration_bases
+from kgcore.calibrate.sample import CalibrationSample, base_rate_weights, scaled_weights
+from kgcore.calibrate.validation import cross_fitted, row_groups
 from kgcore.config import CalibrateConfig, ClassifyConfig, CorruptConfig, EnsembleConfig
 from kgcore.errors import InputError, MismatchError
 from kgcore.measure.evaluation.predictions import Predictions
@@ -102,7 +101,7 @@ def _fit_pools(
     low, high = bounds(first.sample)
     held_out = np.stack([cross_fitted(kind, basis.sample, fold) for basis in bases], axis=1).clip(low, high)
     members = tuple(
-        calibrated(basis.terms, name, kind().fit_sample(basis.sample), table.model)
+        bind(basis.terms, name, kind().fit_sample(basis.sample), table.model)
         for table, basis in zip(tables, bases, strict=True)
     )
     ensembles = []
@@ -111,7 +110,7 @@ def _fit_pools(
         pooled = first.scored(pool.log_odds(held_out))
         recalibrator = CALIBRATORS.get(config.recalibrator)().fit_sample(pooled.sample)
         pooling = Pooling(members, low, high, pool_name, pool)
-        ensembles.append(pooled.calibrated(config.recalibrator, recalibrator, pooling))
+        ensembles.append(pooled.bind(config.recalibrator, recalibrator, pooling))
     return ensembles
 
 
@@ -230,7 +229,7 @@ def disputed(apart: Floats, probabilities: Probabilities, labels: Labels, weight
     same proportion. Raises InputError for values out of range.
     """
     n = same_length(disagreement=apart, probabilities=probabilities, labels=labels)
-    q, y, w = as_probabilities(probabilities, n), as_truth(labels, n), as_weights(weights, n)
+    q, y, w = as_probabilities(probabilities, n), as_truth(labels, n), scaled_weights(weights, n)
     _, place = np.unique(apart, return_inverse=True)
     total = np.bincount(place, weights=w)
     inside = ((w.sum() / 2 - (np.cumsum(total) - total)) / total).clip(0, 1)[

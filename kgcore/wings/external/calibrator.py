@@ -12,7 +12,8 @@ import pyarrow as pa
 from kgcore.arrays import Ints, Probabilities, Scores
 from kgcore.calibrate.calibrated import Calibrated
 from kgcore.errors import InputError, MismatchError, check_format, first_line
-from kgcore.storage.folders import read_json, write_json
+from kgcore.registries import STORED
+from kgcore.storage.folders import read_json, reading, write_json
 from kgcore.wings.external.tables import UNKNOWN, TableBlock, read_table
 
 FORMAT, SCORE_CALIBRATOR_FILE = 1, "score_calibrator.json"
@@ -25,6 +26,7 @@ def scorer_fingerprint(scorer: str, scale: str) -> str:
     return hashlib.sha256(f"{scale}\n{scorer}".encode()).hexdigest()[:32]
 
 
+@STORED.register("score_calibrator")
 @dataclass(frozen=True)
 class ScoreCalibrator:
     """A calibrator of the scores of one scorer.
@@ -143,5 +145,6 @@ class ScoreCalibrator:
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """Read the output of `write`."""
-        return cls.from_json(read_json(folder / SCORE_CALIBRATOR_FILE))
+        """Read the output of `write`. Raises InputError for a damaged file."""
+        with reading(f"the calibrator of scores in {folder}"):
+            return cls.from_json(read_json(folder / SCORE_CALIBRATOR_FILE))

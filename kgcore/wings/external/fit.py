@@ -4,14 +4,15 @@ import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 
 from kgcore.arrays import Probabilities, draw_folds
-from kgcore.calibrate.answering import cross_fitted_each
 from kgcore.calibrate.calibrated import stored_class
 from kgcore.calibrate.fit import BASELINES_OF_SCORES, GROUND_TRUTH, fit_labelled, labelled_sample
 from kgcore.calibrate.sample import weights_at
+from kgcore.calibrate.validation import held_folds
 from kgcore.config import EvaluateConfig, ScoresConfig
 from kgcore.errors import InputError, KgcalWarning
 from kgcore.measure.evaluation.evaluate import Measured, evaluate
@@ -67,9 +68,13 @@ def of_other_folds(
     order = np.argsort(fold, kind="stable")[: int((fold < measured).sum())]
     labels = {name: name for name in BASELINES_OF_SCORES} | {f"{GROUND_TRUTH}.{name}": name for name in usable(config)}
     classes = {label: stored_class(name) for label, name in labels.items()}
+    q = {label: np.full(n, np.nan) for label in classes}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", KgcalWarning)  # the final fit gives the same warning once
-        q = cross_fitted_each(classes, sample, fold, stated, measured, on_fold)
+        for done, (held, asked, others) in enumerate(islice(held_folds(sample, fold, stated), measured), start=1):
+            for label, kind in classes.items():
+                q[label][held] = kind().fit_sample(others).calibrate_of(*asked)
+            on_fold(done)
     if stated is not None:
         q["base_rate"][:] = stated  # without the rounding errors of the weights, which would break ties
     rows = table.part(np.flatnonzero(table.rows("valid"))[order])
@@ -156,5 +161,16 @@ def fit_and_measure(
         base_rate=calibrators[0].bound.base_rate,
         stated=table.labelled_base_rate is not None,
         unfitted=tuple(name for name in config.calibrators if name not in usable(config)),
+        hints=(*_about_scale(table, config), *predictions.far_from_base_rate(GROUND_TRUTH)),
     )
     return FittedScores(calibrators, predictions, measured, summary, table)
+
+
+def _about_scale(table: ScoreTable, config: ScoresConfig) -> list[str]:
+    """Return a sentence if the scores may be probabilities, and are not read as such."""
+    if config.scale == "probability" or table.scores.min() < 0 or table.scores.max() > 1:
+        return []
+    return [
+        "All scores are from 0 to 1. If they are probabilities, give --scale probability: the row uncalibrated then "
+        "shows how good they are, and not those of their sigmoid."
+    ]

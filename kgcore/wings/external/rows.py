@@ -35,7 +35,7 @@ def table_of_rows(
 ) -> ScoreTable:
     """Return n labelled rows as a score table, in increasing order of score, label, weight and relation.
 
-    scores     (n,) any finite numbers, higher = more plausible
+    scores     (n,) finite numbers, higher = more plausible
     labels     (n,) 1 = true, 0 = false
     is_test    (n,) whether a row is in the split test; None: all rows are in the split valid
     weights    (n,) above 0; None: all rows have the same weight

@@ -121,14 +121,14 @@ def check_table(path: Path) -> None:
     """Raise InputError if a file is of an unknown kind or cannot be opened."""
     if format_name(path) not in STYLES:
         raise InputError(
-            f"{path} is of an unknown kind: its name must end in {', '.join(COMMON)}; .gz or .zst may follow, but not "
-            "after .parquet"
+            f"{path} is of an unknown kind: its name must end in {', '.join(COMMON)}; .bz2, .gz or .zst may "
+            "follow, but not after .parquet"
         )
     check_readable(path)
 
 
 def read_table(path: Path, wanted: Mapping[str, str], all_columns: bool = True) -> Iterator[TableBlock]:
-    """Yield the blocks of a file with a header: .tsv, .txt, .csv (also with .gz or .zst) or .parquet.
+    """Yield the blocks of a file with a header: .tsv, .txt, .csv (also with .bz2, .gz or .zst) or .parquet.
 
     wanted       option -> name of the column that the file must have; '' if the option is not given
     all_columns  whether the blocks have the other columns of the file

@@ -46,8 +46,9 @@ def _read(path: Path) -> Numbers:
     """Return the only array of the file."""
     if path.suffix == ".npy":
         try:
-            table: Numbers = np.load(path, allow_pickle=False)
-        except (ValueError, EOFError, OSError) as error:
+            # a map takes no memory, and its size is compared with that of the file
+            table: Numbers = np.array(np.load(path, mmap_mode="r", allow_pickle=False))
+        except (ValueError, EOFError, OSError, OverflowError) as error:
             raise InputError(f"{path} cannot be read as an array of numbers in NumPy's format: {error}") from error
         return table
     if path.suffix != ".safetensors":

@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import chdtrc
 
-from kgcore.arrays import Ints, Labels, Probabilities, Scores, Weights, as_floats, as_weights
-from kgcore.calibrate.sample import CalibrationSample
+from kgcore.arrays import Ints, Labels, Probabilities, Scores, Weights, as_floats
+from kgcore.calibrate.sample import CalibrationSample, scaled_weights
 from kgcore.config import WatchConfig
 from kgcore.errors import InputError
 from kgcore.measure.metrics.base import Estimate, bootstrap
@@ -57,7 +57,7 @@ def stability(reference: Scores, scores: Scores, weights: Weights | None = None)
         raise InputError(
             f"there are {len(old):,} reference scores and {len(new):,} new scores: a stability index needs both"
         )
-    w = as_weights(weights, len(old))
+    w = scaled_weights(weights, len(old))
     count = float(w.sum() ** 2 / (w**2).sum())
     order = np.argsort(old, kind="stable")
     mass = np.cumsum(w[order]) / w.sum()

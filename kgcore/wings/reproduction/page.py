@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from kgcore.measure.metrics.base import highest_best
-from kgcore.measure.report.html import html, svg
+from kgcore.measure.report.data import html, svg
 from kgcore.measure.report.plots import COLOURS, new_figure
 from kgcore.wings.reproduction.compare import NOT_HELD_OUT
 

@@ -5,14 +5,14 @@ calibrator, the best one of the first kind of negatives answers.
 """
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kgcore.arrays import Bools, Ints, Probabilities, Weights, draw_folds, same_length
+from kgcore.arrays import Bools, Ints, Probabilities, Scores, Weights, draw_folds, same_length
 from kgcore.calibrate.calibrated import Calibrated
 from kgcore.calibrate.fit import BASELINE, CANDIDATES, GROUND_TRUTH, SYNTHETIC
 from kgcore.calibrate.sample import CalibrationSample, base_rate_weights
@@ -82,34 +82,26 @@ def cross_fitted(calibrator: "type[Calibrator]", sample: CalibrationSample, fold
 
     Raises FitError if the rows outside one fold all have the same label, or if a fit does not converge.
     """
-    return cross_fitted_each({"": calibrator}, sample, fold)[""]
-
-
-def cross_fitted_each(
-    calibrators: "Mapping[str, type[Calibrator]]",
-    sample: CalibrationSample,
-    fold: Ints,
-    base_rate: float | None = None,
-    measured: int | None = None,
-    on_fold: Callable[[int], None] = lambda done: None,
-) -> dict[str, Probabilities]:
-    """Do what `cross_fitted` does for several calibrators. Return name -> probabilities (n,).
-
-    base_rate  share of positives, in (0, 1), that the rows of each fit are weighted to; None: their weights stay
-    measured   only rows of that many folds, the first ones, get a probability, others NaN; None: all rows
-    on_fold    function that is called after each fold, with the number of folds so far
-    """
-    q = {name: np.full(same_length(scores=sample.scores, fold=fold), np.nan) for name in calibrators}
-    for done, number in enumerate(np.unique(fold)[:measured], start=1):
-        own = fold == number
-        scores, predicates = sample.scores[own], None if sample.predicates is None else sample.predicates[own]
-        part = sample.part(~own)
-        if base_rate is not None:
-            part = replace(part, weights=base_rate_weights(part.labels, base_rate, counts=part.weights))
-        for name, calibrator in calibrators.items():
-            q[name][own] = calibrator().fit_sample(part).calibrate_of(scores, predicates)
-        on_fold(done)
+    q = np.full(same_length(scores=sample.scores, fold=fold), np.nan)
+    for held, asked, others in held_folds(sample, fold):
+        q[held] = calibrator().fit_sample(others).calibrate_of(*asked)
     return q
+
+
+def held_folds(
+    sample: CalibrationSample, fold: Ints, base_rate: float | None = None
+) -> Iterator[tuple[Bools, tuple[Scores, Ints | None], CalibrationSample]]:
+    """Yield, for each fold, the mask (n,) of its rows, their scores and predicates, and the rows of all other folds.
+
+    fold       (n,) the fold number of each row
+    base_rate  share of positives, in (0, 1), that the other rows are weighted to; None: their weights stay
+    """
+    for number in np.unique(fold):
+        held = fold == number
+        others = sample.part(~held)
+        if base_rate is not None:
+            others = replace(others, weights=base_rate_weights(others.labels, base_rate, counts=others.weights))
+        yield held, (sample.scores[held], None if sample.predicates is None else sample.predicates[held]), others
 
 
 def score_audit(sample: CalibrationSample, soft: bool = False) -> dict[str, float]:
@@ -208,7 +200,9 @@ def held_out_figures(
         own = sample if rows.all() else sample.part(rows)
         with suppress(FitError), warnings.catch_warnings():
             warnings.simplefilter("ignore", KgcalWarning)  # the fit to all rows has warned
-            q = cross_fitted(CALIBRATORS.get(bound.name), own, parts)
+            q = np.empty(len(labels))
+            for held, asked, others in held_folds(own, parts):
+                q[held] = CALIBRATORS.get(bound.name)().fit_sample(others).calibrate_of(*asked)
             figures[FIGURE + bound.shown_name] = float(np.average((q - labels) ** 2, weights=own.weights))
     return figures
 
@@ -267,7 +261,7 @@ def in_order(fitted: Sequence[Calibrated], figures: Mapping[str, Mapping[str, fl
     )
 
 
-def answering(fitted: Sequence[Calibrated]) -> str:
+def answering_label(fitted: Sequence[Calibrated]) -> str:
     """Return the label of the calibrator that answers, given all of a run in order; '' if only baselines are there."""
     for kind in ANSWERING:
         for bound in fitted:

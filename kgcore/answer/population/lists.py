@@ -12,8 +12,8 @@ from kgcore.answer.domains import Domains
 from kgcore.answer.explainer import Explainer
 from kgcore.answer.explanation import percent
 from kgcore.answer.pairs import best_answers_to
-from kgcore.answer.population.calibrate import Count
 from kgcore.answer.population.calibration import Calibration
+from kgcore.answer.population.fit import Count
 from kgcore.answer.population.likeness import SampleDifference
 from kgcore.answer.population.population import FEWEST_ROWS, Population, stated_facts, unstored
 from kgcore.answer.population.survey import Survey
@@ -57,8 +57,7 @@ class FileAnswer:
 
         answers  the stored model and the decisions
         """
-        by = answers if self.calibration is None else replace(answers, model=self.model)
-        table = by.table(names)
+        table = (answers if self.calibration is None else replace(answers, model=self.model)).table(names)
         return table if self.stated else without_probabilities(table)
 
 

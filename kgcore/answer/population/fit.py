@@ -14,9 +14,9 @@ from kgcore.answer.population.survey import Survey
 from kgcore.arrays import Bools, Floats, Ints, Probabilities, Triples
 from kgcore.base_rate import BaseRate
 from kgcore.calibrate.calibrated import Calibrated, Terms
-from kgcore.calibrate.fit import calibrated
+from kgcore.calibrate.fit import bind
 from kgcore.calibrate.per_relation import PerRelation
-from kgcore.calibrate.support import CONFIDENCE, Band, Support, lower_limits
+from kgcore.calibrate.support import CONFIDENCE, TAIL, Band, Support, lower_limits
 
 POPULATION = "population"  # the kind of negatives of a calibrator that is fitted to a population
 REPLICATES = 50
@@ -84,8 +84,7 @@ class PopulationFit:
             left = np.clip(1 - sums / self.true, 0, 1)
             spread = np.sqrt((variances + (MISFIT * left * variances) ** 2).sum())
             drawn.append(q.sum() + rng.standard_normal(40) * spread)
-        tail = (1 - CONFIDENCE) / 2
-        low, high = np.quantile(np.concatenate(drawn), [tail, 1 - tail]).clip(0, len(log_odds)).tolist()
+        low, high = np.quantile(np.concatenate(drawn), [TAIL, 1 - TAIL]).clip(0, len(log_odds)).tolist()
         expected = float(self.probabilities(log_odds, predicates).sum())
         return Count(expected, min(low, expected), max(high, expected))
 
@@ -139,7 +138,7 @@ def fit_population(
     supported, highest = float(top.of_facts.max()), (len(top.facts) + 1) / (len(top.facts) + 2)
     if top is not survey:
         survey = survey.lowered(_step(survey, curve, predicates, supported, true.total - number.sum()))
-    bound = calibrated(
+    bound = bind(
         Terms(negatives=POPULATION, rate=BaseRate(rate), dataset=dataset),
         "per_relation",
         _calibrator(survey, curve, predicates, supported, highest),
@@ -206,15 +205,14 @@ def _support(
     a share of true ones of t^(1/m), with the error level t of one limit (Clopper & Pearson 1934), so the lower limit is
     at most this, or the lower limit at lower log-odds.
     """
-    z, tail = _grid(survey, supported, POINTS_OF_PREDICATE), (1 - CONFIDENCE) / 2
-    bands = {}
+    z, bands = _grid(survey, supported, POINTS_OF_PREDICATE), {}
     for place, predicate in enumerate(predicates.tolist()):
         positions = np.full(len(z), place)
         values = np.stack([each.log_odds(z, positions) for each in (curve, *replicates)])
-        low, high = expit(np.quantile(values, [tail, 1 - tail], axis=0))
+        low, high = expit(np.quantile(values, [TAIL, 1 - TAIL], axis=0))
         facts = np.sort(survey.of_facts[survey.facts[:, 1] == predicate])
         above = len(facts) - np.searchsorted(facts, z)
-        low = np.maximum.accumulate(np.minimum(low, tail ** (1 / np.maximum(above, 1))))
+        low = np.maximum.accumulate(np.minimum(low, TAIL ** (1 / np.maximum(above, 1))))
         bands[predicate] = Band(z, low, high)
     size = int(predicates.max()) + 1
     facts = np.bincount(survey.facts[:, 1], minlength=size)

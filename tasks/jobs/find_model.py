@@ -132,7 +132,7 @@ def find_calibrated_model(ask: Ask) -> FoundModel:
 
 def _because(found: FoundModel) -> str:
     """Return why this calibrator answers, and not another one of its run."""
-    from kgcore.calibrate.answering import answers_because
+    from kgcore.calibrate.validation import answers_because
 
     store, (negatives, _, name) = open_store(), found.label.rpartition(".")
     run_id = store.model(found.model_id).run_id or ""

@@ -5,10 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kgcore.calibrate.answering import (
+from kgcore.calibrate.calibrated import Calibrated
+from kgcore.calibrate.fit import calibration_bases
+from kgcore.calibrate.sample import CalibrationSample
+from kgcore.calibrate.validation import (
     FIGURE,
     FIT_ERROR,
-    answering,
+    answering_label,
     answering_notes,
     answers_because,
     fit_errors,
@@ -16,9 +19,6 @@ from kgcore.calibrate.answering import (
     in_order,
     row_groups,
 )
-from kgcore.calibrate.calibrated import Calibrated
-from kgcore.calibrate.fit import calibration_bases
-from kgcore.calibrate.sample import CalibrationSample
 from kgcore.config import CalibrateConfig, ClassifyConfig, EvaluateConfig
 from kgcore.embed.corruptions.base import Mixture
 from kgcore.embed.corruptions.held_out import corrupt_held_out
@@ -140,9 +140,9 @@ def test_each_kind_of_negatives_has_an_order_and_calibrators_without_a_figure_co
         "synthetic.platt",
         "synthetic.per_relation",
     ]
-    assert answering(in_order(every, figures)) == "ground_truth.platt"
-    assert answering(in_order(fitted, figures)) == "synthetic.beta"
-    assert answering(fitted[:2]) == ""
+    assert answering_label(in_order(every, figures)) == "ground_truth.platt"
+    assert answering_label(in_order(fitted, figures)) == "synthetic.beta"
+    assert answering_label(fitted[:2]) == ""
 
 
 def test_there_is_no_figure_without_two_groups_of_a_label(dense: Dense) -> None:

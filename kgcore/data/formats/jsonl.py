@@ -1,0 +1,57 @@
+"""JSON Lines, as KGX writes edges: one JSON object a line, whose keys are the columns of a table."""
+
+import json
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from kgcore.data.formats.base import COLUMNS, Block, Format, TriplesFile
+from kgcore.data.formats.columns import find_columns
+from kgcore.data.formats.text import MARK, check_text, whole_lines
+from kgcore.errors import InputError, first_line
+from kgcore.registries import FORMATS
+
+
+def read_json_lines(source: TriplesFile) -> Iterator[Block]:
+    """Yield the blocks of a file of JSON objects. A key that a line lacks, or null, is an empty value.
+
+    Raises InputError, with file and line, for a line that is no JSON object, and as `find_columns` does.
+    """
+    seen, line = dict[str, None](), 1
+    for data, done in whole_lines(source.path):
+        check_text(source.path, data, line)
+        lines = data.removeprefix(MARK).decode().removesuffix("\n").split("\n")
+        rows = {number: _object(source, number, text) for number, text in enumerate(lines, start=line) if text.strip()}
+        seen |= dict.fromkeys(key for row in rows.values() for key in row)
+        keys = list(seen)
+        columns = {name: keys[place] for name, place in find_columns(source, keys, named=True).names.items()}
+        texts = {
+            name: [_text(source, number, name, row.get(key)) for number, row in rows.items()]
+            for name, key in columns.items()
+        }
+        blank = tuple(number for number in range(line, line + len(lines)) if number not in rows)
+        yield Block(
+            pa.table({name: pa.array(column, pa.string()) for name, column in texts.items()}), done, line, blank
+        )
+        line += len(lines)
+
+
+def _object(source: TriplesFile, line: int, text: str) -> dict[str, object]:
+    try:
+        value = json.loads(text)
+        json.dumps(value, ensure_ascii=False).encode() if "\\u" in text else None  # half of a pair of surrogates
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{source.path}, line {line}: {first_line(error)}: it must be a JSON object") from error
+    if not isinstance(value, dict):
+        raise InputError(f"{source.path}, line {line}: it must be a JSON object, such as an edge of KGX")
+    return value
+
+
+def _text(source: TriplesFile, line: int, name: str, value: object) -> str:
+    """Return a value as text: numbers and truth values, and in further columns lists and objects, as JSON."""
+    if name in COLUMNS and isinstance(value, list | dict):
+        raise InputError(f"{source.path}, line {line}: {name} is a list or an object: it must be text")
+    return value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+FORMATS.add("jsonl", Format("JSON Lines", (".jsonl", ".ndjson"), read_json_lines))

@@ -1,0 +1,59 @@
+"""SIF, the simple interaction format of Cytoscape: subject, predicate and one or more objects a line.
+
+Tabs separate the values if the first line has one; blanks do otherwise. A line with one value is a node without edges,
+and is left out. A first line with names of columns, as of Hetionet and Pathway Commons, says which three are read.
+"""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from kgcore.data.formats.base import COLUMNS, Block, Format, TriplesFile
+from kgcore.data.formats.columns import Columns, check_rows, find_columns
+from kgcore.data.formats.text import MARK, check_text, whole_lines
+from kgcore.errors import InputError
+from kgcore.registries import FORMATS
+
+
+def read_sif(source: TriplesFile) -> Iterator[Block]:
+    """Yield the blocks of a SIF file. Raises InputError, with file and line, for a line with two or empty values."""
+    if option := source.first_option:
+        raise InputError(f"{source.path} is SIF, and the places of its values are fixed: leave out {option}")
+    line, first, separator, columns = 1, 1, None, Columns(False, len(COLUMNS), {})
+    for data, done in whole_lines(source.path):
+        check_text(source.path, data, line)
+        lines = data.removeprefix(MARK).decode().removesuffix("\n").split("\n")
+        if line == 1:
+            separator = "\t" if "\t" in lines[0] else None
+            names = lines[0].split(separator)[: len(COLUMNS)]
+            columns = find_columns(source, names) if len(names) == len(COLUMNS) else columns
+        skip = 1 if line == 1 and columns.header else 0
+        rows, faults, nodes = _rows(source, lines[skip:], line + skip, separator, columns)
+        table = pa.table([pa.array([row[place] for row in rows], pa.string()) for place in range(3)], names=COLUMNS)
+        if line == 1:
+            check_rows(source, columns, table)
+        left_out = {"nodes_without_edges": nodes} if nodes else {}
+        yield Block(table, done, first, faults=tuple(faults), left_out=left_out)
+        line, first = line + len(lines), first + len(rows)
+
+
+def _rows(
+    source: TriplesFile, lines: list[str], line: int, separator: str | None, columns: Columns
+) -> tuple[list[tuple[str, str, str]], list[str], int]:
+    """Return the triples of lines from number `line` on, the faults, and the number of nodes without edges."""
+    rows, faults, nodes = list[tuple[str, str, str]](), list[str](), 0
+    s, p, o = (columns.names.get(name, place) for place, name in enumerate(COLUMNS))
+    for number, text in enumerate(lines, start=line):
+        values = [value.strip() for value in text.split(separator)]
+        if len(values) < 2:
+            nodes += bool(values and values[0])
+        elif len(values) <= max(s, p, o) or not all(values):
+            faults.append(
+                f"{source.path}, line {number}: it must be subject, predicate and one or more objects, not {text!r}"
+            )
+        else:
+            rows += [(values[s], values[p], thing) for thing in ([values[o]] if columns.header else values[o:])]
+    return rows, faults, nodes
+
+
+FORMATS.add("sif", Format("SIF", (".sif",), read_sif, unit="triple"))

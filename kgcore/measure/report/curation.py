@@ -1,0 +1,267 @@
+"""What a curator would mend in a graph before training: names and facts that look wrong, with examples and the edit."""
+
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kgcore.arrays import Bools, Triples
+from kgcore.data.formats.base import LABEL
+from kgcore.data.formats.columns import MEANING, NAMES, column_word
+from kgcore.data.graph import KnowledgeGraph
+
+MOST_EXAMPLES = 3
+GAPS = re.compile(r"(?<=\w)[\s_-]+(?=\w)|\s+")  # names that differ here only are near-duplicates
+PLACEHOLDERS = {
+    *("", "-", "--", "---", "?", ".", "n/a", "#n/a", "na", "n.a.", "nan", "<na>", "nil", "null", "none", "unknown"),
+    *("undefined", "unspecified", "missing", "not available", "not applicable", "not known", "no data", "tbd"),
+}
+DENIALS = {"not", "no", "neg", "never", "without", "lack", "lacks", "absent", "doesnt", "isnt"}
+EDGE_TYPES = {"directed", "undirected", "mutual"}  # of Gephi
+# words of OWL and RDF that say how an ontology is written
+SYNTAX = {
+    *("onproperty", "somevaluesfrom", "allvaluesfrom", "hasvalue", "first", "rest", "intersectionof", "unionof"),
+    *("complementof", "annotatedsource", "annotatedproperty", "annotatedtarget", "distinctmembers"),
+    "propertychainaxiom",
+}
+VOCABULARIES = ("http://www.w3.org/2002/07/owl#", "http://www.w3.org/1999/02/22-rdf-syntax-ns#", "owl:", "rdf:")
+SWAPPED = 5  # a column of predicates has this many times the names of another column only if columns are swapped
+FEWEST_PREDICATES = 10  # fewer predicates do not show it
+HUB = 0.2  # an entity with a larger share of the facts is a hub
+FEWEST_ENTITIES = 50  # in smaller graphs, every entity may be a hub
+FEWEST_FACTS = 20  # of a predicate whose facts all have one subject or object
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A figure of the data.
+
+    figure   what was found
+    meaning  what it means for the figures that follow, or what mends it
+    warns    whether the terminal shows it, too
+    """
+
+    title: str
+    figure: str
+    meaning: str
+    warns: bool = False
+
+
+def such_as(examples: Iterable[str]) -> str:
+    """Return the first MOST_EXAMPLES examples as the end of a sentence; empty without examples."""
+    shown = list(examples)
+    return (
+        f", such as {'; '.join(shown[:MOST_EXAMPLES])}{'; ...' if len(shown) > MOST_EXAMPLES else ''}" if shown else ""
+    )
+
+
+def curator_findings(
+    graph: KnowledgeGraph, counts: Mapping[str, int], both: Mapping[str, Sequence[str]]
+) -> list[Finding]:
+    """Return a finding for each kind of fault, whether the graph has it or not. It warns if the graph has it.
+
+    counts, both  see `findings` in graph_findings.py
+    """
+    facts = graph.all_known.triples
+    return [
+        *_contradictions(counts, both),
+        _near_duplicates(graph),
+        _placeholders(graph, facts),
+        _suspicious_predicates(graph, facts),
+        _headers(graph, facts),
+        _swapped_columns(graph, facts),
+        _hubs(graph, facts),
+        _complete(graph, facts),
+        _blank_nodes(graph, facts),
+    ]
+
+
+def _near_duplicates(graph: KnowledgeGraph) -> Finding:
+    examples: list[str] = []
+    for names in (graph.entities, graph.predicates):
+        groups = defaultdict[str, list[str]](list)
+        for name in names:
+            groups[GAPS.sub(" ", _plain(name).strip()).casefold()].append(name)
+        examples += [_difference(*group[:2]) for group in groups.values() if len(group) > 1]
+        lonely = (group[0] for group in groups.values() if len(group) == 1)
+        examples += [f"{name!r} (white space at an end)" for name in lonely if name != name.strip()]
+    return Finding(
+        "Names that hardly differ",
+        f"{len(examples):,}{such_as(examples)}",
+        "Each spelling is a separate entity or predicate with a part of the facts. If both mean the same, write them "
+        "alike in the files: strip blanks, use one Unicode form (NFC) and one case.",
+        bool(examples),
+    )
+
+
+def _plain(name: str) -> str:
+    """Return a name in the Unicode form NFKC, without marks that nobody sees."""
+    if name.isascii():
+        return name
+    return "".join(mark for mark in unicodedata.normalize("NFKC", name) if unicodedata.category(mark) != "Cf")
+
+
+def _difference(name: str, other: str) -> str:
+    """Return two names, and what they differ in."""
+    by_form = _plain(name) == _plain(other)
+    if "".join(name.split()) == "".join(other.split()):
+        what = "white space"
+    else:
+        what = "Unicode form" if by_form else "case" if name.casefold() == other.casefold() else "spelling"
+    shown = ascii if by_form else repr
+    return f"{shown(name)} and {shown(other)} ({what})"
+
+
+def _last(name: str) -> str:
+    """Return the last part of a name in lower case: `na` for `http://x.org/NA`."""
+    return re.split(r"[/#:]", name.strip())[-1].casefold() if name.casefold().strip() not in PLACEHOLDERS else "na"
+
+
+def _placeholders(graph: KnowledgeGraph, facts: Triples) -> Finding:
+    places = [place for place, name in enumerate(graph.entities) if _last(name) in PLACEHOLDERS]
+    counts = {place: int((facts[:, [0, 2]] == place).any(axis=1).sum()) for place in places}
+    examples = [
+        f"{graph.entities[place]!r} in {counts[place]:,} facts" for place in sorted(places, key=lambda p: -counts[p])
+    ]
+    return Finding(
+        "Placeholders as entities",
+        f"{len(examples):,}{such_as(examples)}",
+        "A value that stands for a missing one joins facts that have nothing in common. Delete its lines from the "
+        "files, unless it is the name of something.",
+        bool(examples),
+    )
+
+
+def _suspicious_predicates(graph: KnowledgeGraph, facts: Triples) -> Finding:
+    numbers = sum(name.isdecimal() for name in graph.entities) > len(graph.entities) / 2
+    reasons = {place: _suspicion(name, numbers) for place, name in enumerate(graph.predicates)}
+    counts = np.bincount(facts[:, 1], minlength=len(graph.predicates))
+    examples = [f"{graph.predicates[p]!r} {why} ({counts[p]:,} facts)" for p, why in reasons.items() if why]
+    return Finding(
+        "Suspicious predicates",
+        f"{len(examples):,} of {len(graph.predicates):,}{such_as(examples)}",
+        "A predicate says how two entities are related, and each of its facts counts as true. If another column has "
+        "the predicates, give --columns; delete lines that deny something or describe the file, or label denials -1.",
+        bool(examples),
+    )
+
+
+def _suspicion(name: str, entities_are_numbers: bool) -> str:
+    """Return why a predicate is suspicious; empty if it is not."""
+    last = _last(name)
+    words = {word.casefold() for word in re.split(r"[\W_]+|(?<=[a-z])(?=[A-Z])", re.split(r"[/#:]", name)[-1])}
+    if last in PLACEHOLDERS:
+        return "is a placeholder"
+    if not entities_are_numbers and (name.casefold() in MEANING or re.fullmatch(r"[-+]?[\d.,]+(e[-+]?\d+)?", last)):
+        return "is a number or a label"
+    if words & DENIALS:
+        return "denies something"
+    if last in EDGE_TYPES:
+        return "is a type of edge"
+    if last in SYNTAX and name.startswith(VOCABULARIES):
+        return "says how an ontology is written"
+    return ""
+
+
+def _headers(graph: KnowledgeGraph, facts: Triples) -> Finding:
+    tables = {"subject": graph.entities, "predicate": graph.predicates, "object": graph.entities}
+    named = [_are_columns(names, {*NAMES[part], LABEL}) for part, names in tables.items()]
+    rows = facts[np.logical_and.reduce([mask[column] for mask, column in zip(named, facts.T, strict=True)])]
+    examples = [" ".join(row) for row in graph.names_of(rows).itertuples(index=False)]
+    return Finding(
+        "Headers among the facts",
+        f"{len(examples):,}{such_as(examples)}",
+        "The names of columns are no fact. Files that were joined have their headers inside: delete these lines.",
+        bool(examples),
+    )
+
+
+def _are_columns(names: Sequence[str], known: set[str]) -> Bools:
+    """Return whether each name (n,) is a known name of a column of more than one letter."""
+    return np.fromiter((len(name) > 1 and column_word(name) in known for name in names), bool, len(names))
+
+
+def _swapped_columns(graph: KnowledgeGraph, facts: Triples) -> Finding:
+    subjects, predicates, objects = (len(np.unique(column)) for column in facts.T)
+    shared = sorted(set(graph.predicates).intersection(graph.entities))
+    fewest = min(subjects, objects)
+    warns = predicates >= FEWEST_PREDICATES and (SWAPPED * fewest <= predicates or 2 * len(shared) >= predicates)
+    order = "2,1,3" if subjects < objects else "1,3,2"
+    return Finding(
+        "Order of the columns",
+        f"{subjects:,} names are subjects, {predicates:,} are predicates, {objects:,} are objects; {len(shared):,} "
+        f"predicates are entities, too{such_as(map(repr, shared))}",
+        f"The columns look swapped, because the predicates are many: --columns {order} puts them right."
+        if warns
+        else "A graph has few predicates, and they are no entities. Otherwise its columns may be swapped.",
+        warns,
+    )
+
+
+def _hubs(graph: KnowledgeGraph, facts: Triples) -> Finding:
+    ends = facts[:, [0, 2]].reshape(-1)
+    shares = np.bincount(ends, minlength=len(graph.entities)) / len(facts)
+    hubs = np.flatnonzero((shares > HUB) & (len(shares) >= FEWEST_ENTITIES)).tolist()
+    examples = [f"{graph.entities[hub]!r} in {shares[hub]:.0%} of the facts" for hub in hubs]
+    counts = np.bincount(facts[:, 1], minlength=len(graph.predicates))
+    for end, word in ((0, "subject"), (2, "object")):
+        pairs = np.unique(facts[:, [1, end]], axis=0)
+        single = np.bincount(pairs[:, 0], minlength=len(counts)) == 1
+        for predicate, entity in pairs[(single & (counts >= FEWEST_FACTS))[pairs[:, 0]]].tolist():
+            name = f"{graph.predicates[predicate]!r} has no {word} but {graph.entities[entity]!r}"
+            examples.append(f"{name} ({counts[predicate]:,} facts)")
+    return Finding(
+        "Hubs",
+        f"{len(examples):,}{such_as(examples)}",
+        "What most facts share is easy to predict and says nothing about a single one: the figures look too good. If "
+        "nobody will ask about these facts, delete their lines.",
+        bool(examples),
+    )
+
+
+def _complete(graph: KnowledgeGraph, facts: Triples) -> Finding:
+    counts = np.bincount(facts[:, 1], minlength=len(graph.predicates))
+    subjects, objects = (
+        np.bincount(np.unique(facts[:, [1, end]], axis=0)[:, 0], minlength=len(counts)) for end in (0, 2)
+    )
+    complete = np.flatnonzero((counts == subjects * objects) & (np.minimum(subjects, objects) > 1)).tolist()
+    examples = [f"{graph.predicates[p]!r} ({subjects[p]:,} subjects x {objects[p]:,} objects)" for p in complete]
+    return Finding(
+        "Complete predicates",
+        f"{len(examples):,}{such_as(examples)}",
+        "All pairs of their subjects and objects are facts, so corruptions of them are known facts and left out. If no "
+        "corruption is left, no strategy helps: label false triples, in a fourth column of the file.",
+        bool(examples),
+    )
+
+
+def _blank_nodes(graph: KnowledgeGraph, facts: Triples) -> Finding:
+    blank = np.fromiter((name.startswith("_:") for name in graph.entities), bool, len(graph.entities))
+    count, among = int(blank.sum()), int(blank[facts[:, [0, 2]]].any(axis=1).sum())
+    return Finding(
+        "Blank nodes",
+        f"{count:,} of {len(blank):,} entities, in {among:,} of {len(facts):,} facts"
+        + such_as(graph.entities[place] for place in np.flatnonzero(blank)[: MOST_EXAMPLES + 1]),
+        "A blank node has no name outside its file, so nobody can ask about it. Give it an IRI, or write one fact for "
+        "the path through it (an ontology tool can: relation graphs of ROBOT).",
+        count > 0,
+    )
+
+
+def _contradictions(counts: Mapping[str, int], both: Mapping[str, Sequence[str]]) -> list[Finding]:
+    """Return the findings about labelled negatives that are true in train, and in valid or test."""
+    rows = []
+    wrong = "A triple cannot be both: one of its labels is wrong. "
+    for title, splits, meaning in (
+        ("are training facts", ("train",), "Held-out rows are left out if they are in train. Correct the file."),
+        ("are labelled true, too", ("valid", "test"), "It counts once with each label in its split. Correct the file."),
+    ):
+        count = sum(
+            counts.get(f"{name}_negatives_true_in_{other}", 0) for name in ("valid", "test") for other in splits
+        )
+        figure = f"{count:,}{such_as(example for other in splits for example in both.get(other, ()))}"
+        rows.append(Finding(f"Labelled negatives that {title}", figure, wrong + meaning, count > 0))
+    return rows

@@ -1,0 +1,103 @@
+"""What a request may take: bytes, rows, columns, text, time and threads. It ends when its client leaves."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from threading import Event
+from typing import TypeVar
+
+import pyarrow as pa
+from anyio import CapacityLimiter, to_thread
+from fastapi import HTTPException, Request
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+MOST_BYTES, MOST_HELD = 2**26, 2**28  # of a body, and of all bodies that are in memory: 64 and 256 MiB
+MOST_FILE_ROWS, MOST_COLUMNS, MOST_TEXT = 1_000_000, 100, 2**27  # of a file; text in bytes
+MOST_SECONDS = 300.0  # of the work on a request, and of its wait for a thread
+ROWS_AT_ONCE = 10_000  # rows after which the time is checked
+T = TypeVar("T")
+
+
+class Turn:
+    """The work on a request. Its methods raise HTTPException beyond a limit, and ClientDisconnect after `left`."""
+
+    def __init__(self) -> None:
+        self.left, self._ends, self._rows, self._text = Event(), time.monotonic() + MOST_SECONDS, 0, 0
+
+    def check(self) -> None:
+        """Check the time, and that somebody waits for the answer."""
+        if self.left.is_set():
+            raise ClientDisconnect
+        if time.monotonic() > self._ends:
+            raise HTTPException(503, f"the answer took over {MOST_SECONDS:g} s: divide the file, or try again later")
+
+    def count(self, table: pa.Table) -> pa.Table:
+        """Return a block of a file, and count its rows, its columns and its text."""
+        self.check()
+        self._rows, self._text = self._rows + len(table), self._text + table.nbytes
+        counts = {"rows": (self._rows, MOST_FILE_ROWS), "columns": (table.num_columns, MOST_COLUMNS)}
+        for what, (count, most) in (counts | {"bytes of text": (self._text, MOST_TEXT)}).items():
+            if count > most:
+                raise HTTPException(413, f"the file has over {most:,} {what}: divide it into several requests")
+        return table
+
+    def parts(self, table: pa.Table) -> Iterator[pa.Table]:
+        """Yield ROWS_AT_ONCE rows of a block at a time."""
+        for start in range(0, len(table), ROWS_AT_ONCE):
+            self.check()
+            yield table.slice(start, ROWS_AT_ONCE)
+
+
+async def in_turn(request: Request, threads: CapacityLimiter, work: Callable[[Turn], T]) -> T:
+    """Work on a request in one of some threads, when one is free. If the client leaves, the work ends, too.
+
+    Raises what the work raises, and ClientDisconnect if the client leaves. The event loop stays free.
+    """
+    turn = Turn()
+    working = asyncio.ensure_future(to_thread.run_sync(work, turn, limiter=threads, abandon_on_cancel=True))
+    leaving = asyncio.ensure_future(_left(request))
+    try:
+        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientDisconnect
+        return working.result()
+    except asyncio.CancelledError:
+        raise HTTPException(503, "the server ends: ask again when it is back") from None
+    finally:
+        turn.left.set()
+        working.cancel()
+        leaving.cancel()
+
+
+async def _left(request: Request) -> None:
+    """Wait until the client leaves. Its body must have been read."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+class LimitedBodies:
+    """Middleware that stops reading a body beyond MOST_BYTES, status 413, and all bodies beyond MOST_HELD, 503."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app, self._held = app, 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, and count the bytes of its body until it is answered."""
+        seen = 0
+
+        async def counted() -> Message:
+            nonlocal seen
+            message = await receive()
+            seen, self._held = seen + len(message.get("body", b"")), self._held + len(message.get("body", b""))
+            if seen > MOST_BYTES:
+                size = f"{MOST_BYTES / 2**20:g} MiB"
+                raise HTTPException(413, f"the body has more than {size}: divide it into several requests")
+            if self._held > MOST_HELD:
+                raise HTTPException(503, "the server holds too many large requests: try again later")
+            return message
+
+        try:
+            await self._app(scope, counted, send)
+        finally:
+            self._held -= seen

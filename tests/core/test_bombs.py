@@ -1,0 +1,51 @@
+"""Small files that would take much time or memory: they are read fast, or refused by what they state."""
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from kgcore.data.formats.base import read_candidates
+from kgcore.errors import InputError
+
+
+def repeated(path: Path, length: int, rows: int) -> Path:
+    """Write a Parquet file in which one name of this length is the subject of all rows: about a kilobyte."""
+    zeros = pa.array(np.zeros(rows, dtype=np.int32))
+    names = {"subject": "x" * length, "predicate": "p", "object": "o"}
+    columns = {name: pa.DictionaryArray.from_arrays(zeros, pa.array([value])) for name, value in names.items()}
+    pq.write_table(pa.table(columns), path, compression="zstd", store_schema=False)
+    return path
+
+
+@pytest.mark.parametrize(("length", "rows"), [(6_000, 2**18), (2_000_000, 100_000)])
+def test_a_long_name_that_occurs_often_is_refused_before_it_takes_memory(
+    tmp_path: Path, length: int, rows: int
+) -> None:
+    path = repeated(tmp_path / "mine.parquet", length, rows)
+    before = pa.total_allocated_bytes()
+    with pytest.raises(
+        InputError, match=r"mine\.parquet has [\d,]+ bytes of text in [\d,]+ rows: it must have shorter"
+    ):
+        list(read_candidates(path))
+    assert pa.total_allocated_bytes() - before < 2**26
+
+
+def test_a_name_that_occurs_often_is_read(tmp_path: Path) -> None:
+    [block] = read_candidates(repeated(tmp_path / "mine.parquet", 100, 2**18))
+    assert block.names.schema.types == [pa.string()] * 3
+    assert block.names["subject"][-1].as_py() == "x" * 100
+
+
+def test_many_columns_take_no_quadratic_time(tmp_path: Path) -> None:
+    names = [f"c{number}" for number in range(20_000)]
+    (tmp_path / "mine.csv").write_text(
+        ",".join(["subject", "predicate", "object", *names]) + "\n" + "x," * 20_002 + "x"
+    )
+    start = time.process_time()
+    [block] = read_candidates(tmp_path / "mine.csv")
+    assert len(block.names.columns) == 20_003
+    assert time.process_time() - start < 5

@@ -1,0 +1,70 @@
+"""The console prints names as they are, and no name reaches the terminal as a command."""
+
+import io
+import logging
+
+import pytest
+import typer
+
+from flows.cli.terminal import Terminal, fail, log_to_terminal, show
+from kgcore.measure.report.result import Result, ResultTable, table_of
+from tasks.workspace import flow_run
+from tasks.workspace.flow_run import progress_bar
+
+NAMES = ("benzo[a]pyrene", "up[regulates]", "[/b]", "[/]", "[bold]x[/]", ":apple:", "treats [in vivo]", "a\\[b]")
+CONTROLS = {
+    "\x1b[2J": r"\x1b[2J",
+    "a\x1b]0;title\x07b": r"a\x1b]0;title\x07b",
+    "a\rb": r"a\rb",
+    "a\bb": r"a\x08b",
+    "\x7f\x9b31m": r"\x7f\x9b31m",
+    "\u202eevil": r"\u202eevil",
+    "\udc80": r"\udc80",
+}
+RAW = {character for name in CONTROLS for character in name if not character.isprintable()}
+
+
+@pytest.mark.parametrize(("name", "right"), [*zip(NAMES, NAMES, strict=True), *CONTROLS.items()])
+def test_every_part_of_a_result_shows_names_as_they_are(name: str, right: str) -> None:
+    rows = table_of((name, "best", "p"), [(name, name, "0.5")])
+    table = ResultTable(title=name, above=[name], rows=rows, words=(name,), best={(0, "best")}, notes=[name])
+    result = Result(title=name, tables=[table], sentences=[name], files={"table": name}, warning=name)
+    for is_terminal in (False, True):
+        file = io.StringIO()
+        show(Terminal(file=file, width=200, force_terminal=is_terminal, color_system=None), result)
+        shown = file.getvalue()
+        assert shown.count(right) == 9, shown
+        assert RAW.isdisjoint(shown)
+
+
+def test_no_call_can_ask_for_markup() -> None:
+    file = io.StringIO()
+    Terminal(file=file).print("[bold]a[/] :apple:", markup=True, emoji=True, highlight=True)
+    assert file.getvalue() == "[bold]a[/] :apple:\n"
+
+
+@pytest.mark.parametrize(("name", "right"), [*zip(NAMES, NAMES, strict=True), *CONTROLS.items()])
+def test_errors_and_logs_show_names_as_they_are(
+    name: str, right: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    log_to_terminal()
+    logging.getLogger("kgcal").info("read %s", name)
+    with pytest.raises(typer.Exit) as ended:
+        fail(f"the graph has no entity {name}")
+    errors = capsys.readouterr().err
+    assert ended.value.exit_code == 2
+    assert f"kgcal: the graph has no entity {right}\n" in errors
+    assert RAW.isdisjoint(errors)
+    assert f"read {right} " in errors
+
+
+def test_a_bar_shows_its_title_and_words_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = io.StringIO()
+    bars = Terminal(file=file, width=120, force_terminal=True, color_system=None)
+    monkeypatch.setattr(flow_run, "console", bars)
+    with progress_bar("train [/b] \x1b[2J", 2) as move:
+        move(1, "up[regulates] \u202e")
+    assert r"train [/b] \x1b[2J" in file.getvalue()
+    assert r"up[regulates] \u202e" in file.getvalue()
+    assert "\x1b[2J" not in file.getvalue()

@@ -1,0 +1,211 @@
+"""What a request to the server may take, and from which hosts it may come."""
+
+import asyncio
+import logging
+import threading
+import time
+from typing import Any
+
+import pandas as pd
+import pytest
+from anyio import CapacityLimiter
+from fastapi import HTTPException
+from fastapi.testclient import TestClient
+from starlette.requests import ClientDisconnect, Request
+
+from tasks.jobs.find_model import Ask
+from tasks.serving import api, limits
+from tasks.serving.api import create_app
+from tasks.serving.limits import LimitedBodies, Turn, in_turn
+from tasks.serving.model import Served
+from tests.conftest import use_home
+from tests.pipeline.finished import finished
+
+COLUMNS = ("subject", "predicate", "object")
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        kgcal, _ = finished(tmp_path_factory.mktemp("serving"))
+        use_home(kgcal.home, patch)
+        yield Served(Ask(dataset="family"))
+
+
+@pytest.fixture
+def client(served: Served) -> TestClient:
+    return TestClient(create_app(served), raise_server_exceptions=False)
+
+
+def csv_of(rows: int, columns: int = 3) -> bytes:
+    names = [*COLUMNS, *(f"c{number}" for number in range(columns - 3))]
+    frame = pd.DataFrame([["person_1", "cousin_of", "person_2", *["x"] * (columns - 3)]] * rows, columns=names)
+    return frame.to_csv(index=False).encode()
+
+
+@pytest.mark.parametrize(
+    ("limit", "value", "status", "message"),
+    [
+        ("MOST_FILE_ROWS", 40, 413, "the file has over 40 rows: divide it into several requests"),
+        ("MOST_COLUMNS", 4, 413, "the file has over 4 columns: divide it into several requests"),
+        ("MOST_TEXT", 500, 413, "the file has over 500 bytes of text: divide it into several requests"),
+        ("MOST_SECONDS", 0.0, 503, "the answer took over 0 s: divide the file, or try again later"),
+        ("MOST_HELD", 100, 503, "the server holds too many large requests: try again later"),
+    ],
+)
+def test_a_file_beyond_a_limit_is_refused_in_one_sentence(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, limit: str, value: float, status: int, message: str
+) -> None:
+    assert client.post("/file", params={"format": "csv"}, content=csv_of(41, 5)).status_code == 200
+    monkeypatch.setattr(limits, limit, value)
+    done = client.post("/file", params={"format": "csv"}, content=csv_of(41, 5))
+    assert (done.status_code, done.json()) == (status, {"error": message})
+
+
+def test_a_file_in_parts_has_the_answers_of_the_whole(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = client.post("/file", params={"format": "csv"}, content=csv_of(41)).content
+    monkeypatch.setattr(limits, "ROWS_AT_ONCE", 7)
+    assert client.post("/file", params={"format": "csv"}, content=csv_of(41)).content == whole
+
+
+def test_bodies_that_are_answered_are_no_longer_held(monkeypatch: pytest.MonkeyPatch, client: TestClient) -> None:
+    monkeypatch.setattr(limits, "MOST_HELD", 2 * len(csv_of(41)))
+    for _ in range(4):
+        assert client.post("/file", params={"format": "csv"}, content=csv_of(41)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        *[
+            (host, 200)
+            for host in ("localhost", "LOCALHOST:8080", "127.0.0.1", "127.0.0.1:8080", "[::1]:8080", "10.0.0.7")
+        ],
+        *[(host, 200) for host in ("kg.example.com", "kg.example.com:443")],
+        *[(host, 421) for host in ("evil.example.com", "evil.example.com:8080", "localhost.evil.com", "", "[x]")],
+    ],
+)
+def test_only_trusted_hosts_are_answered(served: Served, host: str, status: int) -> None:
+    client = TestClient(create_app(served, {"localhost", "kg.example.com"}))
+    for address in ("/health", "/", "/names?kind=entity"):
+        done = client.get(address, headers={"host": host})
+        assert done.status_code == status
+        assert status == 200 or done.json()["error"].endswith("is not this server: name it with --trusted-host")
+
+
+def asked(leaves: threading.Event) -> Request:
+    """Return a request whose body was read, and whose client leaves at an event."""
+
+    async def receive() -> dict[str, str]:
+        while not leaves.is_set():
+            await asyncio.sleep(0.001)
+        return {"type": "http.disconnect"}
+
+    return Request({"type": "http", "path": "/file"}, receive)
+
+
+def test_the_work_ends_when_its_client_leaves() -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    def work(turn: Turn) -> None:
+        begun.set()
+        try:
+            while True:
+                time.sleep(0.001)
+                turn.check()
+        finally:
+            ended.set()
+
+    async def run() -> None:
+        with pytest.raises(ClientDisconnect):
+            await in_turn(asked(begun), CapacityLimiter(1), work)
+
+    asyncio.run(run())
+    assert ended.wait(5)
+
+
+def test_work_waits_for_a_thread_and_its_errors_are_raised() -> None:
+    seen: list[int] = []
+
+    def work(turn: Turn) -> int:
+        seen.append(1)
+        time.sleep(0.01)
+        assert sum(seen) == 1
+        seen.append(-1)
+        return 7
+
+    def fails(turn: Turn) -> None:
+        raise HTTPException(413, "too large")
+
+    async def run() -> None:
+        one = CapacityLimiter(1)
+        assert await asyncio.gather(*(in_turn(asked(threading.Event()), one, work) for _ in range(5))) == [7] * 5
+        with pytest.raises(HTTPException, match="too large"):
+            await in_turn(asked(threading.Event()), one, fails)
+
+    asyncio.run(run())
+
+
+def test_a_client_that_leaves_during_its_upload_costs_one_line(
+    served: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    sent: list[Any] = []
+
+    async def receive() -> dict[str, str]:
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": "/predict", "query_string": b"", "headers": [(b"host", b"x")]}
+    logging.getLogger("kgcal").propagate = True
+    with caplog.at_level(logging.INFO):
+        asyncio.run(create_app(served)(scope, receive, send))
+    assert [record.getMessage() for record in caplog.records] == ["a client left before the answer of /predict"]
+    assert sent[0]["status"] == 499
+
+
+def test_small_requests_are_answered_while_large_ones_are_worked_on(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More large requests than there are threads, none of which ends, keep no small request waiting."""
+    begun, end = threading.Semaphore(0), threading.Event()
+
+    def busy(*arguments: Any) -> None:
+        begun.release()
+        end.wait(30)
+        raise HTTPException(503, "ended")
+
+    monkeypatch.setattr(api, "_answer_file", busy)
+    with TestClient(create_app(served)) as client:  # one event loop for all requests
+        large = [
+            threading.Thread(target=lambda: client.post("/file", params={"format": "csv"}, content=csv_of(3)))
+            for _ in range(50)
+        ]
+        for request in large:
+            request.start()
+        for _ in range(api.MOST_THREADS):
+            begun.acquire(timeout=20)
+        rows = [dict(zip(COLUMNS, ("person_1", "cousin_of", "person_2"), strict=True))]
+        try:
+            assert client.get("/names", params={"kind": "entity"}).status_code == 200
+            assert client.post("/predict", json={"triples": rows}).status_code == 200
+            assert client.get("/health").status_code == 200
+        finally:
+            end.set()
+            for request in large:
+                request.join()
+
+
+def test_a_body_beyond_the_limit_of_all_bodies_frees_what_it_held() -> None:
+    bodies = LimitedBodies(lambda scope, receive, send: receive())  # type: ignore[arg-type, return-value]
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"x" * (limits.MOST_BYTES + 1)}
+
+    async def run() -> None:
+        with pytest.raises(HTTPException, match="the body has more than 64 MiB"):
+            await bodies({"type": "http"}, receive, receive)  # type: ignore[arg-type]
+
+    asyncio.run(run())
+    assert bodies._held == 0
