@@ -14,11 +14,11 @@ from kgcore.data.formats.base import COLUMNS, CONFIDENCE, LABEL, NEGATED, Triple
 from kgcore.errors import InputError
 
 # A header is a first row that has one of these names for each part of a triple, whatever its case, blanks and marks. An
-# earlier name has priority, and subject and object with the same place here come before a mixture.
+# earlier name has priority, and subject and object with the same place here come before a mixture (src has two partners).
 # Beside common words: Neo4j (startid), APOC (start), PrimeKG (xindex), KGTK (node1), SSSOM (subjectid), Pathway Commons
 NAMES = {
     "subject": (
-        *("subject", "head", "source", "subj", "src", "from", "s", "h", "startid", "start", "xindex", "xid"),
+        *("subject", "head", "source", "subj", "src", "src", "from", "s", "h", "startid", "start", "xindex", "xid"),
         *("xname", "node1", "subjectid", "headid", "sourceid", "fromid", "entity1", "id1", "participanta", "protein1"),
         *("startnode", "sourcenode", "fromnode", "headentity", "item", "nodea", "entitya", "subjectname", "sourcename"),
     ),

@@ -13,7 +13,7 @@ class MeanSplit(Calibrator):
     def fit_sample(self, sample):
         middle = float(np.average(sample.scores, weights=sample.weights))
         low = sample.scores <= middle
-        below, above = (float(np.average(sample.labels[m], weights=sample.weights[m])) for m in (low, ~low))
+        below, above = sorted(float(np.average(sample.labels[m], weights=sample.weights[m])) for m in (low, ~low))
         return self.set_fitted(middle=middle, below=below, above=above)
 
     def calibrate(self, scores):
