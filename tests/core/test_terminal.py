@@ -21,10 +21,11 @@ CONTROLS = {
     "\u202eevil": r"\u202eevil",
     "\udc80": r"\udc80",
 }
+CASES = [*zip(NAMES, NAMES, strict=True), *CONTROLS.items()]
 RAW = {character for name in CONTROLS for character in name if not character.isprintable()}
 
 
-@pytest.mark.parametrize(("name", "right"), [*zip(NAMES, NAMES, strict=True), *CONTROLS.items()])
+@pytest.mark.parametrize(("name", "right"), CASES, ids=range(len(CASES)))
 def test_every_part_of_a_result_shows_names_as_they_are(name: str, right: str) -> None:
     rows = table_of((name, "best", "p"), [(name, name, "0.5")])
     table = ResultTable(title=name, above=[name], rows=rows, words=(name,), best={(0, "best")}, notes=[name])
@@ -43,7 +44,7 @@ def test_no_call_can_ask_for_markup() -> None:
     assert file.getvalue() == "[bold]a[/] :apple:\n"
 
 
-@pytest.mark.parametrize(("name", "right"), [*zip(NAMES, NAMES, strict=True), *CONTROLS.items()])
+@pytest.mark.parametrize(("name", "right"), CASES, ids=range(len(CASES)))
 def test_errors_and_logs_show_names_as_they_are(
     name: str, right: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

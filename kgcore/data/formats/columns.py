@@ -14,7 +14,7 @@ from kgcore.data.formats.base import COLUMNS, CONFIDENCE, LABEL, NEGATED, Triple
 from kgcore.errors import InputError
 
 # A header is a first row that has one of these names for each part of a triple, whatever its case, blanks and marks. An
-# earlier name has priority, and subject and object with the same place here come before a mixture (src has two partners).
+# earlier name has priority, and subject and object with the same place here (src has two) come before a mixture.
 # Beside common words: Neo4j (startid), APOC (start), PrimeKG (xindex), KGTK (node1), SSSOM (subjectid), Pathway Commons
 NAMES = {
     "subject": (
