@@ -6,8 +6,7 @@ import re
 from kgcore.errors import InputError
 from tasks.stages.running import StageRef
 from tasks.tracking.artifacts import MANIFEST
-from tasks.tracking.connection import hint
-from tasks.tracking.record import ENSEMBLE_NAME, LATEST, RunRecord, RunTags
+from tasks.tracking.record import ENSEMBLE_NAME, LATEST, RunRecord, RunTags, hint
 from tasks.tracking.registry import run_of_model
 from tasks.tracking.store import Store, open_store
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 from filelock import FileLock
 
 from kgcore.errors import InputError, KgcalError, OutageError, first_line, masked
-from tasks.tracking.record import patient
+from tasks.tracking.record import patient, run_of
 from tasks.workspace.resources import full_disk
 from tasks.workspace.settings import (
     artifact_place,
@@ -35,7 +35,6 @@ from tasks.workspace.settings import (
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Run
 
 T = TypeVar("T")
 CONNECT_SECONDS = 10
@@ -52,7 +51,6 @@ AWAY = re.compile(
 log = logging.getLogger("kgcal")
 COMPANIONS = ("-journal", "-wal", "-shm")  # suffixes of the files that SQLite adds to an open database
 _MIGRATING = threading.Lock()  # Alembic keeps the connection of the current migration in globals of all threads
-_MISSING_RUN = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
 
 
 class Patience:
@@ -203,26 +201,6 @@ def _experiment(client: "MlflowClient", uri: str) -> str:
     return str(client.create_experiment(experiment_name(), artifact_location=place, tags=kind))
 
 
-def run_of(client: "MlflowClient", uri: str, run_id: str) -> "Run":
-    """Return the MLflow run of that id. Raises InputError if it does not exist or is deleted."""
-    from mlflow.exceptions import MlflowException
-
-    try:
-        run = client.get_run(run_id)
-    except MlflowException as error:
-        if error.error_code not in _MISSING_RUN:
-            raise unreachable(uri, error) from error
-        raise InputError(f"the run {run_id!r} does not exist in {masked(uri)}{hint(uri)}") from None
-    if run.info.lifecycle_stage != "active":
-        raise InputError(f"the MLflow run {run_id} is deleted: restore it, or use another run")
-    return run
-
-
-def unreachable(uri: str, error: Exception) -> InputError:
-    """Return the InputError for a store that does not answer."""
-    return InputError(f"the MLflow store {masked(uri)} does not answer: {masked(first_line(error))}")
-
-
 def is_database(uri: str) -> bool:
     """Return whether `uri` names a database. Other MLflow stores are servers and folders of files."""
     from mlflow.store.db.db_types import DATABASE_ENGINES
@@ -277,16 +255,6 @@ def check_store(uri: str) -> None:
         )
     if is_database(uri):
         check_database(uri, "the MLflow store")
-
-
-def hint(uri: str) -> str:
-    """Return a hint to add to the error that a run is not in the store `uri`; '' if no hint applies.
-
-    Without MLFLOW_TRACKING_URI, `mlflow run` opens its own store, which does not contain kgcal's runs.
-    """
-    if project_run_id() is None or uri == own_uri() or uri.startswith("http"):
-        return ""
-    return f": to use kgcal's runs, `export MLFLOW_TRACKING_URI={own_uri()}` before `mlflow run`"
 
 
 def check_artifacts(place: str) -> None:

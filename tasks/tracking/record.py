@@ -12,12 +12,14 @@ from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, cast
 
-from kgcore.errors import InputError
+from kgcore.errors import InputError, first_line, masked
+from tasks.workspace.settings import own_uri, project_run_id
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import DatasetInput, Metric, Param, Run, RunTag
 
+_MISSING_RUN = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
 FINISHED, RUNNING, FAILED, KILLED = "FINISHED", "RUNNING", "FAILED", "KILLED"
 LATEST = "latest"  # names the newest finished pipeline where a user names a run
 ENSEMBLE_NAME = "ensemble"  # stage of an ensemble's run; value of the parameter `model` in its measurements
@@ -271,6 +273,36 @@ def dataset_entry(dataset: DatasetId, source: str, counts: Mapping[str, int]) ->
         profile=json.dumps(dict(counts)),
     )
     return DatasetInput(entity, [InputTag("mlflow.data.context", "training")])
+
+
+def run_of(client: "MlflowClient", uri: str, run_id: str) -> "Run":
+    """Return the MLflow run of that id. Raises InputError if it does not exist or is deleted."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        run = client.get_run(run_id)
+    except MlflowException as error:
+        if error.error_code not in _MISSING_RUN:
+            raise unreachable(uri, error) from error
+        raise InputError(f"the run {run_id!r} does not exist in {masked(uri)}{hint(uri)}") from None
+    if run.info.lifecycle_stage != "active":
+        raise InputError(f"the MLflow run {run_id} is deleted: restore it, or use another run")
+    return run
+
+
+def unreachable(uri: str, error: Exception) -> InputError:
+    """Return the InputError for a store that does not answer."""
+    return InputError(f"the MLflow store {masked(uri)} does not answer: {masked(first_line(error))}")
+
+
+def hint(uri: str) -> str:
+    """Return a hint to add to the error that a run is not in the store `uri`; '' if no hint applies.
+
+    Without MLFLOW_TRACKING_URI, `mlflow run` opens its own store, which does not contain kgcal's runs.
+    """
+    if project_run_id() is None or uri == own_uri() or uri.startswith("http"):
+        return ""
+    return f": to use kgcal's runs, `export MLFLOW_TRACKING_URI={own_uri()}` before `mlflow run`"
 
 
 def patient(client: "MlflowClient", patience: Callable[..., Any]) -> "MlflowClient":

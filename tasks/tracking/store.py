@@ -16,7 +16,7 @@ from filelock import FileLock
 
 from kgcore.errors import InputError, first_line
 from tasks.tracking.artifacts import BESIDE_MLMODEL, Artifact, ModelFiles, StoredFiles
-from tasks.tracking.connection import BRIEF, Patience, connect, run_of, unreachable
+from tasks.tracking.connection import BRIEF, Patience, connect
 from tasks.tracking.record import (
     FAILED,
     FINISHED,
@@ -31,7 +31,9 @@ from tasks.tracking.record import (
     model_name,
     param_entries,
     patient,
+    run_of,
     tag_entries,
+    unreachable,
 )
 from tasks.workspace.settings import dead_runs, ensure_home, experiment_name, project_run_id, run_lock, tracking_uri
 
