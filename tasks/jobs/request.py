@@ -23,13 +23,14 @@ from kgcore.registries import COMBINERS, EVIDENCE
 from tasks.jobs.find_model import Ask, FoundModel, find_calibrated_model, locate
 from tasks.stages.calibrate import completeness_of
 from tasks.stages.running import Context, StageRef, StageRun, run_stage
-from tasks.tracking.artifacts import ANSWER, SURVEY
+from tasks.tracking.artifacts import ANSWER, SURVEY, save
 from tasks.tracking.keys import digest, whole_code_fingerprint
 from tasks.tracking.record import ENSEMBLE_NAME, RunTags
 from tasks.tracking.registry import sources_of
 from tasks.tracking.store import open_store
 from tasks.workspace.flow_run import progress_bar
 from tasks.workspace.resources import THREADS, each_part, find_device, gpu_slot
+from tasks.workspace.settings import temporary_folder
 
 if TYPE_CHECKING:
     from kgcore.answer.calibrated_model import CalibratedModel
@@ -186,7 +187,9 @@ def answered(
             store.log_reuse(run.run_id)
             return Result(**fields | {"tables": [ResultTable(**table) for table in fields["tables"]]})
     result = answer()
-    store.log_json(result.run, asdict(result), ANSWER.path)
+    with temporary_folder() as folder:
+        save(folder, ANSWER, asdict(result))
+        store.log_files(result.run, folder)
     store.log_tags(result.run, RunTags(key=key))
     return result
 

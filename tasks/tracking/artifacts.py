@@ -166,7 +166,7 @@ ENSEMBLE_MEASURED = Artifact("ensemble", "measured.json", folders.read_measured,
 ENSEMBLE_SUMMARY = _typed_json("ensemble", "summary.json", EnsembleSummary)
 DISAGREEMENT = Artifact("ensemble", "disagreement.parquet", tables.read_disagreement, tables.write_disagreement)
 
-ANSWER: Artifact[dict[str, Any]] = _json("question", "answer.json")
+ANSWER: Artifact[dict[str, Any]] = _json("discover", "answer.json")  # and of `predict` with one triple
 DIFFERENCE: Artifact[dict[str, float]] = _json("comparison", "difference.json")
 SURVEY: "Artifact[Survey]" = Artifact(
     "survey", "survey", lambda folder: STORED.get("survey").read(folder), lambda folder, survey: survey.write(folder)

@@ -191,7 +191,7 @@ def test_an_archive_with_a_path_outside_its_folder_is_refused(tmp_path: Path) ->
         (
             "Train/triple2id.txt",
             "1 2 0\n2 0 0\n",
-            r"triple2id\.txt, line 1: '1 2 0': it must be 1, the number of lines",
+            r"triple2id\.txt, line 1: '1 2 0': add a first line with 2, the number of lines",
         ),
         ("Train/triple2id.txt", "", r"triple2id\.txt is empty: its first line must be the number of lines"),
         ("Train/triple2id.txt", "2\n1 2 0\n1 2\n", r"line 3: 2 columns: it must have 3, subject, object, predicate"),

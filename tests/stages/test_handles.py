@@ -30,6 +30,7 @@ from kgcore.wings.external.calibrator import ScoreCalibrator
 from tasks.jobs import calibrate_scores as scores_job
 from tasks.jobs import exam as exam_job
 from tasks.jobs import pipeline as pipeline_job
+from tasks.jobs import request as request_job
 from tasks.jobs import tune as tune_job
 from tasks.stages.calibrate import CALIBRATE
 from tasks.stages.corrupt import CORRUPT
@@ -94,7 +95,7 @@ def record(patch: pytest.MonkeyPatch, saved: Saved) -> None:
         return model_id
 
     patch.setattr(scores_job, "log_score_calibrator", logged_scores)
-    for module in (pipeline_job, tune_job, exam_job, scores_job):
+    for module in (pipeline_job, tune_job, exam_job, scores_job, request_job):
         patch.setattr(module, "save", saved.save)
     patch.setattr(StageRun, "save", lambda run, artifact, value: saved.save(run.folder, artifact, value))
     patch.setattr(StageRun, "log_model", logged)
@@ -170,11 +171,13 @@ def saved(module_home: Path) -> Saved:
         discover(config=DiscoverConfig(top=5, completeness="0.9"))
         predict(candidates=[pairs(module_home)], calibrator="synthetic.per_relation", model=made.runs["calibrate"])
     [exam] = open_store().find(RunTags(stage="exam"))
+    [discovered] = open_store().find(RunTags(stage="discover"))
     [survey] = open_store().find(RunTags(stage="survey"))
     [comparison] = open_store().find(RunTags(stage="comparison"))
     found.runs = made.runs | {"pipeline": made.pipeline, "ensemble": pooled.run, "tune": searched.run}
     found.runs |= {
         "exam": exam.run_id,
+        "discover": discovered.run_id,
         "survey": survey.run_id,
         "comparison": comparison.run_id,
         CALIBRATE_SCORES: scores.run,
@@ -186,6 +189,7 @@ def test_each_stage_has_handles_and_no_two_name_the_same_file() -> None:
     assert {handle.stage for handle in HANDLES.values()} == {stage.name for stage in STAGES} | {
         CALIBRATE_SCORES,
         "comparison",
+        "discover",
         "ensemble",
         "exam",
         "pipeline",

@@ -217,6 +217,7 @@ def _obtain(name: str, source: Path | str, into: Path, progress: Callable[[str],
 def _download(url: str, path: Path, bar: DownloadProgress | None) -> None:
     """Write what a URL has to a file. Raises OSError or HTTPError, also if it has too much or comes too slowly."""
     start, count = time.monotonic(), 0
+    path.parent.mkdir(parents=True, exist_ok=True)
     with requests.get(url, stream=True, timeout=30) as answer, path.open("wb") as file:
         answer.raise_for_status()
         if bar is not None:

@@ -18,6 +18,7 @@ from kgcore.errors import InputError
 from kgcore.registries import FORMATS
 
 BLOCK_BYTES = 2**24  # bytes of text per block
+MOST_LINE_BYTES = 2**24  # a longer line is no triple, and would take quadratic time
 MARK = b"\xef\xbb\xbf"  # the byte order mark, which spreadsheets write
 BLANK = b"\r\n \t,"  # lines of these at the end of a file have no value
 SEPARATORS = {
@@ -177,8 +178,9 @@ def whole_lines(path: Path) -> Iterator[tuple[bytes, float]]:
                 end = data.index(b"\n", filled) + 1
                 yield data[:end], min(file.tell() / size, 1.0)
             rest = data[end if filled else 0 :]
-            if len(rest) > BLOCK_BYTES and rest.strip(BLANK):
-                raise InputError(f"{path} has a line of over {BLOCK_BYTES / 2**20:g} MiB: each line must be one triple")
+            if len(rest) > MOST_LINE_BYTES and rest.strip(BLANK):
+                most = f"{MOST_LINE_BYTES / 2**20:g} MiB"
+                raise InputError(f"{path} has a line of over {most}: each line must be one triple")
         if rest.strip(BLANK):
             yield rest, 1.0
 
