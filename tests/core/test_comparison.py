@@ -145,6 +145,15 @@ def test_the_page_has_every_table_and_figure(frame: pd.DataFrame) -> None:
         assert text in page
 
 
+def test_calibration_corrupts_as_the_paper_or_as_kgcal_does() -> None:
+    chosen = grid(("thresholds", "base-rate"), ("fb13", "wn18rr"), ("default", "paper"))
+    strategies = {
+        (cell.dataset, cell.preset): cell.configs.corrupt.calibration_strategy for cell in chosen["thresholds"]
+    }
+    assert strategies == {("fb13", "default"): {"typed": 0.9, "uniform": 0.1}, ("fb13", "paper"): {"uniform": 1.0}}
+    assert all(cell.configs.corrupt.calibration_strategy == {"uniform": 1.0} for cell in chosen["base-rate"])
+
+
 def test_presets_stand_beside_each_other_and_seeds_are_averaged() -> None:
     chosen = grid(("results",), ("wn11",), ("default", "paper"), (0, 1, 2))
     assert len(chosen["results"]) == 4 * 2 * 3

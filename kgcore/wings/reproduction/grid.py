@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from kgcore.config import CalibrateConfig, CorruptConfig, PipelineConfigs, PrepareConfig
-from kgcore.config.presets import MODELS, PRESETS
+from kgcore.config.presets import CORRUPTIONS, MODELS, PRESETS
 from kgcore.config.presets import preset as training
 from kgcore.errors import InputError
 
@@ -43,17 +43,15 @@ class Cell:
         if self.varied:
             train = train.replace(training_eta=self.eta, k=self.k)
             train = train.replace(epochs=500) if self.preset == "paper" else train
+        # As in the paper, but corruptions that are known facts are removed
+        corrupt = CorruptConfig(calibration_strategy={"uniform": 1.0}, calibration_sides="both", calibration_eta="20")
+        if self.preset != "paper" and self.dataset in LABELLED:  # elsewhere, corruptions are the test negatives, too
+            corrupt = CORRUPTIONS[self.dataset]
         calibrators = ("platt", "isotonic")
         return PipelineConfigs(
             prepare=PrepareConfig(dataset=self.dataset),
             train=train,
-            # As in the paper, but corruptions that are known facts are removed.
-            corrupt=CorruptConfig(
-                calibration_strategy={"uniform": 1.0},
-                calibration_sides="both",
-                calibration_eta="20",
-                calibration_seed=self.seed,
-            ),
+            corrupt=corrupt.replace(calibration_seed=self.seed),
             calibrate=CalibrateConfig(calibrators=calibrators, base_rate=self.base_rate),
         ).at_base_rate()
 
