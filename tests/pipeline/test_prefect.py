@@ -232,14 +232,14 @@ def test_a_grid_gives_the_same_on_threads_and_dask_and_survives_a_failed_cell(mo
         DATASETS.add("wn11", real)
     artifacts = published("reproduce")
     assert second.sentences[0] in artifacts["summary"].data
-    assert "* wn11 hole self_adversarial failed: the training loss is nan" in artifacts["summary"].data
+    assert "* wn11 hole self_adversarial default failed: the training loss is nan" in artifacts["summary"].data
     figures = json.loads(artifacts["results"].data)
     assert len(figures) == 3 * 5 * 2  # models x (uncalibrated, two calibrators x two kinds of negatives) x metrics
     assert all(row["difference"] == pytest.approx(row["ours"] - row["paper"], abs=2e-4) for row in figures)
     for made in (first, second):
         assert made.failure == "1 of 4 runs failed"
         [reason] = [line for line in made.sentences if " failed: " in line]
-        assert reason.startswith("* wn11 hole self_adversarial failed: the training loss is nan")
+        assert reason.startswith("* wn11 hole self_adversarial default failed: the training loss is nan")
     frames = [pd.read_csv(made.files["table"]) for made in (first, second)]
     pd.testing.assert_frame_equal(*frames)  # Dask re-used what threads had computed
 

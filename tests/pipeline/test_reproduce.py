@@ -111,7 +111,7 @@ def test_yago39k_runs_where_somebody_has_its_training_file(
     monkeypatch.setenv("KGCAL_MIRROR", str(mirror))
     arguments = ("reproduce", "thresholds", "--dataset", "yago39k", "--dataset", "wn11", "--csv", str(tmp_path / "csv"))
     code, output = kgcal(*arguments)
-    assert code == 1
+    assert code == 2
     assert "no YAGO39K/Train/triple2id.txt" in output
     assert "yago39k transe self_adversarial default failed" in output
     assert set(pd.read_csv(tmp_path / "csv").dropna(subset="ours")["dataset"]) == {"wn11"}
