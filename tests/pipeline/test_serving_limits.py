@@ -161,7 +161,8 @@ def test_a_client_that_leaves_during_its_upload_costs_one_line(
     logging.getLogger("kgcal").propagate = True
     with caplog.at_level(logging.INFO):
         asyncio.run(create_app(served)(scope, receive, send))
-    assert [record.getMessage() for record in caplog.records] == ["a client left before the answer of /predict"]
+    here = [record.getMessage() for record in caplog.records if record.thread == threading.get_ident()]
+    assert here == ["a client left before the answer of /predict"]  # the server of another test may still write lines
     assert sent[0]["status"] == 499
 
 
