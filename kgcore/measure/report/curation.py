@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kgcore.arrays import Bools, Triples
+from kgcore.arrays import Ints, Triples, sorted_distinct
 from kgcore.data.formats.base import LABEL
 from kgcore.data.formats.columns import MEANING, NAMES, column_word
 from kgcore.data.graph import KnowledgeGraph
@@ -41,7 +41,7 @@ class Finding:
 
     figure   what was found
     meaning  what it means for the figures that follow, or what mends it
-    warns    whether the terminal shows it, too
+    warns    whether the terminal shows it in addition to the page
     """
 
     title: str
@@ -82,12 +82,14 @@ def curator_findings(
 def _near_duplicates(graph: KnowledgeGraph) -> Finding:
     examples: list[str] = []
     for names in (graph.entities, graph.predicates):
+        codes = np.fromiter((hash(_alike(name)) for name in names), np.int64, len(names))  # takes less memory than text
+        _, code, counts = np.unique(codes, return_inverse=True, return_counts=True)
         groups = defaultdict[str, list[str]](list)
-        for name in names:
-            groups[GAPS.sub(" ", _plain(name).strip()).casefold()].append(name)
+        for place in np.flatnonzero(counts[code] > 1).tolist():
+            groups[_alike(names[place])].append(names[place])
         examples += [_difference(*group[:2]) for group in groups.values() if len(group) > 1]
-        lonely = (group[0] for group in groups.values() if len(group) == 1)
-        examples += [f"{name!r} (white space at an end)" for name in lonely if name != name.strip()]
+        lonely = (name for name in names if name != name.strip() and len(groups.get(_alike(name), ())) < 2)
+        examples += [f"{name!r} (white space at an end)" for name in lonely]
     return Finding(
         "Names that hardly differ",
         f"{len(examples):,}{such_as(examples)}",
@@ -95,6 +97,11 @@ def _near_duplicates(graph: KnowledgeGraph) -> Finding:
         "alike in the files: strip blanks, use one Unicode form (NFC) and one case.",
         bool(examples),
     )
+
+
+def _alike(name: str) -> str:
+    """Return what a name and those that hardly differ from it have in common."""
+    return GAPS.sub(" ", _plain(name).strip()).casefold()
 
 
 def _plain(name: str) -> str:
@@ -167,10 +174,9 @@ def _suspicion(name: str, entities_are_numbers: bool) -> str:
 
 
 def _headers(graph: KnowledgeGraph, facts: Triples) -> Finding:
-    tables = {"subject": graph.entities, "predicate": graph.predicates, "object": graph.entities}
-    named = [_are_columns(names, {*NAMES[part], LABEL}) for part, names in tables.items()]
-    rows = facts[np.logical_and.reduce([mask[column] for mask, column in zip(named, facts.T, strict=True)])]
-    examples = [" ".join(row) for row in graph.names_of(rows).itertuples(index=False)]
+    named = [place for place, name in enumerate(graph.predicates) if _is_column(name, "predicate")]
+    rows = graph.names_of(facts[np.isin(facts[:, 1], named)]).itertuples(index=False)
+    examples = [" ".join(row) for row in rows if _is_column(row[0], "subject") and _is_column(row[2], "object")]
     return Finding(
         "Headers among the facts",
         f"{len(examples):,}{such_as(examples)}",
@@ -179,13 +185,13 @@ def _headers(graph: KnowledgeGraph, facts: Triples) -> Finding:
     )
 
 
-def _are_columns(names: Sequence[str], known: set[str]) -> Bools:
-    """Return whether each name (n,) is a known name of a column of more than one letter."""
-    return np.fromiter((len(name) > 1 and column_word(name) in known for name in names), bool, len(names))
+def _is_column(name: str, part: str) -> bool:
+    """Return whether a name is that of the column of a part of a triple, in more than one letter."""
+    return len(name) > 1 and column_word(name) in (*NAMES[part], LABEL)
 
 
 def _swapped_columns(graph: KnowledgeGraph, facts: Triples) -> Finding:
-    subjects, predicates, objects = (len(np.unique(column)) for column in facts.T)
+    subjects, predicates, objects = (len(sorted_distinct(column)) for column in facts.T)
     shared = sorted(set(graph.predicates).intersection(graph.entities))
     fewest = min(subjects, objects)
     warns = predicates >= FEWEST_PREDICATES and (SWAPPED * fewest <= predicates or 2 * len(shared) >= predicates)
@@ -208,9 +214,10 @@ def _hubs(graph: KnowledgeGraph, facts: Triples) -> Finding:
     examples = [f"{graph.entities[hub]!r} in {shares[hub]:.0%} of the facts" for hub in hubs]
     counts = np.bincount(facts[:, 1], minlength=len(graph.predicates))
     for end, word in ((0, "subject"), (2, "object")):
-        pairs = np.unique(facts[:, [1, end]], axis=0)
-        single = np.bincount(pairs[:, 0], minlength=len(counts)) == 1
-        for predicate, entity in pairs[(single & (counts >= FEWEST_FACTS))[pairs[:, 0]]].tolist():
+        predicates, entities = _ends(graph, facts, end)
+        single = np.bincount(predicates, minlength=len(counts)) == 1
+        rows = (single & (counts >= FEWEST_FACTS))[predicates]
+        for predicate, entity in zip(predicates[rows].tolist(), entities[rows].tolist(), strict=True):
             name = f"{graph.predicates[predicate]!r} has no {word} but {graph.entities[entity]!r}"
             examples.append(f"{name} ({counts[predicate]:,} facts)")
     return Finding(
@@ -222,11 +229,16 @@ def _hubs(graph: KnowledgeGraph, facts: Triples) -> Finding:
     )
 
 
+def _ends(graph: KnowledgeGraph, facts: Triples, end: int) -> tuple[Ints, Ints]:
+    """Return the distinct pairs of a predicate (m,) and an entity (m,) in the column `end` of its facts."""
+    size = len(graph.entities)
+    predicates, entities = np.divmod(sorted_distinct(facts[:, 1].astype(np.int64) * size + facts[:, end]), size)
+    return predicates, entities
+
+
 def _complete(graph: KnowledgeGraph, facts: Triples) -> Finding:
     counts = np.bincount(facts[:, 1], minlength=len(graph.predicates))
-    subjects, objects = (
-        np.bincount(np.unique(facts[:, [1, end]], axis=0)[:, 0], minlength=len(counts)) for end in (0, 2)
-    )
+    subjects, objects = (np.bincount(_ends(graph, facts, end)[0], minlength=len(counts)) for end in (0, 2))
     complete = np.flatnonzero((counts == subjects * objects) & (np.minimum(subjects, objects) > 1)).tolist()
     examples = [f"{graph.predicates[p]!r} ({subjects[p]:,} subjects x {objects[p]:,} objects)" for p in complete]
     return Finding(
