@@ -96,7 +96,7 @@ def guarded() -> Iterator[None]:
 
 
 class LogHandler(RichHandler):
-    """Prints messages with escapes in place of control characters, some of which Rich would drop."""
+    """Prints messages. Escapes stand for control characters, of which Rich would drop some."""
 
     def render_message(self, record: logging.LogRecord, message: str) -> ConsoleRenderable:
         """Return what is printed of a message."""

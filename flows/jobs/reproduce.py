@@ -83,7 +83,7 @@ def reproduce(
     if recorded:
         frame = recorded_results(tables, datasets, presets)
         with reproduction_run(tables, datasets, presets, frame["seed"].unique().tolist()) as run_id:
-            return publish(publish_comparison(run_id, frame, {}, {}, {}, second))
+            return publish(publish_comparison(run_id, frame, second))
     check_cells(distinct, device)
     with reproduction_run(tables, datasets, presets, seeds) as run_id:
         context = Context(parent=run_id, force=force, device=device, since=time.time())

@@ -23,7 +23,7 @@ from kgcore.arrays import (
 )
 from kgcore.errors import FitError, InputError
 
-SMALLEST, LARGEST = 1e-100, 1e100  # of scores and weights: their squares are numbers, too
+SMALLEST, LARGEST = 1e-100, 1e100  # of scores and weights: a float can hold their squares
 IN_RANGE = "each must be 0 or of a size from 1e-100 to 1e+100, so multiply all of them by one number"
 LARGEST_FACTOR = 10.0  # a negative weighs at most this many times what it weighs without regard to relations
 

@@ -142,7 +142,7 @@ class MixtureData:
         kind      positive, corruption, candidate, or labelled: a candidate with a label
         strategy  that of a corruption; '' for other rows
         group, predicate, label
-                  NONE if there is none. The label of a labelled candidate is 1 or 0
+                  NONE for a row without one. A labelled candidate has the label 1 or 0
         """
         kinds = ["positive", *["corruption"] * len(self.negatives), "candidate", "labelled"]
         samples = [*self.components, self.candidates, self.labelled.sample]

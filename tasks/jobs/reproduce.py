@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from kgcore.measure.evaluation.evaluate import Measured
@@ -84,7 +85,7 @@ def finish_reproduction(
         figures = _reliability_figures(store, {cell: results[cell] for cell in grid["reliability"] if cell in results})
     pipelines = {str(cell): summary.pipeline for cell, summary in results.items()}
     store.log_metrics(run_id, {"succeeded": len(results), "failed": len(failures)})
-    made = publish_comparison(run_id, frame, figures, _by_reason(failures), pipelines, csv)
+    made = publish_comparison(run_id, frame, csv, figures, _by_reason(failures), pipelines)
     failed = f"{len(failures)} of {len(results) + len(failures)} runs failed" if failures else ""
     return replace(made, failure=failed)
 
@@ -92,20 +93,20 @@ def finish_reproduction(
 def publish_comparison(
     run_id: str,
     frame: "pd.DataFrame",
-    figures: "dict[str, Figure]",
-    failures: Mapping[str, str],
-    pipelines: Mapping[str, str],
     csv: Path | None,
+    figures: "Mapping[str, Figure]" = MappingProxyType({}),
+    failures: Mapping[str, str] = MappingProxyType({}),
+    pipelines: Mapping[str, str] = MappingProxyType({}),
 ) -> Result:
     """Log the page, the table and the figures of a comparison as artifacts of a run.
 
     frame      the output of `side_by_side` or `recorded`
+    csv        path for a second copy of the table; None: no second copy
     figures    title -> plot, in addition to those over the base rate, eta and k
     failures   runs -> reason why they failed
     pipelines  run -> id of its pipeline in MLflow
-    csv        path for a second copy of the table; None: no second copy
     """
-    store, found, figures = open_store(), findings(frame), sweep_figures(frame) | figures
+    store, found, figures = open_store(), findings(frame), sweep_figures(frame) | dict(figures)
     presets = frame["preset"].unique().tolist()
     notes = [
         "Tabacof & Costabello, Probability Calibration for Knowledge Graph Embedding Models, ICLR 2020, reproduced "
@@ -119,8 +120,8 @@ def publish_comparison(
     with temporary_folder() as folder:
         (folder / PAGE).write_text(page, encoding="utf-8")
         frame.to_csv(folder / TABLE, index=False)
-        write_json(folder / "failures.json", failures)
-        write_json(folder / "pipelines.json", pipelines)
+        write_json(folder / "failures.json", dict(failures))
+        write_json(folder / "pipelines.json", dict(pipelines))
         (folder / "figures").mkdir()
         for title, figure in figures.items():
             figure.savefig(folder / "figures" / f"{re.sub(r'[^a-zA-Z0-9]', '_', title)}.png", dpi=120)

@@ -50,7 +50,7 @@ class Turn:
 
 
 async def in_turn(request: Request, threads: CapacityLimiter, work: Callable[[Turn], T]) -> T:
-    """Work on a request in one of some threads, when one is free. If the client leaves, the work ends, too.
+    """Work on a request in one of some threads, when one is free. The work ends when the client leaves.
 
     Raises what the work raises, and ClientDisconnect if the client leaves. The event loop stays free.
     """

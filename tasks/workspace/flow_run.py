@@ -238,7 +238,7 @@ class SeriesLog:
         if time.monotonic() - self._flushed >= self._seconds:
             try:
                 self.flush(wait=False)
-            except OutageError as error:  # a later write has these values, too
+            except OutageError as error:  # a later write contains these values
                 if not self._is_away:
                     log.warning("the work goes on without the MLflow store: %s", first_line(error.__cause__ or error))
                 self._is_away, self._flushed = True, time.monotonic() + OUTAGE_PAUSE

@@ -84,9 +84,8 @@ def answer_of_file(
     stated base rate or completeness calibrates a survey to them; without one, there are no probabilities. If there are
     too few to compare, the stored model answers, and nothing is counted.
 
-    If a completeness is stated for too few triples, or if none of them is a validation fact, it does not say how many
-    are true. Then each has its probability among the missing facts of their predicate, or of the graph if they have
-    several predicates.
+    A completeness does not say how many of too few triples are true, or of triples without a validation fact. Each then
+    has its probability among the missing facts of the predicate, or of the graph if there are several predicates.
 
     Raises InputError if what is stated is wrong, FitError if a fit does not converge.
     """

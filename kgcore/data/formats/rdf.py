@@ -2,7 +2,7 @@
 
 The name of an entity or predicate is its IRI without angle brackets; the name of a blank node is `_:` and its label.
 The parser gives a blank node without a label a random one, so such a node is named by its number in the file. A blank
-node belongs to its file: if there are several files, its name has the name of the file, too.
+node belongs to its file: if there are several files, its name begins with the name of the file.
 Triples whose object is a literal or a quoted triple are left out and counted. The names of graphs are ignored.
 """
 

@@ -45,7 +45,7 @@ class Cell:
             train = train.replace(epochs=500) if self.preset == "paper" else train
         # As in the paper, but corruptions that are known facts are removed
         corrupt = CorruptConfig(calibration_strategy={"uniform": 1.0}, calibration_sides="both", calibration_eta="20")
-        if self.preset != "paper" and self.dataset in LABELLED:  # elsewhere, corruptions are the test negatives, too
+        if self.preset != "paper" and self.dataset in LABELLED:  # elsewhere, corruptions are also the test negatives
             corrupt = CORRUPTIONS[self.dataset]
         calibrators = ("platt", "isotonic")
         return PipelineConfigs(
