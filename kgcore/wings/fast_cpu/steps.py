@@ -5,8 +5,9 @@ All that some positives need stays in the processor's cache from their queries t
 `kgcore/embed/training/objective.py` is the plain form: the queries stay one expression in the model's file.
 
 `entities` and `predicates` are tables of rows. `prepared` and `asked` are a table of predicates and the row (b,) of
-each positive's predicate in it: the row of a rotation r = exp(i phase) holds its cosines, then its sines. Numbers for
-both queries are arrays (2, n, d): those of the object queries, then those of the subject queries.
+each positive's predicate in it: the row of a rotation r = exp(i phase) holds its cosines, then its sines. If the model
+computes the queries (GIVEN), there is a row (2 d,) for each positive: its object query, then its subject query. Numbers
+for both queries are arrays (2, n, d): those of the object queries, then those of the subject queries.
 """
 
 from typing import Any
@@ -36,8 +37,8 @@ from kgcore.wings.fast_cpu.comparisons import (
 from kgcore.wings.fast_cpu.losses import loss_of_sides, penalise
 
 # Object and subject queries: s + p and o - p; c s p and c p o; the same for complex numbers, real parts first, with the
-# conjugate of p in the second; r s and conj(r) o for rotations r. c is the factor
-TRANSLATION, PRODUCT, COMPLEX, ROTATION = 0, 1, 2, 3
+# conjugate of p in the second; r s and conj(r) o for rotations r; those that a row of `prepared` holds. c is the factor
+TRANSLATION, PRODUCT, COMPLEX, ROTATION, GIVEN = 0, 1, 2, 3, 4
 
 ALONE = 2**18  # products of a matrix product that BLAS computes on the calling thread
 TOGETHER = 12  # rows of a matrix product for which BLAS has its fastest loop: more take up to 1.9 times as long
@@ -65,6 +66,10 @@ def fill_queries(
             scaled = c * predicates[p, j]
             queries[0, i, j] = entities[s, j] * scaled
             queries[1, i, j] = entities[o, j] * scaled
+    elif form == GIVEN:
+        for j in range(width):
+            queries[0, i, j] = predicates[p, j]
+            queries[1, i, j] = predicates[p, width + j]
     else:
         k = width // 2
         for j in range(k):
@@ -82,6 +87,8 @@ def pass_through(
 ) -> None:  # fmt: skip
     """Fill the gradients of a subject (d,) and a predicate (d',), and add to that of an object (d,).
 
+    Given queries pass nothing to the subject and the object: the gradients of both queries are that of the predicate.
+
     queries    at [0, place] and [1, place]: the queries, as `fill_queries` has filled them
     gradients  at [0, i] and [1, i]: the gradients with respect to them
     """
@@ -97,6 +104,11 @@ def pass_through(
             of_subject[j] = gradients[0, i, j] * scaled
             of_object[j] += gradients[1, i, j] * scaled
             of_predicate[j] = c * (gradients[0, i, j] * entities[s, j] + gradients[1, i, j] * entities[o, j])
+    elif form == GIVEN:
+        for j in range(width):
+            of_subject[j] = ZERO
+            of_predicate[j] = gradients[0, i, j]
+            of_predicate[width + j] = gradients[1, i, j]
     else:
         k = width // 2
         for j in range(k):
@@ -160,7 +172,8 @@ def answer(
         )  # fmt: skip
         if weight and i < used:
             penalise(weight, power, entities[s], of_s)
-            penalise(weight, power, predicates[p], of_p)
+            if form != GIVEN:
+                penalise(weight, power, predicates[p], of_p)
             penalise(weight, power, entities[o], of_o)
 
 

@@ -16,8 +16,10 @@ from torch import Tensor
 
 from kgcore.arrays import Bools, Ints, Triples
 from kgcore.config import TrainConfig
+from kgcore.embed.models.base import QueryModel
 from kgcore.embed.optimisers.base import RowOptimiser
 from kgcore.embed.training.batches import TrainingBatch
+from kgcore.embed.training.objective import lp
 from kgcore.embed.training.step import Backend, Evaluate, Tables, WholeStep
 from kgcore.loops.compiled import Array, fits_cpu_loops
 from kgcore.registries import BACKENDS
@@ -25,7 +27,7 @@ from kgcore.wings.fast_cpu.comparisons import DOT, L1, L2, MODULUS
 from kgcore.wings.fast_cpu.gaussians import run_gaussians
 from kgcore.wings.fast_cpu.losses import LOSSES
 from kgcore.wings.fast_cpu.scores import turns
-from kgcore.wings.fast_cpu.steps import COMPLEX, PRODUCT, ROTATION, TRANSLATION, run_chunks, run_own
+from kgcore.wings.fast_cpu.steps import COMPLEX, GIVEN, PRODUCT, ROTATION, TRANSLATION, run_chunks, run_own
 from kgcore.wings.fast_cpu.updates import adagrad_uses, adam_uses, distinct, places_by_row
 from kgcore.workers import Job, Workers, parts
 
@@ -38,10 +40,16 @@ FORMS = {
     "complex": COMPLEX,
     "hole_complex": COMPLEX,
     "rotate": ROTATION,
+    "hole": GIVEN,
+    "simple": GIVEN,
+    "quate": GIVEN,
+    "analogy": GIVEN,
     "kg2e": None,  # a separate loop
 }
 COMPARISONS = {"dot": DOT, "l1": L1, "l2": L2, "modulus": MODULUS, "divergence": None}
 CONSTANTS = {"self_adversarial": ("margin", "alpha"), "nll": (), "multiclass_nll": (), "pairwise": ("margin",)}
+
+NO_QUERIES = torch.empty(0, 0)
 
 Numbered = tuple[Ints, Ints, Ints]  # rows and their uses: see `numbered`
 
@@ -59,6 +67,19 @@ class Compared(NamedTuple):
     scores: Array
     gradient: Array
     sizes: tuple[int, int]
+
+
+class PreparedQueries(NamedTuple):
+    """What the queries of a step are computed from: `prepared` and `asked` of kgcore/wings/fast_cpu/steps.py.
+
+    leaves   copies of the subjects, predicates and objects (b, ...) of the positives, if the model computes the queries
+    queries  (b, 2 d) the queries that it computes from the leaves
+    """
+
+    predicates: Array
+    asked: Ints
+    leaves: tuple[Tensor, ...] = ()
+    queries: Tensor = NO_QUERIES
 
 
 NOTHING = Compared(np.zeros((0, 0), np.float32), np.zeros(0, np.float32), np.zeros(0, np.float32), (0, 0))
@@ -80,7 +101,8 @@ class StepBatch(NamedTuple):
 class FastStep:
     """The loop over the chunks of a step, or over its positives if each has corruptions of its own.
 
-    form, kind  numbers of the queries and of the comparison; None: KG2E
+    model       a model of FORMS
+    form, kind  numbers of its queries and of its comparison; None: KG2E
     loss        number of the loss
     constants   the factor of the queries, two constants of the loss, the weight and the power of the LP penalty
     """
@@ -88,6 +110,7 @@ class FastStep:
     def __init__(
         self,
         config: TrainConfig,
+        model: QueryModel,
         form: int | None,
         kind: int | None,
         loss: int,
@@ -96,7 +119,7 @@ class FastStep:
         predicates: RowOptimiser,
         threads: int,
     ) -> None:
-        self._form, self._kind, self._loss, self._constants = form, kind, loss, constants
+        self._model, self._form, self._kind, self._loss, self._constants = model, form, kind, loss, constants
         self._apart, self._update = config.sides_apart, UPDATES[config.optimiser]
         self._entities, self._predicates, self._workers = entities, predicates, Workers(threads)
         self._slots = [np.full(len(table.table), -1, dtype=np.int32) for table in (entities, predicates)]
@@ -111,8 +134,9 @@ class FastStep:
         positives, objects, subjects = map(np.ascontiguousarray, parts_of_batch)  # as the loops are compiled
         drawn = StepBatch(positives, objects, subjects, batch.corruptions.left_out, batch.count)
         b = len(positives)
-        losses, of_predicates = np.zeros(len(objects)), np.empty((b, self._predicates.table.shape[1]), np.float32)
-        jobs, compared = self._jobs(drawn, losses, of_predicates)
+        prepared = self._prepare(positives)
+        losses, of_predicates = np.zeros(len(objects)), np.empty((b, prepared.predicates.shape[1]), np.float32)
+        jobs, compared = self._jobs(drawn, prepared, losses, of_predicates)
         ids = np.concatenate([positives[:, 0], positives[:, 2], objects.ravel(), subjects.ravel()])
         uses = list[Numbered]()
 
@@ -121,6 +145,8 @@ class FastStep:
             uses.append(numbered(np.ascontiguousarray(positives[:, 1]), self._slots[1]))
 
         self._workers.run_all([number, *jobs])
+        if prepared.leaves:
+            of_predicates = self._pass_through(prepared, of_predicates, batch.count)
         first, *others = [
             *self._updates(self._entities, uses[0], self._of_entities.numpy(), compared, step, learning_rate),
             *self._updates(self._predicates, uses[1], of_predicates, NOTHING, step, learning_rate),
@@ -129,7 +155,7 @@ class FastStep:
         return torch.tensor(losses).sum()
 
     def _jobs(
-        self, drawn: StepBatch, losses: npt.NDArray[np.float64], of_predicates: Array
+        self, drawn: StepBatch, prepared: PreparedQueries, losses: npt.NDArray[np.float64], of_predicates: Array
     ) -> tuple[list[Job], Compared]:
         """Return the jobs that fill the losses and all gradients, and the comparisons with unshared corruptions."""
         positives, objects, subjects, left_out, used = drawn
@@ -148,7 +174,7 @@ class FastStep:
             run, arguments = run_gaussians, (self._loss, self._constants[1:], self._apart, *tables, *batch, used)
         else:
             kinds = (self._form, self._kind, self._loss)
-            run, arguments = run_chunks, (kinds, self._constants, self._apart, *tables, *self._prepared(positives))
+            run, arguments = run_chunks, (kinds, self._constants, self._apart, *tables, *prepared[:2])
             arguments = (*arguments, *batch, used)
             if alone:
                 queries, scores = np.empty((2, b, width), np.float32), np.empty(b * (n + m), np.float32)
@@ -156,15 +182,39 @@ class FastStep:
                 run, arguments = run_own, (*arguments[:-1], queries, scores, compared.gradient)
         return parts(run, len(objects), -(-len(objects) // PARTS), *arguments, *results), compared
 
-    def _prepared(self, positives: Triples) -> tuple[Array, Ints]:
-        """Return predicates as the queries need them, and the row of each positive's predicate in them."""
+    def _prepare(self, positives: Triples) -> PreparedQueries:
+        """Return what the queries of the positives are computed from."""
         predicates, asked = self._predicates.table, np.ascontiguousarray(positives[:, 1])
+        if self._form == GIVEN:
+            tables, columns = (self._entities.table, predicates, self._entities.table), torch.from_numpy(positives)
+            with _one_thread():
+                s, p, o = (table.index_select(0, ids) for table, ids in zip(tables, columns.unbind(1), strict=True))
+                leaves = tuple(rows.requires_grad_() for rows in (s, p, o))
+                queries = torch.cat([self._model.object_query(s, p), self._model.subject_query(p, o)], 1)
+            return PreparedQueries(queries.detach().numpy(), np.arange(len(positives)), leaves, queries)
         if self._form != ROTATION:
-            return predicates.numpy(), asked
+            return PreparedQueries(predicates.numpy(), asked)
         with _one_thread():
             if len(predicates) > len(asked):  # in a step with few positives, most predicates are not needed
                 predicates, asked = predicates.index_select(0, torch.from_numpy(asked)), np.arange(len(asked))
-            return turns(predicates).numpy(), asked
+            return PreparedQueries(turns(predicates).numpy(), asked)
+
+    def _pass_through(self, prepared: PreparedQueries, of_queries: Array, used: int) -> Array:
+        """Return the gradients of the predicates (b, d'), and add to those of subjects and objects.
+
+        of_queries  (b, 2 d) the gradients of the queries
+        used        number of positives that count: the LP penalty is that of their predicates
+        """
+        results, gradients = [prepared.queries], [torch.from_numpy(of_queries)]
+        weight, power = self._constants[3:]
+        if weight:
+            results.append(weight * lp(prepared.leaves[1][:used], power))
+            gradients.append(torch.ones(()))
+        with _one_thread():
+            of_s, of_p, of_o = torch.autograd.grad(results, prepared.leaves, gradients)
+            self._of_entities[: len(of_s)] += of_s
+            self._of_entities[len(of_s) : 2 * len(of_s)] += of_o
+        return of_p.numpy()
 
     def _updates(
         self, table: RowOptimiser, uses: Numbered, dense: Array, compared: Compared, step: int, learning_rate: float
@@ -239,4 +289,4 @@ class CpuBackend(Backend):
         factor = float(getattr(model, "factor", 1))
         constants = (factor, first, second, float(config.lp_weight), float(config.lp_power))
         form, kind, number = FORMS[config.model], COMPARISONS[model.comparator.name], LOSSES.index(config.loss)
-        return FastStep(config, form, kind, number, constants, entities, predicates, torch.get_num_threads()).run
+        return FastStep(config, model, form, kind, number, constants, entities, predicates, torch.get_num_threads()).run
