@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-CODE = ("kgcore", "tasks", "flows")
+CODE = ("kgcore", "tasks", "flows", "kgcal")
 LONGEST_FILE, LONGEST_TEST_FILE, LONGEST_FUNCTION = 400, 400, 60
 SHORTEST_MODULE = 80  # lines of a module that only one other module imports, unless it is a component
 ROOMS_WITHOUT_PIECES = (
