@@ -15,7 +15,7 @@ from kgcore.config import (
     presets,
 )
 from kgcore.measure.report.result import Result
-from tasks.jobs.tune import search_settings, tuning_run
+from tasks.jobs.tune import check_search, search_settings, tuning_run
 from tasks.stages.choose import raced_settings
 from tasks.stages.prepare import PREPARE
 from tasks.stages.running import Context
@@ -54,9 +54,10 @@ def tune(
     given = PipelineConfigs(prepare, train, corrupt, usual)
     resolved = presets.resolve(preset, given, races=False)
     configs = resolved.configs
+    check_search(configs, device)
     data = PREPARE(config=configs.prepare, context=Context(device=device))
     if presets.resolve(preset, given).preset == presets.AUTO:
         configs = replace(configs, train=raced_settings(data, train, configs.train))
-    with tuning_run(configs, config, device, resolved.parameters) as run_id:
+    with tuning_run(configs, config, resolved.parameters) as run_id:
         best = search_settings(data, configs, config, Context(parent=run_id, device=device, force=force))
     return publish(best)
