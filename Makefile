@@ -80,7 +80,7 @@ $(READY): pyproject.toml constraints.txt
 
 constraints: ## write constraints.txt anew: the versions that pip installs in a fresh environment
 	rm -rf $(VENV)-pins && $(PYTHON) -m venv $(VENV)-pins
-	$(VENV)-pins/bin/python -m pip install --quiet --upgrade setuptools
+	$(VENV)-pins/bin/python -m pip install --quiet --upgrade pip
 	$(VENV)-pins/bin/python -m pip install --quiet '.[dev]'
 	{ sed -n '/^#/p' constraints.txt; $(VENV)-pins/bin/python -m pip freeze --all --exclude kgcal --exclude pip | sed 's/+cpu$$//'; } > constraints.new
 	mv constraints.new constraints.txt && rm -rf $(VENV)-pins
