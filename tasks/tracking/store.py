@@ -377,11 +377,11 @@ class Store:
         """Return whether every file that the run logged still exists, with the same size."""
         from mlflow.exceptions import MlflowException
 
+        logged = run.tags.artifacts
         try:
-            logged, there = run.tags.artifacts, self._sizes(run.run_id, run.model_ids)
+            return logged is not None and logged.items() <= self._sizes(run.run_id, run.model_ids).items()
         except MlflowException:
             return False
-        return logged is not None and logged.items() <= there.items()
 
 
 @cache
