@@ -11,22 +11,33 @@ PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 .ci/
 TESTS := -n 2 --dist loadscope --no-loadscope-reorder tests/pipeline tests/docs tests/stages tests/core
 PAGES := -n 2 --dist loadscope tests/docs -m pages
 LONG := -n 2 --dist loadscope tests/pipeline tests/core -m 'long and not kills'
-KILLS := -n 2 --dist loadscope tests/pipeline tests/stages -m kills
+KILLING := -n 2 --dist loadscope tests/pipeline tests/stages -m kills
+# what the tests of other targets do a few times: these variables of the environment say how often, and SEED where
+FAULTS := SEED=$(or $(SEED),1) KILLS=$(or $(KILLS),300) DISKS=$(or $(DISKS),20) OUTAGES="$(or $(OUTAGES),5 60 600)" \
+	KGCAL_FUZZ=$(or $(KGCAL_FUZZ),1500) ATTACK=$(or $(ATTACK),300)
+FAULTY := -n 2 --dist worksteal tests/pipeline/test_outage.py tests/pipeline/test_interruption.py \
+	tests/pipeline/test_full_disk.py tests/pipeline/test_serving_limits.py tests/pipeline/test_attacked_server.py \
+	tests/stages/test_creation.py tests/stages/test_interrupts.py tests/stages/test_leftovers.py tests/stages/test_moved_home.py \
+	tests/core/test_mirror.py tests/core/test_bombs.py tests/core/test_tampered.py tests/core/test_extreme_numbers.py \
+	tests/core/test_malformed.py tests/core/test_fuzzed_files.py
 
-.PHONY: run test test-docs test-kills test-long test-e2e check ui bench bench-peers clean constraints generated
+.PHONY: run test test-docs test-kills test-faults test-long test-e2e check ui bench bench-peers clean constraints generated
 .DEFAULT_GOAL := run
 
 run: $(READY) ## run the whole pipeline on a generated graph
 	$(BIN)/kgcal run
 
-test: $(READY) ## run all tests but those of the four targets below
+test: $(READY) ## run all tests but those of the five targets below
 	$(PYTEST) $(TESTS) -m 'not pages and not kills and not long'
 
 test-docs: $(READY) ## run every command of README and docs as written
 	$(PYTEST) $(PAGES)
 
 test-kills: $(READY) ## interrupt and kill processes, and go on after it
-	$(PYTEST) $(KILLS)
+	$(PYTEST) $(KILLING)
+
+test-faults: $(READY) ## for an hour: kill at random moments, fill disks, stop servers, fuzz; SEED=7 chooses other moments
+	$(FAULTS) $(PYTEST) $(FAULTY)
 
 test-long: $(READY) ## run the tests that need several pipelines or many processes
 	$(PYTEST) $(LONG)

@@ -1,8 +1,10 @@
 """The errors that a user can cause. A message is one sentence: what is wrong, where it is, and what would be right."""
 
+import errno
 import re
 from collections.abc import Mapping
 
+NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}  # how an OSError says that the disk is full
 MOST_FAULTS = 10  # a message lists this many faults, and only counts the others
 
 

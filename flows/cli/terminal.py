@@ -86,10 +86,14 @@ def guarded() -> Iterator[None]:
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # `with` blocks end their runs
     try:
         yield
-    except KgcalError as error:
-        fail(str(error))
     except Exception as error:
-        if (sentence := full_disk(error)) is None:
+        reason: BaseException | None = error
+        while reason is not None and not isinstance(reason, KeyboardInterrupt | SystemExit):
+            reason = reason.__cause__ or reason.__context__
+        if reason is not None:  # an interruption, in place of which a library has raised the error
+            raise reason from None
+        sentence = str(error) if isinstance(error, KgcalError) else full_disk(error)
+        if sentence is None:
             raise
         fail(sentence)
 

@@ -368,7 +368,6 @@ def serve(ask: Ask, host: str, port: int, completeness: str = "", trusted: Colle
     sys.setswitchinterval(0.001)  # a thread that answers in a millisecond waits for so long for each that works
     served = served_by(ask, completeness)
     os.environ["KGCAL_OUTAGE_SECONDS"] = "0"  # the server asks the store again every few seconds
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
     served.start()
     if host != LOCAL:
         log.warning("everyone who can reach %s can ask: the server has no passwords", host)

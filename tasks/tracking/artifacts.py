@@ -15,8 +15,9 @@ from kgcore.measure.report.race import Race
 from kgcore.measure.report.summary import PipelineSummary, Summary
 from kgcore.registries import STORED
 from kgcore.storage import folders, tables
-from tasks.tracking.connection import Patience, input_error
+from tasks.tracking.connection import Patience
 from tasks.tracking.record import CALIBRATE_SCORES
+from tasks.workspace.resources import input_error
 from tasks.workspace.settings import temporary_folder
 
 if TYPE_CHECKING:

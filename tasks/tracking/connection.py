@@ -9,16 +9,16 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, suppress
 from importlib.util import cache_from_source
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from filelock import FileLock
 
-from kgcore.errors import InputError, KgcalError, OutageError, first_line, masked
+from kgcore.errors import InputError, OutageError, first_line, masked
 from tasks.tracking.record import patient, run_of
-from tasks.workspace.resources import full_disk
+from tasks.workspace.resources import input_error
 from tasks.workspace.settings import (
     artifact_place,
     ensure_home,
@@ -37,12 +37,15 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 T = TypeVar("T")
-CONNECT_SECONDS = 10
 PLACES = {"experiments": "artifact_location", "runs": "artifact_uri", "logged_models": "artifact_location"}
 PLACES |= {"model_versions": "storage_location"}  # table -> the column of MLflow's that has a full path of artifacts
+CONNECT_SECONDS = 10  # of a connection, and the least time that a server has for an answer
+ANSWER_SECONDS = 120  # the most time that a server has for an answer: it may store a large file meanwhile
 BRIEF = 0.3  # seconds: the patience of work that need not wait
 START_SECONDS = 3.0  # the patience of a command at its start
 LONGEST_PAUSE = 10.0  # seconds between two requests to a store that does not answer
+TIMEOUT = "MLFLOW_HTTP_REQUEST_TIMEOUT"  # MLflow's variable: the seconds for an answer
+IS_STATED = TIMEOUT in os.environ  # by the user
 # how MLflow, and the libraries that MLflow calls, say that a server does not answer
 AWAY = re.compile(
     r"API request to \S+ failed with|Connection ?(aborted|broken|Error|refused)|IncompleteRead"
@@ -63,8 +66,7 @@ class Patience:
 
     def __init__(self, uri: str, seconds: float | None = None) -> None:
         self.uri, self.place, self.seconds = uri, masked(uri), seconds
-        is_server = uri.startswith(("http://", "https://"))  # it ends its transactions, and may take minutes to answer
-        self._whole: Callable[[], AbstractContextManager[None]] = nullcontext if is_server else uninterrupted
+        self._is_server = uri.startswith(("http://", "https://"))  # it ends its transactions itself
 
     def __call__(self, request: Callable[[], T], made: Callable[[], T | None] = lambda: None) -> T:
         """Return the value of a request.
@@ -73,11 +75,12 @@ class Patience:
 
         Raises OutageError if the store is away for too long.
         """
-        end, pause, told = None, 0.1, False
+        seconds = outage_seconds() if self.seconds is None else self.seconds
+        start, pause, told = time.monotonic(), 0.0, False
         while True:
             try:
-                with self._whole():
-                    value = made() if end is not None else None
+                with answered_within(seconds) if self._is_server else uninterrupted():
+                    value = made() if pause else None
                     value = request() if value is None else value
                 if told:
                     log.info("the MLflow store %s answers again", self.place)
@@ -86,19 +89,30 @@ class Patience:
                 if not AWAY.search(str(error)):
                     raise
                 reason = error
-            seconds = outage_seconds() if self.seconds is None else self.seconds
-            end = end or time.monotonic() + seconds
-            if time.monotonic() >= end:
+            waited = time.monotonic() - start
+            if waited >= seconds:
                 raise OutageError(
                     f"the MLflow store {self.place} has not answered for {seconds:.0f} seconds, "
                     f"{masked(first_line(reason))}: nothing is lost, start it and run the same command again, which "
                     "re-uses finished stages and resumes a training"
                 ) from reason
-            if pause > 1 and not told:  # a connection that was closed while it was not used is opened at once
+            if waited > 1 and not told:  # a connection that was closed while it was not used is opened at once
                 log.warning("the MLflow store %s does not answer: waiting at most %.0f s", self.place, seconds)
                 told = True
-            time.sleep(min(pause, max(0.0, end - time.monotonic())))
-            pause = min(2 * pause, LONGEST_PAUSE)
+            pause = min(2 * pause or 0.1, LONGEST_PAUSE)
+            time.sleep(min(pause, seconds - waited))
+
+
+@contextmanager
+def answered_within(seconds: float) -> Iterator[None]:
+    """End a request to an MLflow server that does not answer, after half of the patience of so many seconds."""
+    if not IS_STATED:
+        os.environ[TIMEOUT] = str(int(min(max(seconds / 2, CONNECT_SECONDS), ANSWER_SECONDS)))
+    try:
+        yield
+    finally:
+        if not IS_STATED:
+            os.environ.pop(TIMEOUT, None)
 
 
 @contextmanager
@@ -267,20 +281,6 @@ def check_artifacts(place: str) -> None:
     if not place.startswith("file:"):
         with input_error(f"artifacts cannot be kept in {masked(place)}"):
             get_artifact_repository(place).list_artifacts("kgcal")
-
-
-@contextmanager
-def input_error(sentence: str) -> Iterator[None]:
-    """Replace errors in the block but ours and a full disk by an InputError: `sentence`, a colon and the reason."""
-    try:
-        yield
-    except KgcalError:
-        raise
-    except Exception as error:  # each kind of storage raises its own types of errors
-        if full_disk(error):
-            raise
-        missing = " (for S3: pip install 'kgcal[s3]')" if isinstance(error, ImportError) else ""
-        raise InputError(f"{sentence}: {masked(first_line(error))}{missing}") from error
 
 
 def create_database(uri: str) -> None:

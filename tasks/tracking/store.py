@@ -1,7 +1,6 @@
 """An MLflow store: it opens and finds runs, and reads and writes their tags, metrics, artifacts and models."""
 
 import hashlib
-import json
 import shutil
 import socket
 import time
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from filelock import FileLock
 
 from kgcore.errors import InputError, first_line
+from kgcore.storage.folders import write_json
 from tasks.tracking.artifacts import BESIDE_MLMODEL, Artifact, ModelFiles, StoredFiles
 from tasks.tracking.connection import BRIEF, Patience, connect
 from tasks.tracking.record import (
@@ -144,7 +144,8 @@ class Store:
 
     def log_json(self, run_id: str, value: object, path: str) -> None:
         """Log a JSON file as an artifact of the run, at that path."""
-        self.client.log_text(run_id, json.dumps(value, indent=1), path)
+        files = self._files_of(run_id, f"the artifact {path} of run {run_id}")
+        files.add_written(lambda folder: write_json(folder / path, value))
 
     def log_params(self, run_id: str, params: Mapping[str, object]) -> None:
         """Log parameters as text, except those that the run already has: `mlflow run`, for example, logged them."""

@@ -128,7 +128,7 @@ class Terminal(Console):
 
 console = Terminal(stderr=True)
 log = logging.getLogger("kgcal")
-OUTAGE_PAUSE = 10.0  # seconds until the next try to write to a store that is away
+OUTAGE_PAUSE = 60.0  # seconds until the next try to write to a store that is away: a try may take 10 s
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """The resources that runs share: cores, memory, the disk, the GPU for one run at a time, and a Dask cluster."""
 
-import errno
 import os
 import re
 import shutil
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import psutil
 
-from kgcore.errors import InputError, first_line
+from kgcore.errors import NO_SPACE, InputError, KgcalError, first_line, masked
 from tasks.workspace.flow_run import current_flow_run, permanent_api
 from tasks.workspace.settings import home
 
@@ -21,7 +20,6 @@ if TYPE_CHECKING:  # torch takes more than a second to load: only commands that 
 GPU_LIMIT = "gpu"  # name of a Prefect concurrency limit
 DASK, THREADS = "dask", "threads"
 CONNECT_SECONDS = 30
-NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 # how libraries say it that do not raise OSError, or without its number
 NO_SPACE_TEXT = re.compile(r"No space left|disk is full|disk I/O error|readonly database|requested and \d+ written")
 P = TypeVar("P")
@@ -74,13 +72,27 @@ def check_room(what: str, memory: int = 0, disk: int = 0) -> None:
 def full_disk(error: BaseException | None) -> str | None:
     """Return the sentence for an error whose cause is a disk that takes no more data; None for another error."""
     while error is not None:
-        number, name = (getattr(error, field, None) for field in ("errno", "filename"))
+        number, name, copy = (getattr(error, field, None) for field in ("errno", "filename", "filename2"))
         if number in NO_SPACE or NO_SPACE_TEXT.search(str(error)):
-            folder = Path(os.fsdecode(name)).parent if name else home()
+            folder = Path(os.fsdecode(copy or name)).parent if name else home()
             reason = os.strerror(number) if number in NO_SPACE else first_line(error)
             return f"nothing more can be written to {folder} ({reason}): free space and run the same command again"
         error = error.__cause__ or error.__context__
     return None
+
+
+@contextmanager
+def input_error(sentence: str) -> Iterator[None]:
+    """Replace errors in the block but ours and a full disk by an InputError: `sentence`, a colon and the reason."""
+    try:
+        yield
+    except KgcalError:
+        raise
+    except Exception as error:  # each kind of storage raises its own types of errors
+        if full_disk(error):
+            raise
+        missing = " (for S3: pip install 'kgcal[s3]')" if isinstance(error, ImportError) else ""
+        raise InputError(f"{sentence}: {masked(first_line(error))}{missing}") from error
 
 
 @contextmanager

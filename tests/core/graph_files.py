@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -172,3 +173,12 @@ LAYOUTS: dict[str, Callable[[Path, dict[str, Sequence[Row]]], Path]] = {
     "triples_factory": write_triples_factory,
     "kgx": write_kgx,
 }
+
+
+def repeated(path: Path, length: int, rows: int) -> Path:
+    """Write a Parquet file in which one name of this length is the subject of all rows: about a kilobyte."""
+    zeros = pa.array(np.zeros(rows, dtype=np.int32))
+    names = {"subject": "x" * length, "predicate": "p", "object": "o"}
+    columns = {name: pa.DictionaryArray.from_arrays(zeros, pa.array([value])) for name, value in names.items()}
+    pq.write_table(pa.table(columns), path, compression="zstd", store_schema=False)
+    return path

@@ -2,22 +2,12 @@
 
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from kgcore.data.formats.base import read_candidates
 from kgcore.errors import InputError
-
-
-def repeated(path: Path, length: int, rows: int) -> Path:
-    """Write a Parquet file in which one name of this length is the subject of all rows: about a kilobyte."""
-    zeros = pa.array(np.zeros(rows, dtype=np.int32))
-    names = {"subject": "x" * length, "predicate": "p", "object": "o"}
-    columns = {name: pa.DictionaryArray.from_arrays(zeros, pa.array([value])) for name, value in names.items()}
-    pq.write_table(pa.table(columns), path, compression="zstd", store_schema=False)
-    return path
+from tests.core.graph_files import repeated
 
 
 @pytest.mark.parametrize(("length", "rows"), [(6_000, 2**18), (2_000_000, 100_000)])

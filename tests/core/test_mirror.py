@@ -3,11 +3,13 @@
 import hashlib
 import http.server
 import re
+import resource
 import threading
 import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -86,7 +88,10 @@ def test_a_data_set_without_any_place_is_refused_in_one_sentence(tmp_path: Path,
 class Hostile(http.server.BaseHTTPRequestHandler):
     """Answers /drip with a byte each 10 ms, /flood without an end, /half.zip with a damaged archive; else 404."""
 
+    asked: ClassVar = list[str]()  # the paths
+
     def do_GET(self) -> None:
+        self.asked.append(self.path)
         kind = self.path.split("/")[1]
         self.send_response(200 if kind in ("drip", "flood", "half") else 404)
         self.end_headers()
@@ -133,11 +138,48 @@ def test_a_hostile_server_is_left_and_its_password_is_masked(
     assert [place.name for place in (tmp_path / "root").iterdir()] == ["mine.lock"]
 
 
+@pytest.fixture
+def full_disk() -> Iterator[None]:
+    """Let this process write at most 64 KiB to a file, as if there were no space for more."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**16, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.usefixtures("full_disk")
+def test_a_download_to_a_full_disk_is_not_tried_again(
+    tmp_path: Path, hostile: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(download, "TRIES", 4)
+    Hostile.asked.clear()
+    with pytest.raises(OSError, match="File too large"):
+        fetch(spec(plain=False, url="http://127.0.0.1:1/x.zip"), tmp_path / "root", f"{hostile}/flood")
+    assert Hostile.asked == ["/flood/x.zip"]
+    assert [place.name for place in (tmp_path / "root").iterdir()] == ["mine.lock"]
+
+
+def test_a_full_disk_is_no_fault_of_the_archive_or_of_the_mirror(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    zipped, plain = tmp_path / "zipped", tmp_path / "plain"
+    zipped.mkdir()
+    plain.mkdir()
+    with zipfile.ZipFile(zipped / "x.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in TEXTS:
+            archive.writestr(name, "x" * 2**17)
+            (plain / name).write_text("x" * 2**17)
+    request.getfixturevalue("full_disk")
+    for mirror in (zipped, plain):
+        with pytest.raises(OSError, match="File too large"):
+            fetch(spec(mirror == plain, "http://127.0.0.1:1/x.zip"), tmp_path / "root", str(mirror))
+
+
 @pytest.mark.parametrize("mirror", ["http://[::1", "http://[x]/", "http://127.0.0.1:port", "http://" + "a" * 300])
 def test_an_address_that_cannot_be_parsed_is_named(
     tmp_path: Path, mirror: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(download, "TRIES", 1)
+    monkeypatch.setattr(time, "sleep", None)  # a second try would begin with it
     with pytest.raises(InputError, match=re.escape(mirror)):
         fetch(spec(plain=False, url="http://127.0.0.1:1/x.zip"), tmp_path / "root", mirror)
 

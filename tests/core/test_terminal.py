@@ -2,11 +2,12 @@
 
 import io
 import logging
+import signal
 
 import pytest
 import typer
 
-from flows.cli.terminal import LogHandler, Terminal, fail, log_to_terminal, show
+from flows.cli.terminal import LogHandler, Terminal, fail, guarded, log_to_terminal, show
 from kgcore.measure.report.result import Result, ResultTable, table_of
 from tasks.workspace import flow_run
 from tasks.workspace.flow_run import progress_bar
@@ -71,3 +72,23 @@ def test_a_bar_shows_its_title_and_words_as_they_are(monkeypatch: pytest.MonkeyP
     assert r"train [/b] \x1b[2J" in file.getvalue()
     assert r"up[regulates] \u202e" in file.getvalue()
     assert "\x1b[2J" not in file.getvalue()
+
+
+def replaced(interruption: BaseException) -> None:
+    """Raise an error in place of an interruption, as NumPy does."""
+    with guarded():
+        try:
+            raise interruption
+        except BaseException as reason:
+            raise ValueError("this is no format of an array") from reason
+
+
+@pytest.mark.parametrize("interruption", [SystemExit(143), KeyboardInterrupt()])
+def test_an_interruption_that_a_library_replaces_keeps_its_exit_code(interruption: BaseException) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with pytest.raises(type(interruption)) as raised:
+            replaced(interruption)
+        assert raised.value is interruption
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -16,6 +16,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 import traceback
 import weakref
 from collections.abc import Callable
@@ -84,17 +85,20 @@ def answer(lines: TextIO) -> list[Any]:
         lines.flush()
         if not (line := lines.readline()):
             os._exit(0)
+        *order, seconds, number = json.loads(line)
         child = os.fork()
         if child == 0:
-            order: list[Any] = json.loads(line)
             lines.close()
+            signal.setitimer(signal.ITIMER_REAL, seconds if number == signal.SIGALRM else 0)
             return order
+        if number != signal.SIGALRM:
+            time.sleep(seconds)
+            os.kill(child, number)  # the child may have ended: it is still known until this process asks for its status
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def become(command: list[str], environment: dict[str, str], folder: str, out: str, err: str, seconds: int) -> None:
+def become(command: list[str], environment: dict[str, str], folder: str, out: str, err: str) -> None:
     """Replace this process's files, environment and folder by those of the command, and run the command."""
-    signal.alarm(seconds)
     write = os.O_CREAT | os.O_WRONLY
     for number, path, flags in ((0, os.devnull, os.O_RDONLY), (1, out, write), (2, err, write)):
         os.dup2(os.open(path, flags), number)

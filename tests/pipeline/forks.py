@@ -37,12 +37,22 @@ class Forks:
         self._lines: TextIO | None = None
 
     def run(
-        self, arguments: list[str], environment: Mapping[str, str], folder: Path, seconds: int
+        self,
+        arguments: list[str],
+        environment: Mapping[str, str],
+        folder: Path,
+        seconds: float,
+        number: int = signal.SIGALRM,
     ) -> "subprocess.CompletedProcess[str]":
-        """Run `kgcal ARGUMENTS` in a folder. Raises TimeoutExpired after `seconds`."""
+        """Run `kgcal ARGUMENTS` in a folder.
+
+        After `seconds`, send the process the signal `number`; without a number, raise TimeoutExpired.
+        """
         with TemporaryDirectory() as outputs:
             out, err = Path(outputs, "out"), Path(outputs, "err")
-            status = self._ask(["kgcal", *arguments], dict(environment), str(folder), str(out), str(err), seconds)
+            status = self._ask(
+                ["kgcal", *arguments], dict(environment), str(folder), str(out), str(err), seconds, number
+            )
             if status == -signal.SIGALRM:
                 raise subprocess.TimeoutExpired(arguments, seconds, out.read_text(), err.read_text())
             return subprocess.CompletedProcess(arguments, status, out.read_text(), err.read_text())

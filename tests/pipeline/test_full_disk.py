@@ -1,6 +1,12 @@
-"""A full disk is one sentence that names the folder, and costs nothing: with space, the same command ends as usual."""
+"""A full disk is one sentence that names the folder, and costs nothing: with space, the same command ends as usual.
 
+DISKS is how many random commands find a full disk, after a random number of bytes. SEED chooses them.
+"""
+
+import os
+import random
 import resource
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,12 +15,14 @@ import pytest
 
 from kgcore.errors import InputError
 from tasks.workspace.resources import check_room, full_disk
+from tests.pipeline.all_commands import COMMANDS, SEED, check_tidy, outcome, prepared, undisturbed
 from tests.pipeline.command import Kgcal, all_runs
 
 pytestmark = pytest.mark.kills
 
 RUN = ("--size", "300", "--k", "16", "--epochs", "5", "--calibrators", "platt,isotonic")
 SIZES = ("300k", "1500k", "1800k", "2500k")
+DISKS = int(os.environ.get("DISKS", "2"))
 Resize = Callable[[str], None]
 
 
@@ -55,6 +63,24 @@ def test_a_full_disk_is_one_sentence_and_costs_nothing(disk: tuple[Path, Resize]
     assert "RUNNING" not in {run.info.status for run in all_runs(kgcal)}
 
 
+@pytest.mark.parametrize("number", range(DISKS))
+def test_any_command_says_that_the_disk_is_full_and_then_gives_the_same_answer(
+    number: int, disk: tuple[Path, Resize]
+) -> None:
+    rng, (folder, resize) = random.Random(f"{SEED} {number}"), disk
+    name = rng.choice(list(COMMANDS))
+    resize("100m")
+    expected, kgcal = undisturbed(name), prepared(name, folder)
+    room = int(rng.random() * expected.bytes)
+    resize(str(shutil.disk_usage(folder).used + room))
+    done = kgcal(*COMMANDS[name])
+    print(f"{name}: {room:,} of {expected.bytes:,} bytes: status {done.returncode}")
+    assert str(folder) in refused(done)
+    resize("100m")
+    assert outcome(name, kgcal).left == expected.left
+    check_tidy(kgcal)
+
+
 def test_a_file_that_may_not_grow_is_one_sentence(tmp_path: Path) -> None:
     kgcal = Kgcal(tmp_path)
     done = subprocess.run(
@@ -81,6 +107,8 @@ def test_the_cause_of_an_error_counts() -> None:
     assert full_disk(wrapped(OSError(28, "No space left on device", "/data/x/y.bin"))) == (
         "nothing more can be written to /data/x (No space left on device): free space and run the same command again"
     )
+    copied = full_disk(OSError(28, "No space left on device", "/mirror/y.bin", None, "/data/x/y.bin"))
+    assert copied == full_disk(wrapped(OSError(28, "No space left on device", "/data/x/y.bin")))
     assert full_disk(wrapped(OSError(2, "No such file or directory", "/data/x"))) is None
 
 

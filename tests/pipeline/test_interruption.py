@@ -1,5 +1,10 @@
-"""Interrupted runs: the next run resumes a killed training and ends with the same bits."""
+"""Interrupted commands: the next one resumes a killed training, and ends with the same bits and the same answers.
 
+KILLS is how many random commands are killed at random moments, three times each in one home. SEED chooses them.
+"""
+
+import os
+import random
 import signal
 import subprocess
 import time
@@ -7,10 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.pipeline.all_commands import COMMANDS, SEED, check_tidy, outcome, prepared, undisturbed
 from tests.pipeline.command import Kgcal, all_runs, tags_of
 
 pytestmark = pytest.mark.kills
 
+KILLS, IN_A_HOME = int(os.environ.get("KILLS", "6")), 3
 OPTIONS = ("--size", "600", "--k", "16", "--epochs", "60", "--batch-size", "64")
 
 
@@ -86,3 +93,19 @@ def test_two_simultaneous_runs_train_once(tmp_path: Path) -> None:
         "report": 1,
     }
     assert {run.info.status for run in runs} == {"FINISHED"}
+
+
+@pytest.mark.parametrize("number", range(-(-KILLS // IN_A_HOME)))
+def test_a_command_that_was_killed_at_random_moments_gives_the_same_answer(number: int, tmp_path: Path) -> None:
+    rng = random.Random(f"{SEED} {number}")
+    name = rng.choice(list(COMMANDS))
+    expected, kgcal = undisturbed(name), prepared(name, tmp_path / "one")
+    for _ in range(IN_A_HOME):
+        kind = rng.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGINT, signal.SIGTERM))
+        moment = rng.uniform(0.05, expected.seconds)
+        done = kgcal.forks.run([*COMMANDS[name]], kgcal.environment, kgcal.home.parent, moment, kind)
+        print(f"{name}: {kind.name} after {moment:.2f} of {expected.seconds:.2f} s: status {done.returncode}")
+        assert done.returncode in (0, -kind if kind == signal.SIGKILL else 128 + kind), done.stderr
+        assert "Traceback" not in done.stderr
+    assert outcome(name, kgcal).left == expected.left
+    check_tidy(kgcal)

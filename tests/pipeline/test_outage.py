@@ -1,6 +1,8 @@
 """A tracking server that is away, that loses answers, or that stays away: nothing is lost and nothing is made twice."""
 
 import logging
+import os
+import socket
 import subprocess
 import sys
 import threading
@@ -19,6 +21,7 @@ from flows.jobs.promote import promote
 from flows.pipeline import pipeline
 from kgcore.config import CalibrateConfig, PrepareConfig, TrainConfig
 from kgcore.errors import InputError, OutageError
+from tasks.tracking import connection
 from tasks.tracking import store as stores
 from tasks.tracking.record import DatasetId, RunTags
 from tasks.tracking.store import Store, open_store
@@ -29,12 +32,12 @@ from tests.ports import free_port
 pytestmark = [pytest.mark.kills, pytest.mark.usefixtures("home")]
 
 SMALL = {
-    "prepare": PrepareConfig(size=300),
     "train": TrainConfig(k=16, epochs=5, batch_size=128),
     "corrupt": FEW_CORRUPTIONS,
     "calibrate": CalibrateConfig(calibrators=("platt", "isotonic")),
     "evaluate": FEW_REPLICATES,
 }
+OUTAGES = [float(text) for text in os.environ.get("OUTAGES", "2").split()]  # seconds
 SERVER = "import sys; from mlflow.cli import cli; sys.exit(cli())"
 
 
@@ -76,7 +79,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     server.stop()
 
 
-PASS, AWAY, LOST = "pass", "away", "lost"  # LOST: the server does the work, and its answer is lost
+PASS, AWAY, LOST, HANG = "pass", "away", "lost", "hang"  # LOST: the server does the work, and its answer is lost
 Fate = Callable[[str, str, bytes], str]  # method, path, body
 
 
@@ -95,7 +98,9 @@ def proxy(server: Server, fate: Fate) -> Iterator[str]:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             decided = fate(self.command, self.path, body)
             headers = {name: text for name, text in self.headers.items() if name not in ("Host", "Content-Length")}
-            if decided != AWAY:
+            if decided == HANG:
+                time.sleep(60)
+            if decided not in (AWAY, HANG):
                 done = requests.request(self.command, f"{server.address}{self.path}", data=body, headers=headers)
             if decided != PASS:
                 self.close_connection = True
@@ -126,9 +131,9 @@ def use(address: str, experiment: str, patch: pytest.MonkeyPatch) -> Store:
     return open_store()
 
 
-def figures() -> list[object]:
-    """Run a pipeline, and return its figures."""
-    found = pipeline.fn(preset="default", **SMALL).to_json()
+def figures(seed: int) -> list[object]:
+    """Run a pipeline, and return its figures. seed: that of the graph; the server has no stages of another one."""
+    found = pipeline.fn(preset="default", **SMALL | {"prepare": PrepareConfig(size=300, graph_seed=seed)}).to_json()
     return [found[name] for name in ("metrics", "intervals", "ranks", "accuracy_per_relation")]
 
 
@@ -142,21 +147,22 @@ def counted(store: Store) -> list[Counter[str]]:
     return [Counter(str(run.info.run_name) for run in runs), Counter(m.name for m in models), Counter(outputs)]
 
 
+@pytest.mark.parametrize("seconds", OUTAGES)
 def test_outages_and_lost_answers_change_nothing_and_make_nothing_twice(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
 ) -> None:
     use_home(tmp_path / "undisturbed", monkeypatch)
-    undisturbed, made = figures(), counted(open_store())
+    undisturbed, made = figures(round(seconds)), counted(open_store())
     use_home(tmp_path / "disturbed", monkeypatch)
     moments = {"training": '"loss"', "scoring": '"score"', "registering": "model-versions/create"}
     began, seen = dict[str, float](), Counter[str]()
 
     def fate(method: str, path: str, body: bytes) -> str:
-        """Be away for two seconds at each moment; otherwise lose every other answer to a change."""
+        """Be away for these seconds at each moment; otherwise lose every other answer to a change."""
         for moment, sign in moments.items():
             if method == "POST" and sign.encode() in path.encode() + body:
                 began.setdefault(moment, time.monotonic())
-        if any(time.monotonic() < start + 2 for start in began.values()):
+        if any(time.monotonic() < start + seconds for start in began.values()):
             return AWAY
         if method not in ("POST", "PUT", "PATCH") or path.endswith("search"):
             return PASS
@@ -164,14 +170,15 @@ def test_outages_and_lost_answers_change_nothing_and_make_nothing_twice(
         return LOST if seen[path] % 2 else PASS
 
     with proxy(server, fate) as address:
-        store = use(address, "disturbed", monkeypatch)
-        assert figures() == undisturbed
+        store = use(address, f"away for {seconds} s", monkeypatch)
+        assert figures(round(seconds)) == undisturbed
         assert counted(store) == made
         promote.fn(dataset="family")
     assert began.keys() == moments.keys()
     versions = MlflowClient(server.address).search_model_versions("name = 'kgcal-family'")
     assert [str(version.version) for version in versions] == ["1"]
     assert {run.info.status for run in MlflowClient(server.address).search_runs([store.experiment_id])} == {"FINISHED"}
+    MlflowClient(server.address).delete_registered_model("kgcal-family")
 
 
 def test_a_server_that_is_stopped_and_started_gets_everything(
@@ -225,3 +232,43 @@ def test_a_server_that_stays_away_ends_the_work_with_one_sentence(
         is_away.clear()
         [run] = open_store().find(RunTags(stage="score"), status=None)
     assert run.status == "KILLED"
+
+
+def test_a_server_that_hangs_is_away(
+    server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "kgcal")
+    monkeypatch.setattr(connection, "CONNECT_SECONDS", 1)
+    hangs, data = threading.Event(), DatasetId("family", "0" * 32)
+
+    def train(store: Store) -> None:
+        with store.open_run("train", RunTags(stage="train")) as run_id:
+            losses = SeriesLog(lambda values, **how: store.log_series(run_id, "loss", values, data, **how), seconds=0)
+            hangs.set()
+            started = time.monotonic()
+            for epoch in range(1, 100):
+                losses.add(epoch, 1 / epoch)
+            assert time.monotonic() - started < 2  # the training waited for one answer, for a second
+            losses.flush()
+
+    with proxy(server, lambda *request: HANG if hangs.is_set() else PASS) as address:
+        store = use(address, "hangs", monkeypatch)
+        monkeypatch.setenv("KGCAL_OUTAGE_SECONDS", "4")
+        started = time.monotonic()
+        with pytest.raises(
+            OutageError, match=r"has not answered for 4 seconds, API request .* failed .*Read timed out"
+        ):
+            train(store)
+        assert time.monotonic() - started < 10
+    said = [record.getMessage() for record in caplog.records if record.name == "kgcal"]
+    assert sum("the work goes on without the MLflow store" in text for text in said) == 1
+    assert sum("does not answer: waiting at most 4 s" in text for text in said) == 1
+
+
+def test_a_server_that_hangs_at_the_start_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "CONNECT_SECONDS", 1)
+    started = time.monotonic()
+    refused = pytest.raises(InputError, match=r"cannot be opened: API request to .* failed .*Read timed out")
+    with socket.create_server(("127.0.0.1", 0)) as silent, refused:  # the system accepts, and nobody answers
+        use(f"http://127.0.0.1:{silent.getsockname()[1]}", "hangs", monkeypatch)
+    assert time.monotonic() - started < 10

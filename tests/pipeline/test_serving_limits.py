@@ -1,6 +1,7 @@
 """What a request to the server may take, and from which hosts it may come."""
 
 import asyncio
+import json
 import logging
 import threading
 import time
@@ -11,6 +12,8 @@ import pytest
 from anyio import CapacityLimiter
 from fastapi import HTTPException
 from fastapi.testclient import TestClient
+from hypothesis import given
+from hypothesis import strategies as st
 from starlette.requests import ClientDisconnect, Request
 
 from tasks.jobs.find_model import Ask
@@ -19,6 +22,7 @@ from tasks.serving.api import create_app
 from tasks.serving.limits import LimitedBodies, Turn, in_turn
 from tasks.serving.model import Served
 from tests.conftest import use_home
+from tests.core.fuzzed import CELLS, FUZZ, damaged, objects, tables
 from tests.pipeline.finished import finished
 
 COLUMNS = ("subject", "predicate", "object")
@@ -60,6 +64,35 @@ def test_a_file_beyond_a_limit_is_refused_in_one_sentence(
     monkeypatch.setattr(limits, limit, value)
     done = client.post("/file", params={"format": "csv"}, content=csv_of(41, 5))
     assert (done.status_code, done.json()) == (status, {"error": message})
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "parquet", "jsonl", "nt"])
+def test_any_bytes_in_a_file_are_answered_or_refused_in_one_sentence(client: TestClient, ending: str) -> None:
+    kinds = st.one_of(damaged(f".{ending}"), tables(), objects(), st.binary(max_size=60))
+
+    @FUZZ
+    @given(kinds)
+    def answers(data: bytes) -> None:
+        done = client.post("/file", params={"format": ending}, content=data)
+        assert done.status_code == 200 or (done.status_code < 500 and "\n" not in done.json()["error"]), data
+
+    answers()
+
+
+@pytest.mark.parametrize("address", ["/predict", "/answers", "/explain"])
+def test_any_body_is_answered_or_refused_in_one_sentence(client: TestClient, address: str) -> None:
+    rows = st.dictionaries(st.sampled_from(COLUMNS), CELLS | st.sampled_from(["person_1", "cousin_of"]))
+    values = st.recursive(rows | CELLS | st.none() | st.booleans() | st.floats() | st.integers(), st.lists)
+    keys = st.sampled_from(["triples", "triple", *COLUMNS, "base_rate", "completeness", "top", "threshold", "model"])
+    bodies = st.dictionaries(keys, values, max_size=6).map(json.dumps).map(str.encode)
+
+    @FUZZ
+    @given(bodies | objects() | st.binary(max_size=60))
+    def answers(data: bytes) -> None:
+        done = client.post(address, content=data, headers={"content-type": "application/json"})
+        assert done.status_code == 200 or (done.status_code < 500 and "\n" not in done.json()["error"]), data
+
+    answers()
 
 
 def test_a_file_in_parts_has_the_answers_of_the_whole(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:

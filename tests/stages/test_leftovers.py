@@ -2,10 +2,12 @@
 
 import os
 import signal
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from mlflow.store.artifact.local_artifact_repo import LocalArtifactRepository
 
 from flows.cli.terminal import check_target
 from kgcore.answer.sink import sink
@@ -49,6 +51,24 @@ def test_the_next_process_ends_the_runs_and_removes_the_files_of_a_killed_one(tm
     assert not list((home() / "tmp").glob("*/*/big"))
     assert [run.status for run in store.find(RunTags(stage="predict"), status=None)] == ["KILLED"]
     assert not list((home() / "locks").glob("run-*"))
+
+
+@pytest.mark.usefixtures("home")
+def test_a_process_that_is_killed_while_it_logs_json_leaves_no_temporary_file(tmp_path: Path) -> None:
+    open_store()
+    (tmp_path / "temporary").mkdir()
+
+    def work() -> None:
+        tempfile.tempdir = str(tmp_path / "temporary")
+        LocalArtifactRepository.log_artifact = lambda *arguments, **options: os.kill(os.getpid(), signal.SIGKILL)
+        store = stores.Store(f"sqlite:///{home()}/mlflow.db")
+        with store.open_run("predict", RunTags(stage="predict")) as run_id:
+            store.log_json(run_id, {"a": 1}, "found/a.json")
+
+    killed(work)
+    assert list((home() / "tmp").rglob("a.json"))
+    sweep()
+    assert not [*(home() / "tmp").iterdir(), *(tmp_path / "temporary").iterdir()]
 
 
 @pytest.mark.usefixtures("home")

@@ -15,7 +15,7 @@ from filelock import FileLock
 from urllib3.exceptions import HTTPError
 
 from kgcore.data.datasets.base import DatasetSpec, md5_of
-from kgcore.errors import InputError, first_line, masked, raise_faults
+from kgcore.errors import NO_SPACE, InputError, first_line, masked, raise_faults
 
 TRIES = 4
 ABSENT = (403, 404, 410)  # the answers of a server that lacks a file: a further try is in vain
@@ -51,7 +51,7 @@ def fetch(
 
     The folder gets its name when it is complete, so that it never has only a part of the files. Raises InputError if
     the archive or a file cannot be obtained, if an archive is damaged or contains a path outside its folder, or if a
-    checksum differs.
+    checksum differs; OSError if the disk is full.
     """
     if spec.folder is not None:
         return spec.folder
@@ -73,6 +73,8 @@ def fetch(
                     came_from = _collect(spec, mirror, Path(work), files, progress)
                     raise_faults([f"{came_from[path]}: {problem}" for path, problem in _problems(spec, files).items()])
                 except InputError as error:
+                    if isinstance(full := error.__cause__, OSError) and full.errno in NO_SPACE:
+                        raise full from None
                     raise InputError(masked(str(error))) from error
             if target.exists():
                 shutil.rmtree(target)
@@ -201,7 +203,8 @@ def _obtain(name: str, source: Path | str, into: Path, progress: Callable[[str],
                 return into / name
             except (OSError, HTTPError, ValueError) as error:  # those of requests are OSErrors
                 status = getattr(getattr(error, "response", None), "status_code", 0)
-                if left and status not in ABSENT:
+                in_vain = status in ABSENT or isinstance(error, ValueError) or getattr(error, "errno", 0) in NO_SPACE
+                if left and not in_vain:
                     time.sleep(1)
                     continue
                 raise (_AbsentError if status in ABSENT else InputError)(

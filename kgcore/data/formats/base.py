@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from kgcore.arrays import Bools, Ints
 from kgcore.config.base import GROUP, TIME
-from kgcore.errors import InputError, raise_faults
+from kgcore.errors import InputError, first_line, raise_faults
 from kgcore.registries import FORMATS
 
 COLUMNS = ("subject", "predicate", "object")
@@ -216,7 +216,7 @@ def read_blocks(source: TriplesFile) -> Iterator[Block]:
             raise InputError(
                 f"{source.path} is damaged, incomplete or not {kind} ({error}): compress it anew"
             ) from error
-        raise InputError(f"{source.path} cannot be read: {error.strerror or error}") from error
+        raise InputError(f"{source.path} cannot be read: {error.strerror or first_line(error)}") from error
 
 
 def _affirmed(source: TriplesFile, block: Block, unit: str) -> Block:

@@ -12,7 +12,7 @@ import pyarrow.parquet
 from kgcore.config.base import GROUP, TIME
 from kgcore.data.formats.base import BLOCK_ROWS, COLUMNS, CONFIDENCE, LABEL, Block, Format, TriplesFile
 from kgcore.data.formats.columns import Columns, find_columns
-from kgcore.errors import InputError
+from kgcore.errors import InputError, first_line
 from kgcore.registries import FORMATS
 
 MOST_TEXT = 2**28  # bytes of text in a block
@@ -44,7 +44,7 @@ def read_row_groups(path: Path, find: Callable[[list[str]], Columns]) -> Iterato
                 yield Block(table.cast(kinds).rename_columns(list(columns)), (done + len(batch)) / rows, done + 1)
                 done += len(batch)
     except (pa.ArrowInvalid, pa.ArrowMemoryError) as error:
-        raise InputError(f"{path} cannot be read as Parquet: {error}") from error
+        raise InputError(f"{path} cannot be read as Parquet: {first_line(error)}") from error
 
 
 def _check_size(path: Path, table: pa.Table) -> None:

@@ -44,7 +44,7 @@ def read_rdf(source: TriplesFile, name: str) -> Iterator[Block]:
                 yield Block(table, min(file.tell() / size, 1.0), number, left_out=left_out)
                 number += len(table)
         except SyntaxError as error:
-            what = str(error.msg).partition(": ")[2] or str(error.msg)
+            what = (str(error.msg).partition(": ")[2] or str(error.msg)).partition("\n")[0]
             if "LoadDocumentCallback" in what:
                 what = "its @context is an address, and kgcal opens none. Write the context into the file"
             place = f", line {error.lineno}" if error.lineno else ""
