@@ -21,10 +21,10 @@ COMMANDS = {
     "python": ["-c", "pass"],
     "import torch": ["-c", "import torch"],
     "import prefect and mlflow": ["-c", "import prefect, mlflow"],
-    "kgcal --help": ["-m", "flows.cli", "--help"],
-    "kgcal status": ["-m", "flows.cli", "status"],
-    "kgcal run --help": ["-m", "flows.cli", "run", "--help"],
-    "cached kgcal run": ["-m", "flows.cli", *SMALL],
+    "kgcal --help": ["-m", "kgcal", "--help"],
+    "kgcal status": ["-m", "kgcal", "status"],
+    "kgcal run --help": ["-m", "kgcal", "run", "--help"],
+    "cached kgcal run": ["-m", "kgcal", *SMALL],
 }
 BASELINES = ("python", "import torch")
 

@@ -13,3 +13,10 @@ local/         the services of `kgcal up`, and the recorder of flow runs
 
 The code that a flow runs is in tasks/: stages in tasks/stages/, jobs that use many runs in tasks/jobs/.
 """
+
+import sys
+from pathlib import Path
+
+# A worker of Prefect loads a flow by the path of its file. `tasks` is then found beside this folder, wherever that is.
+if (_folder := str(Path(__file__).resolve().parents[1])) not in sys.path:
+    sys.path.insert(0, _folder)

@@ -40,7 +40,7 @@ class Home:
 
     def kgcal(self, *arguments: str) -> str:
         """Run a `kgcal` command and return its output."""
-        command = [sys.executable, "-m", "flows.cli", *arguments]
+        command = [sys.executable, "-m", "kgcal", *arguments]
         done = subprocess.run(  # noqa: S603
             command, env=self.environment, check=True, text=True, stdout=subprocess.PIPE
         )
@@ -147,7 +147,7 @@ def take_page(browser: Browser) -> None:
     with tempfile.TemporaryDirectory() as folder:
         home, port = Home(Path(folder)), free_port()
         query = question(home)
-        command = [sys.executable, "-m", "flows.cli", "serve", "--dataset", "family", "--port", str(port)]
+        command = [sys.executable, "-m", "kgcal", "serve", "--dataset", "family", "--port", str(port)]
         process = subprocess.Popen(command, env=home.environment)  # noqa: S603
         try:
             waited(lambda: answers(port), "server", PATIENCE)

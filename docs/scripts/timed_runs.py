@@ -39,7 +39,7 @@ class Runs:
         path = self.path(f"{name}.json")
         if not path.exists():
             before = _of_children()
-            command = [sys.executable, "-m", "flows.cli", "run", *options, "--json", str(path.absolute())]
+            command = [sys.executable, "-m", "kgcal", "run", *options, "--json", str(path.absolute())]
             home = str((self._out / "homes" / name).absolute())
             with self.path(f"{name}.log").open("w") as log:
                 environment = os.environ | {"KGCAL_HOME": home}

@@ -146,7 +146,7 @@ def _entry_text(entry: str, known: Sequence[Parameter]) -> str:
         text += "      # the preset, and what it may choose:\n"
         text += "".join(f"      #   {p.name}: {{type: {p.kind}, default: {json.dumps(p.default)}}}\n" for p in others)
     # `python -m` runs the code of the checkout in any environment; an installed `kgcal` could be another version
-    words = f"python -m flows.cli project {entry} " + " ".join(f"--{p.name}\0{{{p.name}}}" for p in declared)
+    words = f"python -m kgcal project {entry} " + " ".join(f"--{p.name}\0{{{p.name}}}" for p in declared)
     lines = textwrap.wrap(words, 110, break_long_words=False, break_on_hyphens=False)
     return text + "    command: >-\n" + "".join(f"      {line}\n" for line in lines).replace("\0", " ")
 

@@ -56,7 +56,6 @@ def new_app(group: type[CommandGroup] = CommandGroup) -> typer.Typer:
         cls=group,
         rich_markup_mode=None,  # boxes leave too little width for the option names
         no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDEST_HELP},
         help="Probabilities you can trust from knowledge graph embeddings.",

@@ -15,7 +15,8 @@ from kgcore.config import (
     presets,
 )
 from kgcore.measure.report.result import Result
-from tasks.jobs.tune import search_settings, tuning_run
+from tasks.jobs.tune import check_search, search_settings, tuning_run
+from tasks.stages.choose import raced_settings
 from tasks.stages.prepare import PREPARE
 from tasks.stages.running import Context
 
@@ -44,16 +45,19 @@ def tune(
         corrupt: the corruptions that serve as validation negatives if none are labelled
         config: what to search, and for how long
         preset: fills in the settings of train and corrupt that you leave out: default, best, paper or none. If empty:
-            default
+            what the newest race on the graph has chosen; without a race, default
         base_rate: stated base rate, used if no negatives are labelled; if empty, 0.5 is assumed
         force: start the search from scratch
         device: auto, cpu, cuda or cuda:N
     """
     usual = CalibrateConfig(base_rate=base_rate, calibrators=CalibrateConfig().calibrators)
-    resolved = presets.resolve(preset, PipelineConfigs(prepare, train, corrupt, usual), races=False)
+    given = PipelineConfigs(prepare, train, corrupt, usual)
+    resolved = presets.resolve(preset, given, races=False)
     configs = resolved.configs
-    with tuning_run(configs, config, device, resolved.parameters) as run_id:
-        context = Context(parent=run_id, device=device)
-        data = PREPARE(config=configs.prepare, context=context)
-        best = search_settings(data, configs, config, replace(context, force=force))
+    check_search(configs, device)
+    data = PREPARE(config=configs.prepare, context=Context(device=device))
+    if presets.resolve(preset, given).preset == presets.AUTO:
+        configs = replace(configs, train=raced_settings(data, train, configs.train))
+    with tuning_run(configs, config, resolved.parameters) as run_id:
+        best = search_settings(data, configs, config, Context(parent=run_id, device=device, force=force))
     return publish(best)

@@ -27,7 +27,7 @@ from tasks.workspace.resources import GPU_LIMIT
 from tasks.workspace.services import PREFECT, recorded_services
 from tasks.workspace.settings import home, prefect_database
 
-CHECKOUT = Path(__file__).resolve().parents[2]
+APPLICATION = Path(__file__).resolve().parents[2]  # the folder of flows/ and tasks/: a checkout, or kgcal/ of a wheel
 PREFECT_SECONDS = 180  # longest time of a `prefect` command
 AUTOMATION = "mark runs without a heartbeat as crashed"
 HEARTBEAT = "prefect.flow-run.heartbeat"
@@ -58,6 +58,7 @@ def server_environment() -> dict[str, str]:
         "PREFECT_HOME": str(home() / "prefect"),
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "PREFECT_CLI_PROMPT": "false",
+        "PYTHONPATH": os.pathsep.join([str(APPLICATION), *filter(None, [os.environ.get("PYTHONPATH")])]),
     }
 
 
@@ -97,11 +98,11 @@ def create_prefect_database() -> None:
 
 
 def run_prefect(arguments: Sequence[str], environment: dict[str, str], what: str) -> None:
-    """Run a `prefect` command in the checkout. Raises InputError, which calls its result `what`, if it fails."""
+    """Run a `prefect` command beside flows/. Raises InputError, which calls its result `what`, if it fails."""
     try:
         subprocess.run(  # noqa: S603
             [sys.executable, "-m", "prefect", *arguments],
-            cwd=CHECKOUT,
+            cwd=APPLICATION,
             env=os.environ | server_environment() | environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,

@@ -13,9 +13,10 @@ from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.actions import VariableCreate, VariableUpdate
 from prefect.settings import PREFECT_API_URL
 
+from flows.deployments import prefect_yaml
 from flows.job import all_jobs
 from flows.local.prefect_server import (
-    CHECKOUT,
+    APPLICATION,
     client_of,
     create_prefect_database,
     run_prefect,
@@ -30,7 +31,7 @@ from tasks.tracking.store import open_store
 from tasks.tracking.ui import server_command
 from tasks.workspace.resources import cores
 from tasks.workspace.services import MLFLOW, PREFECT, WORKER, recorded_services
-from tasks.workspace.settings import ensure_home, home, mlflow_server, tracking_uri
+from tasks.workspace.settings import ensure_home, home, mlflow_server, temporary_folder, tracking_uri
 
 CONCURRENT_RUNS = 2  # flow runs of the worker at the same time; they share the cores
 VARIABLE = "kgcal_deployed"  # a variable on the server: the digest of the last deployed sources
@@ -45,8 +46,6 @@ def up(mlflow_port: int | None = None, prefect_port: int | None = None) -> None:
     Raises InputError if the environment names a Prefect server, a port is taken, a server does not answer in time or
     the deployments cannot be created. In these cases the services that this call has started are stopped.
     """
-    if not (CHECKOUT / "prefect.yaml").is_file():
-        raise InputError(f"kgcal up needs prefect.yaml from the project's checkout: {CHECKOUT} does not have it")
     _refuse_another_server()
     with services_lock():
         before = recorded_services()
@@ -138,7 +137,7 @@ def start_worker(client: SyncPrefectClient, api: str) -> None:
 
 
 def deploy(client: SyncPrefectClient, api: str) -> None:
-    """Create the deployments of prefect.yaml, or update them if their sources have changed.
+    """Create the deployments of all jobs, or update them if their sources have changed.
 
     If the sources have not changed, the deployments stay as they are, because a user may have edited schedules in the
     dashboard. Raises InputError if `prefect deploy` fails.
@@ -147,7 +146,11 @@ def deploy(client: SyncPrefectClient, api: str) -> None:
     known = client.read_variable_by_name(VARIABLE)
     if known is not None and known.value == current:
         return
-    run_prefect(["--no-prompt", "deploy", "--all"], {"PREFECT_API_URL": api}, "the deployments of prefect.yaml")
+    with temporary_folder() as folder:
+        file = folder / "prefect.yaml"
+        file.write_text(prefect_yaml(), encoding="utf-8")
+        command = ["--no-prompt", "deploy", "--all", "--prefect-file", str(file)]
+        run_prefect(command, {"PREFECT_API_URL": api}, "the deployments of kgcal")
     if known is None:
         client.create_variable(VariableCreate(name=VARIABLE, value=current))
     else:
@@ -157,11 +160,10 @@ def deploy(client: SyncPrefectClient, api: str) -> None:
 def sources_digest() -> str:
     """Return a digest of everything that the server stores about deployments.
 
-    These are the path of the checkout, prefect.yaml, and the form of each flow: its parameters with descriptions,
-    ranges and choices. A new model or corruption strategy is a new choice, so it changes the digest.
+    These are the folder in which runs start, the text of prefect.yaml, and the form of each flow: its parameters with
+    descriptions, ranges and choices. A new model or corruption strategy is a new choice, so it changes the digest.
     """
-    digest = hashlib.sha256(str(CHECKOUT).encode())
-    digest.update((CHECKOUT / "prefect.yaml").read_bytes())
+    digest = hashlib.sha256(f"{APPLICATION}\n{prefect_yaml()}".encode())
     for job in all_jobs():
         digest.update(job.flow.parameters.model_dump_json().encode())
     return digest.hexdigest()

@@ -139,9 +139,11 @@ class BaseRateResult:
         rates = ("base rate", "95 % interval")
         shares = self.mixture.shares if self.mixture is not None else {}
         relations = [
-            (row["relation"], *_texts(row["base_rate"], row["low"], row["high"]), *map("{:,}".format, counts))
+            (
+                *(row["relation"], *_texts(row["base_rate"], row["low"], row["high"])),
+                *map("{:,}".format, (row["candidates"], row["labels"])),
+            )
             for row in self.relations
-            if (counts := (row["candidates"], row["labels"]))
         ]
         others = [f"{self.others:,} other relations have too few triples for an estimate"] if self.others else []
         overall = [(name, *_texts(rate.value, rate.low, rate.high)) for name, rate in self.rows()]

@@ -61,21 +61,20 @@ LEGEND = {"k": "k: embedding size", "eta": "eta: corruptions per positive in tra
 OBJECTIVE_TITLES = {"brier": "Brier", "log_loss": "log loss", "accuracy": "accuracy", "mrr": "MRR"}
 
 
-def tuning_run(
-    configs: PipelineConfigs, config: TuneConfig, device: str, preset: Mapping[str, str]
-) -> AbstractContextManager[str]:
-    """Open the MLflow run of a search, with every setting as a parameter; `with` gives its id.
-
-    configs  the settings of a pipeline; the search changes some of `configs.train`
-    device   auto, cpu, cuda or cuda:N
-    preset   further parameters: the name of the preset, and the settings that it sets
-
-    Raises InputError, before any run is opened, for settings or a device that cannot be used.
-    """
+def check_search(configs: PipelineConfigs, device: str) -> None:
+    """Raise InputError for settings or a device that a search cannot use."""
     check_training(configs.train, device)
     if by_model(configs.corrupt):
         drawn = ", ".join(configs.corrupt.calibration_strategy)
         raise InputError(f"calibration_strategy is {drawn}: a search needs strategies that draw without a model")
+
+
+def tuning_run(configs: PipelineConfigs, config: TuneConfig, preset: Mapping[str, str]) -> AbstractContextManager[str]:
+    """Open the MLflow run of a search, with every setting as a parameter; `with` gives its id.
+
+    configs  the settings of a pipeline; the search changes some of `configs.train`
+    preset   further parameters: the name of the preset, and the settings that it sets
+    """
     dataset = find_dataset(configs.prepare.dataset).name
     title = f"tune {dataset} {configs.train.model} {configs.train.loss}"
     params = all_settings(vars(configs) | {"tune": config}) | dict(preset) | {"dataset": dataset}

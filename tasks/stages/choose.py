@@ -148,6 +148,24 @@ def chosen_settings(choice: StageRef) -> TrainConfig:
     return TrainConfig(**open_store().load(choice.run_id, CHOSEN))
 
 
+@as_task("raced_settings")
+def raced_settings(data: StageRef, given: TrainConfig, usual: TrainConfig) -> TrainConfig:
+    """Return the training settings that the newest race on the graph of a prepare run has chosen, with the given ones.
+
+    given  settings of the user. If they name another model or loss than the race has chosen, the result is `usual`
+    usual  settings without a race
+    """
+    store = open_store()
+    for choice in choices_for(store, data.run_id)[:1]:
+        chosen = TrainConfig(**store.load(choice, CHOSEN))
+        if all(
+            given.given().get(name, value) == value for name, value in (("model", chosen.model), ("loss", chosen.loss))
+        ):
+            log.info("tune      starts with %s %s, which the race has chosen", chosen.model, chosen.loss)
+            return given.over(chosen)
+    return usual
+
+
 def race_of(store: Store, train: RunRecord) -> Race | None:
     """Return the newest race on the graph of a train run that chose its settings; None if there is none.
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from kgcore.wings.external.calibrator import ScoreCalibrator
 
-LOADER = "tasks.tracking.pyfunc"
+LOADER = "kgcal.pyfunc"
 EXAMPLES = 3  # triples of the input example
 # The packages that compute or read an answer. `kgcal` itself brings the others.
 PACKAGES = (

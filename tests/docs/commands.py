@@ -16,8 +16,9 @@ def unknown_words(app: typer.Typer, command: str) -> list[str]:
     """Return the command or options in the text that `kgcal` does not have."""
     words = shlex.split(command, comments=True)[1:]
     commands = command_line(app).commands  # type: ignore[attr-defined]
+    before = {option for one in command_line(app).params for option in one.opts} | {"--help"}
     if not words or PLACEHOLDER.match(words[0]) or words[0].startswith("-"):
-        return [word for word in words if word.startswith("-") and word not in ("--version", "--help")]
+        return [word for word in words if word.startswith("-") and word not in before]
     if words[0] not in commands:
         return [words[0]]
     command_found = commands[words[0]]

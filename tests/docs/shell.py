@@ -55,7 +55,7 @@ def run_kgcal(arguments: list[str], environment: dict[str, str], folder: Path) -
     if not any(name.startswith("PREFECT") for name in environment):
         return FORKS.run(arguments, environment, folder, SECONDS)
     return subprocess.run(
-        [sys.executable, "-m", "flows.cli", *arguments],
+        [sys.executable, "-m", "kgcal", *arguments],
         capture_output=True,
         text=True,
         env=environment,

@@ -54,7 +54,7 @@ class Kgcal:
 
     def command(self, *arguments: str) -> list[str]:
         """Return the words that start the command as a separate process."""
-        return [sys.executable, "-m", "flows.cli", *arguments]
+        return [sys.executable, "-m", "kgcal", *arguments]
 
     def __call__(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         """Run a command to its end, in a folder outside the checkout."""
@@ -96,7 +96,7 @@ class Kgcal:
 def copy_of_the_code(folder: Path) -> Path:
     """Copy the packages, for a test that changes the code."""
     code = folder / "code"
-    for package in ("kgcore", "tasks", "flows"):
+    for package in ("kgcore", "tasks", "flows", "kgcal"):
         shutil.copytree(CHECKOUT / package, code / package, ignore=shutil.ignore_patterns("__pycache__"))
     return code
 

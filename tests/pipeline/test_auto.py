@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from flows.jobs.tune import tune
 from flows.pipeline import pipeline
 from kgcore.config import (
     CalibrateConfig,
@@ -16,6 +17,7 @@ from kgcore.config import (
     PipelineConfigs,
     PrepareConfig,
     TrainConfig,
+    TuneConfig,
     presets,
     race,
 )
@@ -23,7 +25,7 @@ from kgcore.errors import InputError
 from kgcore.measure.report.summary import PipelineSummary
 from tasks.jobs.pipeline import log_choice, log_train_command
 from tasks.stages import train as train_stage
-from tasks.stages.choose import CHOOSE, best_settings, chosen_settings, race_of
+from tasks.stages.choose import CHOOSE, best_settings, chosen_settings, race_of, raced_settings
 from tasks.stages.prepare import PREPARE
 from tasks.stages.running import StageRef
 from tasks.tracking.artifacts import CHOSEN, RACE, RACE_TABLE
@@ -126,6 +128,28 @@ def test_another_base_rate_re_uses_the_race_and_the_model(first: PipelineSummary
     again = run(folder, calibrate=CalibrateConfig(base_rate=0.01, calibrators=("platt",)))
     assert {"prepare", "choose", "train"} <= set(again.reused)
     assert again.runs["choose"] == first.runs["choose"]
+
+
+def test_a_search_starts_with_the_settings_that_the_race_has_chosen(first: PipelineSummary, folder: Path) -> None:
+    data, usual = StageRef("prepare", first.runs["prepare"]), TrainConfig(model="rotate")
+    chosen = chosen_settings(StageRef("choose", first.runs["choose"]))
+    assert raced_settings(data, TrainConfig(), usual) == chosen
+    assert raced_settings(data, TrainConfig(model=chosen.model, k=9), usual) == chosen.replace(k=9)
+    assert raced_settings(data, TrainConfig(model="kg2e"), usual) == usual
+    assert raced_settings(data, TrainConfig(loss="nll"), usual) == usual
+    assert raced_settings(StageRef("prepare", "of another graph"), TrainConfig(), usual) == usual
+
+
+def test_a_search_after_a_run_begins_there(
+    first: PipelineSummary, folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = TuneConfig(trials=1, search=("learning_rate",), most_epochs=9)
+    with caplog.at_level(logging.INFO, "kgcal"):
+        tune.fn(prepare=PrepareConfig(dataset=str(folder)), train=TINY, corrupt=FEW_CORRUPTIONS, config=config)
+    assert f"tune      starts with {first.model} {first.loss}, which the race has chosen" in caplog.text
+    [search] = open_store().find(RunTags(stage="tune"))
+    assert search.name == f"tune mine {first.model} {first.loss}"
+    assert (search.params["k"], search.tags.inputs) == ("8", {"prepare": first.runs["prepare"]})
 
 
 @pytest.mark.long

@@ -68,7 +68,7 @@ def mlproject(given: dict[str, Any], preset: str) -> None:
     entry = load_project(CHECKOUT).get_entry_point("main")
     values = {name: str(value) for name, value in given.items()}
     words = shlex.split(entry.compute_command(values | {"preset": preset}, storage_dir=None))
-    assert words[:3] == ["python", "-m", "flows.cli"]
+    assert words[:3] == ["python", "-m", "kgcal"]
     done = CliRunner().invoke(app, words[3:])
     assert done.exit_code == 0, done.output
 

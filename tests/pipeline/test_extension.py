@@ -183,7 +183,6 @@ def test_results_are_compared_by_a_new_metric(extended: Extended, tmp_path: Path
 
 def test_a_new_component_is_deployed_again_because_it_is_a_new_choice_of_the_forms(tmp_path: Path) -> None:
     code = copy_of_the_code(tmp_path)
-    shutil.copy(CHECKOUT / "prefect.yaml", code)
     command = [sys.executable, "-c", "from flows.local.up import sources_digest; print(sources_digest())"]
 
     def digest() -> str:
@@ -194,3 +193,16 @@ def test_a_new_component_is_deployed_again_because_it_is_a_new_choice_of_the_for
     listed = code / "kgcore" / "registries.py"
     listed.write_text(listed.read_text().replace("near_miss nearest", "near_miss nearest neighbour"))
     assert digest() != before
+
+
+def test_a_moved_checkout_is_deployed_again(tmp_path: Path) -> None:
+    """The server stores the folder in which the runs of a deployment start."""
+    code = copy_of_the_code(tmp_path)
+    command = [sys.executable, "-c", "from flows.local.up import sources_digest; print(sources_digest())"]
+
+    def digest(folder: Path) -> str:
+        return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
+
+    before = digest(code)
+    assert digest(code) == before
+    assert digest(code.rename(tmp_path / "moved")) != before

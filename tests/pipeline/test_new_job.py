@@ -82,4 +82,4 @@ def test_the_job_has_a_deployment_with_its_schedule(kgcal: Kgcal) -> None:
 def test_the_job_has_an_entry_point_of_mlproject(kgcal: Kgcal) -> None:
     entry = yaml.safe_load(kgcal.python("-m", "flows.cli.mlproject"))["entry_points"]["count-facts"]
     assert list(entry["parameters"]) == ["run", "least"]
-    assert entry["command"] == "python -m flows.cli project count-facts --run {run} --least {least}"
+    assert entry["command"] == "python -m kgcal project count-facts --run {run} --least {least}"

@@ -91,5 +91,5 @@ def test_the_stage_has_a_deployment(extended: Extended) -> None:
 def test_the_stage_has_an_entry_point_of_mlproject(extended: Extended) -> None:
     entry = yaml.safe_load(extended.kgcal.python("-m", "flows.cli.mlproject"))["entry_points"]["histogram"]
     assert {"predictions", "buckets", "force"} <= set(entry["parameters"])
-    assert entry["command"].startswith("python -m flows.cli project histogram ")
+    assert entry["command"].startswith("python -m kgcal project histogram ")
     assert "--buckets {buckets}" in entry["command"]

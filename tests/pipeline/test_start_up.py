@@ -54,6 +54,16 @@ def test_light_commands_import_nothing_heavy(arguments: list[str], tmp_path: Pat
     assert not HEAVY & modules
 
 
+@pytest.mark.parametrize(
+    ("typed", "completed"), [("kgcal pre", ["predict", "prepare"]), ("kgcal predict --ba", ["--base-rate"])]
+)
+def test_the_tab_key_completes_commands_and_options(typed: str, completed: list[str], tmp_path: Path) -> None:
+    asked = {"_KGCAL_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
+    output, modules = loaded(tmp_path, **asked)
+    assert output.split() == completed
+    assert not HEAVY & modules
+
+
 @pytest.mark.parametrize("name", ["predict", "discover", "explain"])
 def test_the_help_of_a_question_imports_nothing_heavy(name: str, tmp_path: Path) -> None:
     output, modules = loaded(tmp_path, name, "--help")

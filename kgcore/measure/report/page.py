@@ -53,7 +53,7 @@ def page(
         audits=audits,
         knowledge=summary.knowledge,
         metrics_of_groups=METRICS_OF_GROUPS,
-        relations=[relation for relation in summary.relations if relation.reliability],
+        relations=summary.relations,
         figures={name: svg(figure) for name, figure in figures.items()},
         candidates=candidates,
         mixture=svg(candidates_figure(candidates)) if candidates else "",

@@ -1,6 +1,6 @@
 """The loader of the MLflow pyfunc that every calibrator, of a model or of scores, and every ensemble is.
 
-MLflow calls `_load_pyfunc`.
+MLflow calls `_load_pyfunc`, in any environment that has kgcal. So this module imports neither `flows` nor `tasks`.
 
 Logged models store the name of this module. It must keep its name and its place, or models that were logged before
 cannot be loaded.
@@ -18,7 +18,6 @@ from mlflow.exceptions import MlflowException
 from kgcore.answer.loaded import LoadedModel, missing_parts, read_calibrated
 from kgcore.errors import InputError, KgcalError, first_line
 from kgcore.wings.external.calibrator import SCORE_CALIBRATOR_FILE, ScoreCalibrator
-from tasks.tracking.connection import START_SECONDS, Patience
 
 
 class PyfuncModel:
@@ -87,8 +86,7 @@ def _load_pyfunc(path: str, model_config: Mapping[str, str] | None = None) -> Py
 def _fetch(uri: str, target: Path) -> Path:
     target.mkdir()
     try:
-        patience = Patience(mlflow.get_tracking_uri(), START_SECONDS)
-        return Path(patience(lambda: mlflow.artifacts.download_artifacts(artifact_uri=uri, dst_path=str(target))))
+        return Path(mlflow.artifacts.download_artifacts(artifact_uri=uri, dst_path=str(target)))
     except Exception as error:  # each kind of storage raises its own types of errors
         raise InputError(
             f"the model needs {uri}, which cannot be read from {mlflow.get_tracking_uri()}: {first_line(error)}. Set "

@@ -1,0 +1,17 @@
+"""What other programs use of the application: the command `kgcal`, and the loader of logged models (pyfunc.py).
+
+The folders `flows` and `tasks` are inside this one if kgcal is installed from a wheel, and beside it in a checkout.
+Their names are too common for an environment that other projects share, so only the processes of kgcal find them.
+"""
+
+import sys
+from pathlib import Path
+
+
+def main() -> None:
+    """Run the command line. Its own `flows` and `tasks` come before those of the user's project."""
+    here = Path(__file__).resolve().parent
+    sys.path.insert(0, str(here if (here / "flows").is_dir() else here.parent))
+    from flows.cli.main import main as run
+
+    run()
