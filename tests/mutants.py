@@ -177,18 +177,18 @@ def importers_of(sources: dict[str, str]) -> dict[str, set[str]]:
 
 def noticed(folder: Path, mutant: Mutant, tests: list[str], limit: float) -> bool:
     """Return whether a test of the copy fails, or takes longer than `limit` seconds, with the change."""
-    file, original = folder / mutant.path, ROOT / mutant.path
-    file.write_text(mutant.source(original.read_text(encoding="utf-8")), encoding="utf-8")
+    file = folder / mutant.path
+    original, times = file.read_text(encoding="utf-8"), file.stat()
+    file.write_text(mutant.source(original), encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-x", *SELECTED, *tests]
     try:
-        return (
-            subprocess.run(command, cwd=folder, env=_environment(folder), capture_output=True, timeout=limit).returncode
-            != 0
-        )
+        done = subprocess.run(command, cwd=folder, env=_environment(folder), capture_output=True, timeout=limit)
+        return done.returncode != 0
     except subprocess.TimeoutExpired:
         return True
     finally:
-        shutil.copy2(original, file)
+        file.write_text(original, encoding="utf-8")
+        os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))  # so that its compiled file serves again
 
 
 def _environment(folder: Path) -> dict[str, str]:
