@@ -3,8 +3,9 @@
     python -m tests.mutants --seed 0 --count 40
 
 A copy of the project runs tests/core once and records which test files execute which lines. Then each change is tried
-against the files that execute its line, the fastest first, until a test fails. Where no line is recorded (numbers at
-the head of a module, compiled loops), these are the files that execute the module or a module that imports it.
+against the files that execute its line, the fastest first, until a test fails. Changes with few tests come first. Where
+no line is recorded (numbers at the head of a module, compiled loops), the files are those that execute the module or a
+module that imports it.
 """
 
 import argparse
@@ -219,10 +220,11 @@ def main() -> None:
         known = Record(**json.loads(file.read_text()))
         if known.failed:
             print(f"without a change, too, these fail and are left out: {', '.join(known.failed)}")
+        tests_of = {mutant: known.tests(mutant, importers) for mutant in drawn}
+        seconds = {mutant: sum(known.seconds[name] for name in tests) for mutant, tests in tests_of.items()}
         survived = 0
-        for number, mutant in enumerate(drawn, start=1):
-            tests = known.tests(mutant, importers)
-            limit = 120 + 5 * sum(known.seconds[name] for name in tests)
+        for number, mutant in enumerate(sorted(drawn, key=seconds.__getitem__), start=1):
+            tests, limit = tests_of[mutant], 120 + 5 * seconds[mutant]
             seen = bool(tests) and noticed(folder, mutant, tests, limit)
             survived += not seen
             before = sources[mutant.path].splitlines()[mutant.line - 1].strip()
