@@ -38,7 +38,7 @@ _NAMED = {"members": "ensemble.members", "other_models": "evidence.other_models"
 LABELS = ["model", "loss", "k", "training_strategy", "calibration_strategy", "negatives", "calibrator", "base_rate"]
 COLUMNS = [
     *(*TEST_SAMPLE, *LABELS),
-    *(*HEADLINE_METRICS, *FURTHER_METRICS, *UNRANKED_METRICS, *_RANKS, "when", "run", "evaluate"),
+    *(*HEADLINE_METRICS, *FURTHER_METRICS, *UNRANKED_METRICS, *_RANKS, "when", "run", "evaluate", "rows"),
 ]
 HEADERS = {  # in the order of the columns of a table
     "model": "model",
@@ -100,6 +100,7 @@ def comparison(
         when                    end of the measurement, UTC
         run                     MLflow run id of the finished pipeline; without a pipeline, of the evaluation
         evaluate                MLflow run id of the evaluation or of the ensemble
+        rows                    fingerprint of the measured rows
         STAGE.SETTING           every other setting; missing if no metric depends on it
 
     Of several measurements with the same settings and results, only the newest has a row.
@@ -131,7 +132,8 @@ def shown_comparison(frame: pd.DataFrame, metric: str, top: int) -> Result:
     top  number of rows in each table, the best ones; 0 = all
     """
     samples = frame.groupby(TEST_SAMPLE, sort=False)
-    pages = {f"{name} in MLflow": best_runs_page(name) for name in dict.fromkeys(frame["dataset"])}
+    first = {_heading(frame, sample): sample.iloc[0] for _, sample in samples}
+    pages = {f"{heading} in MLflow": best_runs_page(row["dataset"], row["rows"]) for heading, row in first.items()}
     no_page = ["for a link to this table in MLflow, start a server: `kgcal up`"]
     return Result(
         title="Comparison of calibrators",
@@ -265,7 +267,8 @@ def _rows() -> list[dict[str, object]]:
             }
             outer = evaluated.tags.parent
             run_id = outer if outer in finished else evaluated.run_id
-            rows.append(_row(measured, inputs) | {"run": run_id, "evaluate": evaluated.run_id})
+            ids = {"run": run_id, "evaluate": evaluated.run_id, "rows": measured.tags.test or ""}
+            rows.append(_row(measured, inputs) | ids)
     return rows
 
 
@@ -335,7 +338,7 @@ def _newest_of_equals(frame: pd.DataFrame) -> pd.DataFrame:
     frame.loc[independent & ~to_candidates, stages["calibrate"]] = None
     frame.loc[~to_candidates, stages["match"]] = None
     # further metrics need no comparison: they are computed from the same predictions
-    result = (*FURTHER_METRICS, *UNRANKED_METRICS, "when", "run", "evaluate")
+    result = (*FURTHER_METRICS, *UNRANKED_METRICS, "when", "run", "evaluate", "rows")
     same = [*(name for name in COLUMNS if name not in result), *settings]
     return frame.sort_values("when", ascending=False).drop_duplicates(same)
 

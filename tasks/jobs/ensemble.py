@@ -27,7 +27,7 @@ from tasks.tracking.artifacts import (
 )
 from tasks.tracking.keys import digest
 from tasks.tracking.mlmodel import example_triples, log_pyfunc
-from tasks.tracking.record import ENSEMBLE_NAME, RunTags, labelled_metrics, short_label
+from tasks.tracking.record import ENSEMBLE_NAME, RunTags, labelled_metrics
 from tasks.tracking.store import Store, open_store
 
 if TYPE_CHECKING:
@@ -119,12 +119,12 @@ def ensemble_models(runs: Sequence[StageRef], config: EnsembleConfig, context: C
         models = _log_models(run, ensembles, members, names)
         for label, result in measured.items():
             run.log_metrics(labelled_metrics(label, result.with_ends()), model_id=models[label])
+        rows = judged.predictions.rows_fingerprint()
         for ensemble in ensembles:
             label = ensemble.label
             run.log_metrics(labelled_metrics(label, asdict(judged.disputed[label])), model_id=models[label])
-            name, params = f"{ENSEMBLE_NAME} {short_label(label)}", _params(run, ensemble, members, names)
-            rate = str(ensemble.rate)
-            run.log_measurement(name, params, measured[label].with_ends(), models[label], rate)
+            params = _params(run, ensemble, members, names)
+            run.log_measurement(params, measured[label].with_ends(), models[label], str(ensemble.rate), rows)
 
     identity = digest([settings.as_dict() for settings in (CLASSIFY, EVALUATE)])
     refs = [member.ref for member in members]

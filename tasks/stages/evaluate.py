@@ -28,7 +28,7 @@ from tasks.tracking.artifacts import (
     UNSEEN,
     UNSEEN_TEST,
 )
-from tasks.tracking.record import RunTags, labelled_metrics, short_label
+from tasks.tracking.record import RunTags, labelled_metrics
 from tasks.workspace.flow_run import progress_bar
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def _body(run: StageRun, config: EvaluateConfig) -> None:
     upstream = {name: run.inputs[name] for name in EVALUATE.lineage() if name in run.inputs}
     note = summary.results.table(notes=[runs_text(upstream)]).markdown()
     run.tag(RunTags(base_rate=str(calibrate.rate), note=note))
-    _log_by_calibrator(run, measured)
+    _log_by_calibrator(run, measured, predictions.rows_fingerprint())
     for one in everything.values():
         run.log_metrics(one.figures())
 
@@ -143,15 +143,13 @@ def measure(run: StageRun, predictions: "Predictions", config: EvaluateConfig, t
         return evaluate(predictions, config, tau, source, bar, cold)
 
 
-def _log_by_calibrator(run: StageRun, measured: "dict[str, Measured]") -> None:
+def _log_by_calibrator(run: StageRun, measured: "dict[str, Measured]", rows: str) -> None:
     """Log the metrics of each calibrator twice: for its LoggedModel, and as a separate run that the UI can sort."""
     fitted = dict(zip(run.model_ids("calibrate"), run.load_models(CALIBRATOR), strict=True))
     every = {model_id: measured[bound.label].with_ends() for model_id, bound in fitted.items()}
     run.log_model_metrics({model_id: labelled_metrics(fitted[model_id].label, own) for model_id, own in every.items()})
     for model_id, bound in fitted.items():
-        params = calibrator_params(run, bound)
-        name = f"{params['model']} {params['loss']} {short_label(bound.label)}"
-        run.log_measurement(name, params, every[model_id], model_id, str(bound.rate))
+        run.log_measurement(calibrator_params(run, bound), every[model_id], model_id, str(bound.rate), rows)
 
 
 EVALUATE = Stage(

@@ -320,15 +320,20 @@ class StageRun:
         self.store.log_model_metrics(self.run_id, metrics, self.dataset)
 
     def log_measurement(
-        self, name: str, params: Mapping[str, object], metrics: Mapping[str, float], model_id: str, base_rate: str
+        self, params: Mapping[str, object], metrics: Mapping[str, float], model_id: str, base_rate: str, rows: str
     ) -> None:
         """Log the metrics of one LoggedModel as a separate run that is nested under this run.
 
+        params     parameters by which users compare models. The name of the run begins with what differs most
         base_rate  the base rate of the probabilities and where it comes from, such as `0.5, assumed`
+        rows       fingerprint of the measured rows: the UI compares runs with the same rows
 
         Each model is then a row in the MLflow UI, and the UI can sort the rows.
         """
-        with self.store.open_run(name, RunTags(stage="measurement", parent=self.run_id, base_rate=base_rate)) as run_id:
+        words = [str(params[name]) for name in ("calibrator", "negatives", "model")]
+        name = " · ".join(word.replace("_", " ") for word in words if word != "none")
+        tags = RunTags(stage="measurement", parent=self.run_id, base_rate=base_rate, test=rows)
+        with self.store.open_run(name, tags) as run_id:
             self.store.log_dataset(run_id, self.dataset, self.dataset.name, {})
             self.store.log_model_metrics(run_id, {model_id: metrics}, self.dataset, params)
 

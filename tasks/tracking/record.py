@@ -67,7 +67,7 @@ class RunTags:
     Tags of one kind of run:
         dataset, digest  prepare: name and fingerprint of the graph. watch, exam, promote: `dataset` is the name of the
                          data set
-        test             prepare, exam: fingerprint of the test split
+        test             prepare, exam: fingerprint of the test split. measurement: of the measured rows
         labels           prepare: name of the file of added labels
         candidates       match: name of the file of candidates, or of the held-out split
         training         train: hash of everything that the model depends on: settings, training triples and code

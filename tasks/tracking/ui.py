@@ -6,8 +6,8 @@ import sys
 from urllib.parse import quote
 
 from kgcore.errors import InputError
-from kgcore.measure.report.results import overview
-from tasks.tracking.record import RunTags, quoted
+from kgcore.measure.report.results import headline
+from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
 from tasks.workspace.services import port_is_taken, ui_address
 from tasks.workspace.settings import artifact_place, tracking_uri
@@ -46,20 +46,22 @@ def server_command(port: int) -> tuple[list[str], dict[str, str]]:
     return command, quiet | {"MLFLOW_BACKEND_STORE_URI": tracking_uri()}
 
 
-def best_runs_page(dataset: str) -> str | None:
-    """Save a view of all measurements on a data set: lowest Brier score first, columns for settings and main metrics.
+def best_runs_page(dataset: str, rows: str) -> str | None:
+    """Save a view of the measurements on the same rows: lowest Brier score first, with settings and main metrics.
+
+    rows  fingerprint of the measured rows of the data set: see `StageRun.log_measurement`; '': all measurements
 
     The view is saved in a tag of the experiment. Return its address; None if no server shows the store.
     """
     if not (address := ui_address()):
         return None
-    store, view = open_store(), f"kgcal-{dataset}"
+    store, view = open_store(), f"kgcal-{dataset}-{rows}"
     # the format of a view that a user shares in MLflow's UI; MLflow 3.17 also reads it as plain JSON
     state = {
-        "searchFilter": f"{RunTags(stage='measurement').where(None)} and params.dataset = {quoted(dataset)}",
+        "searchFilter": RunTags(stage="measurement", test=rows or None).where(None),
         "orderByKey": "metrics.`brier`",
         "orderByAsc": True,
-        "selectedColumns": [f"params.`{name}`" for name in SETTINGS] + [f"metrics.`{name}`" for name in overview()],
+        "selectedColumns": [f"params.`{name}`" for name in SETTINGS] + [f"metrics.`{name}`" for name in headline()],
     }
     store.client.set_experiment_tag(store.experiment_id, f"mlflow.sharedViewState.{view}", json.dumps(state))
     page = f"{address}/#/experiments/{store.experiment_id}/runs"

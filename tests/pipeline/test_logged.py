@@ -93,7 +93,7 @@ def test_a_model_has_its_metrics_and_the_data_set_they_were_measured_on(logged: 
 
 
 def test_each_calibrator_is_measured_in_a_run_of_its_own(logged: Logged) -> None:
-    [beta] = [run for run in logged.runs.values() if run.info.run_name == "transe self_adversarial syn.beta"]
+    [beta] = [run for run in logged.runs.values() if run.info.run_name == "beta · synthetic · transe"]
     assert tags_of(beta).parent == logged.results["runs"]["evaluate"]
     assert beta.data.params["calibrator"] == "beta"
     intervals = logged.results["intervals"]["synthetic"]["beta"]
@@ -106,9 +106,7 @@ def test_each_calibrator_is_measured_in_a_run_of_its_own(logged: Logged) -> None
 
 
 def test_a_measurement_has_the_settings_that_people_compare_by(logged: Logged) -> None:
-    [isotonic] = [
-        run for run in logged.runs.values() if run.info.run_name == "transe self_adversarial syn.smoothed_isotonic"
-    ]
+    [isotonic] = [run for run in logged.runs.values() if run.info.run_name == "smoothed isotonic · synthetic · transe"]
     wanted = {"dataset": "family", "model": "transe", "loss": "self_adversarial", "k": "16"}
     wanted |= {"calibrator": "smoothed_isotonic", "negatives": "synthetic", "training_strategy": "uniform"}
     wanted |= {"calibration_strategy": "typed=0.5 similar=0.5", "calibration_sides": "bernoulli"}

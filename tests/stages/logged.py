@@ -44,7 +44,8 @@ def log_evaluation(
         with store.open_run("evaluate", tags) as evaluation:
             for label, brier in briers.items():
                 params = {"model": trained["model"], "loss": trained["loss"], "dataset": dataset}
-                _log_measurement(store, evaluation, label, brier, base_rate, params)
+                rows = f"rows of {dataset}" if labelled else f"corruptions of {dataset} at {base_rate:g}"
+                _log_measurement(store, evaluation, label, brier, base_rate, params, rows)
             if broken:
                 raise BrokenError
     return pipeline
@@ -89,11 +90,17 @@ def _log_upstream(
 
 
 def _log_measurement(
-    store: Store, evaluation: str, label: str, brier: float, base_rate: float, params: Mapping[str, object]
+    store: Store,
+    evaluation: str,
+    label: str,
+    brier: float,
+    base_rate: float,
+    params: Mapping[str, object],
+    rows: str,
 ) -> None:
     """Log what an evaluation measures of one calibrator or baseline."""
     negatives, _, calibrator = label.rpartition(".")
-    with store.open_run(label, RunTags(stage="measurement", parent=evaluation)) as run_id:
+    with store.open_run(label, RunTags(stage="measurement", parent=evaluation, test=rows)) as run_id:
         own = 0.49 if negatives == "ground_truth" else base_rate
         named = {"calibrator": calibrator, "negatives": negatives or "none", "base_rate": own}
         store.log_params(run_id, named | params)

@@ -1,9 +1,11 @@
 """The comparison of evaluated calibrators, on runs logged to a real store as the stages log them."""
 
 import io
+import json
 import math
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
@@ -11,6 +13,7 @@ from flows.cli.terminal import Terminal, show, show_table
 from kgcore.errors import InputError
 from kgcore.measure.report.result import ResultTable, table_of
 from tasks.jobs.compare import COLUMNS, comparison, shown_comparison
+from tasks.tracking import ui
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
 from tests.stages.logged import log_evaluation
@@ -87,6 +90,25 @@ def test_different_test_samples_are_not_ranked_together(runs: dict[str, str]) ->
     assert shown.count("1 calibrator, best Brier score first") == 2
     assert "0.0500*" in shown
     assert "0.1000*" in shown
+
+
+def test_each_test_sample_has_a_page_of_its_own_in_mlflow(
+    runs: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ui, "ui_address", lambda: "http://127.0.0.1:5000")
+    pages = shown_comparison(comparison(dataset="bare"), "brier", 0).files
+    tested = "bare, tested on uniform corruptions, sides both, eta 20, seed 0, base rate"
+    assert list(pages) == [f"{tested} {rate} in MLflow" for rate in (0.1, 0.5)]
+    store = open_store()
+    tags = store.client.get_experiment(store.experiment_id).tags
+    for page, rate, brier in zip(pages.values(), (0.1, 0.5), (0.05, 0.1), strict=True):
+        view = unquote(page.partition("viewStateShareKey=")[2].partition("&")[0])
+        state = json.loads(tags[f"mlflow.sharedViewState.{view}"])
+        [run] = store.client.search_runs([store.experiment_id], state["searchFilter"])
+        assert (run.data.metrics["brier"], float(run.data.params["base_rate"])) == (brier, rate)
+        assert [name for name in state["selectedColumns"] if name.startswith("metrics")] == [
+            f"metrics.`{name}`" for name in ("brier", "log_loss", "ece", "accuracy")
+        ]
 
 
 @pytest.mark.parametrize(

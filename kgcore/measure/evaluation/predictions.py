@@ -1,5 +1,6 @@
 """Probabilities and decisions on the test split: the output of classification and the input of evaluation."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -62,6 +63,13 @@ class Predictions:
     def base_rate(self) -> float:
         """Return the share of positives, or the mean confidence, by weight."""
         return float(np.average(self.truth, weights=self.weights))
+
+    def rows_fingerprint(self) -> str:
+        """Return the sha256 of what is measured: triples, truth and weights. Metrics on equal rows can be compared."""
+        hashed = hashlib.sha256()
+        for column in (self.triples, self.truth, self.weights):
+            hashed.update(np.ascontiguousarray(column).tobytes())
+        return hashed.hexdigest()
 
     def far_from_base_rate(self, negatives: str) -> list[str]:
         """Return a sentence for each calibrator whose mean probability is far from the base rate of the rows.
