@@ -37,6 +37,7 @@ test-long: $(READY) ## run the tests that need several pipelines or many process
 test-e2e: $(READY) ## run the end-to-end tests: servers on PostgreSQL, a worker, deployments, a browser, and failures of each
 	.ci/postgresql
 	.ci/chromium
+	.ci/caddy
 	$(BIN)/pytest -n 2 --dist loadfile tests/e2e
 
 test-mutants: $(READY) ## change kgcore at random, COUNT times, and print what tests/core does not notice
@@ -45,6 +46,7 @@ test-mutants: $(READY) ## change kgcore at random, COUNT times, and print what t
 check: $(READY) ## check format, lint, layers and types, and run all tests, as CI does
 	.ci/postgresql
 	.ci/chromium
+	.ci/caddy
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports --no-logo --no-cache

@@ -35,6 +35,7 @@ def _entry(job: Job, deployment: Deployment) -> str:
         lines.append("schedules: []")
     else:
         lines += ["schedules:", f'  - cron: "{deployment.cron}"', "    timezone: UTC", "    active: true"]
+    if deployment.cron is not None or deployment.alone:
         lines += ["concurrency_limit:", "  limit: 1", "  collision_strategy: CANCEL_NEW"]
     lines.append("work_pool: *local")
     return "  - " + "\n    ".join(lines) + "\n"

@@ -70,12 +70,14 @@ class Deployment:
 
     name         its name in `prefect deployment run FLOW/NAME`
     description  one sentence for the UI; '': the first line of the flow's docstring
-    cron         its schedule in UTC, with at most one run at a time; None = no schedule
+    cron         its schedule in UTC; None = no schedule
+    alone        whether at most one of its runs is active at a time; always with a schedule
     """
 
     name: str
     description: str = ""
     cron: str | None = None
+    alone: bool = False
 
 
 @dataclass(frozen=True)

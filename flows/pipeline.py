@@ -45,8 +45,8 @@ from tasks.stages.train import TRAIN
 from tasks.workspace.flow_run import FlowRun, current_flow_run
 
 log = logging.getLogger("kgcal")
-NIGHTLY = "Run the pipeline every night; stages whose inputs have not changed are re-used."
-DEPLOYMENTS = (Deployment("pipeline"), Deployment("nightly", NIGHTLY, cron="17 3 * * *"))
+NIGHTLY = "Run the pipeline at the times of `kgcal schedule`; stages whose inputs have not changed are re-used."
+DEPLOYMENTS = (Deployment("pipeline"), Deployment("nightly", NIGHTLY, alone=True))
 Other = TrainConfig | StageRef  # a further model to train, or one that was trained
 FEWEST = 2  # models of an ensemble
 

@@ -85,6 +85,7 @@ SUMMARIES: dict[str, dict[str, str]] = {
         "down": "Cancel the flow runs of the worker, and stop the services that `kgcal up` has started.",
         "status": "Show the services of `kgcal up`, and the active flow runs of the worker.",
         "serve": "Serve a calibrated model: a JSON API, its OpenAPI page at /docs, and a page for people at /.",
+        "schedule": "Run the pipeline by itself for a data set, at stated times; without one, list the schedules.",
     },
     "flows.cli.commands.entry_point": {"project": ""},
     "flows.jobs.import_model": {"import": "Import a model of another library."},

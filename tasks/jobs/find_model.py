@@ -197,7 +197,7 @@ def read_located(located: Located) -> FoundModel:
 
 def _calibrator_of(store: Store, run_id: str, label: str) -> str:
     """Return the id of the LoggedModel of a calibrator, or of an ensemble, that a run has logged."""
-    run = store.get(run_id)
+    run = store.known(run_id)
     labels = {store.model(model_id).label: model_id for model_id in run.model_ids}
     if label:
         return labels[chosen(label, list(labels), f"run {run_id}")]
@@ -234,7 +234,7 @@ def _newest_scores(store: Store, scorer: str) -> str:
 
 def _newest_dataset(store: Store) -> str:
     """Return the name of the data set of the newest finished pipeline."""
-    prepared = store.load(newest_pipeline(store), MANIFEST)["prepare"]
+    prepared = store.load(newest_pipeline(store).run_id, MANIFEST)["prepare"]
     return store.get(prepared).dataset.name
 
 

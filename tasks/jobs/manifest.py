@@ -26,7 +26,7 @@ def resolve(stage: str, text: str) -> StageRef:
     """
     store = open_store()
     run = named_run(store, text.removeprefix(f"{stage}:"))
-    run_id = run.run_id
+    run_id = named = run.run_id
     if run.tags.stage == "pipeline":
         manifest = store.load(run_id, MANIFEST)
         if stage not in manifest:
@@ -37,9 +37,11 @@ def resolve(stage: str, text: str) -> StageRef:
         run_id = run.tags.inputs.get(stage, run_id)
     if run_id != text:
         log.info("the %s run of %s is %s", stage, text, run_id)
-    if stage != ENSEMBLE_NAME and store.get(run_id).tags.stage == ENSEMBLE_NAME:
+    if run_id != named:
+        run = store.get(run_id)
+    if stage != ENSEMBLE_NAME and run.tags.stage == ENSEMBLE_NAME:
         raise InputError(f"run {run_id} is an ensemble of several models: name a run of one of them, for a {stage} run")
-    store.finished(stage, run_id)
+    run.check_finished(stage)
     return StageRef(stage, run_id)
 
 
@@ -51,18 +53,18 @@ def is_run(text: str) -> bool:
 def named_run(store: Store, text: str) -> RunRecord:
     """Return the run of any stage that a text names, as in `resolve`. Raises InputError if it does not exist."""
     if text == LATEST:
-        return store.get(newest_pipeline(store))
+        return newest_pipeline(store)
     if text.startswith("models:/"):
         return store.get(run_of_model(store, text))
     return store.get(text.removeprefix("runs:/").split("/")[0])
 
 
-def newest_pipeline(store: Store) -> str:
-    """Return the id of the newest finished pipeline run. Raises InputError if the store has none."""
+def newest_pipeline(store: Store) -> RunRecord:
+    """Return the newest finished pipeline run. Raises InputError if the store has none."""
     newest = store.find(RunTags(stage="pipeline"))
     if not newest:
         raise InputError(
             "`latest` needs a finished pipeline run, and the store has none: run `kgcal run` first, or name a run id"
             + hint(store.uri)
         )
-    return newest[0].run_id
+    return newest[0]

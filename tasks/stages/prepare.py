@@ -169,6 +169,15 @@ def leave_out(data: StageRef, number: int, config: AuditConfig, context: Context
     return run_stage("prepare", settings, (data,), code, body, context, f"without fold {number} of {plan}")
 
 
+def findable(text: str) -> tuple[str, str]:
+    """Return the name of the data set of `--dataset TEXT`, and a text that names it in every folder.
+
+    Raises InputError if there is no such data set.
+    """
+    spec = find_dataset(text)
+    return spec.name, str(Path(text).expanduser().resolve()) if spec.folder else spec.name
+
+
 def original_data(store: Store, prepared: str) -> str:
     """Return the id of the prepare run that read the files of the data set: without labels that were added later."""
     return store.known(prepared).tags.inputs.get("prepare", prepared)

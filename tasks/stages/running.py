@@ -245,8 +245,7 @@ def _recorded(
         yield run
         store.log_files(run_id, folder)
         seconds = time.monotonic() - started
-        run.log_metrics({"seconds": seconds})
-        run.tag(RunTags(artifacts=store.sizes(run_id)))
+        run.log_metrics({"seconds": seconds}, tags=RunTags(artifacts=store.sizes(run_id)))
     log.info("%-9s %6.1f s  run %s", stage, seconds, run_id)
 
 
@@ -310,10 +309,12 @@ class StageRun:
         """Add tags to this run."""
         self.store.log_tags(self.run_id, tags)
 
-    def log_metrics(self, metrics: Mapping[str, float], step: int = 0, model_id: str | None = None) -> None:
-        """Log metrics of this run. They are linked to its data set, and to a LoggedModel if `model_id` names one."""
+    def log_metrics(
+        self, metrics: Mapping[str, float], step: int = 0, model_id: str | None = None, tags: RunTags = RunTags()
+    ) -> None:
+        """Log tags, and metrics, linked to the run's data set, and to a LoggedModel if `model_id` names one."""
         dataset = self.dataset if "prepare" in self.inputs else None
-        self.store.log_metrics(self.run_id, metrics, step, model_id, dataset)
+        self.store.log_metrics(self.run_id, metrics, step, model_id, dataset, tags)
 
     def log_model_metrics(self, metrics: Mapping[str | None, Mapping[str, float]]) -> None:
         """Log metrics of this run and its data set: those of each LoggedModel, by its id."""

@@ -184,6 +184,14 @@ class RunRecord:
         """The data set of a prepare run."""
         return DatasetId(self.tags.dataset or "", self.tags.digest or "")
 
+    def check_finished(self, stage: str) -> None:
+        """Raise InputError if this is a run of another stage, or is not finished."""
+        if self.tags.stage != stage:
+            was = self.tags.stage or "none"
+            raise InputError(f"run {self.run_id} is of stage {was}: a run of stage {stage} is needed")
+        if self.status != FINISHED:
+            raise InputError(f"run {self.run_id} of stage {stage} is {self.status}: a FINISHED run is needed")
+
     @property
     def lineage(self) -> dict[str, str]:
         """Stage -> run id of all upstream runs, and of this run."""

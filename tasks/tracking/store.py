@@ -70,6 +70,7 @@ class Store:
         self._owners = FileLock(self.home / "owners.lock")  # held while a run is created, or dead ones are looked for
         self._outermost_is_open = False  # whether this process has opened a run without a parent
         self._without_params: set[str] = set()  # runs that this process has created, and that have no parameters yet
+        self._logged: dict[str, list[str]] = {}  # runs that this process has created -> their LoggedModels
         self._infos: dict[str, RunInfo] = {}  # run id -> what never changes: its experiment, the URI of its artifacts
         self._finished: dict[str, RunRecord] = {}  # the finished runs that were read, as they were then
         self._models: dict[str, MlflowModel] = {}  # id -> LoggedModel, as it was created
@@ -121,6 +122,7 @@ class Store:
         run_id = str(made.info.run_id)
         self._infos[run_id] = made.info
         self._without_params.add(run_id)
+        self._logged[run_id] = []
         return run_id
 
     def mark_dead_runs(self) -> None:
@@ -158,10 +160,11 @@ class Store:
         step: int = 0,
         model_id: str | None = None,
         dataset: DatasetId | None = None,
+        tags: RunTags = RunTags(),
     ) -> None:
-        """Log metrics of a run at a step. Link them to a LoggedModel and to a data set if these are given."""
+        """Log tags, and metrics at a step, linked to a LoggedModel and to a data set if these are given."""
         rows = [(model_id, name, value, step) for name, value in metrics.items()]
-        self.client.log_batch(run_id, metrics=metric_entries(run_id, rows, dataset))
+        self.client.log_batch(run_id, metrics=metric_entries(run_id, rows, dataset), tags=tag_entries(tags))
 
     def log_model_metrics(
         self,
@@ -238,6 +241,7 @@ class Store:
         self.add_model_files(model.model_id, write)
         self.client.finalize_logged_model(model.model_id, "READY")
         self.client.log_outputs(run_id, [LoggedModelOutput(model.model_id, number)])
+        self._logged.get(run_id, []).append(model.model_id)
         return model.model_id
 
     def add_model_files(self, model_id: str, write: Callable[[Path], object]) -> None:
@@ -299,10 +303,7 @@ class Store:
     def finished(self, stage: str, run_id: str) -> RunRecord:
         """Return a run. Raises InputError if it does not exist, is a run of another stage, or is not finished."""
         run = self.get(run_id)
-        if run.tags.stage != stage:
-            raise InputError(f"run {run_id} is of stage {run.tags.stage or 'none'}: a run of stage {stage} is needed")
-        if run.status != FINISHED:
-            raise InputError(f"run {run_id} of stage {stage} is {run.status}: a FINISHED run is needed")
+        run.check_finished(stage)
         return run
 
     def load(self, run_id: str, artifact: Artifact[T]) -> T:
@@ -359,11 +360,11 @@ class Store:
 
     def sizes(self, run_id: str) -> dict[str, int]:
         """Return path -> size in bytes of the files of a run, and of its models under models/ID/: no BESIDE_MLMODEL."""
-        return self._sizes(self.get(run_id))
+        return self._sizes(run_id, self._logged[run_id] if run_id in self._logged else self.get(run_id).model_ids)
 
-    def _sizes(self, run: RunRecord) -> dict[str, int]:
-        sizes = self._files_of(run.run_id).sizes()
-        for model_id in run.model_ids:
+    def _sizes(self, run_id: str, model_ids: Sequence[str]) -> dict[str, int]:
+        sizes = self._files_of(run_id).sizes()
+        for model_id in model_ids:
             files = self.model_sizes(model_id).items()
             sizes |= {f"models/{model_id}/{path}": size for path, size in files if path not in BESIDE_MLMODEL}
         return sizes
@@ -376,8 +377,9 @@ class Store:
         """Return whether every file that the run logged still exists, with the same size."""
         from mlflow.exceptions import MlflowException
 
+        logged = run.tags.artifacts
         try:
-            return run.tags.artifacts is not None and run.tags.artifacts.items() <= self._sizes(run).items()
+            return logged is not None and logged.items() <= self._sizes(run.run_id, run.model_ids).items()
         except MlflowException:
             return False
 

@@ -331,6 +331,7 @@ CURATED: dict[str, tuple[list[Row], str, str]] = {
     "swapped columns": ([(s, o, p) for s, p, o in ROWS], ORDER, "--columns 1,3,2"),
     "turned columns": ([(p, s, o) for s, p, o in ROWS], ORDER, "--columns 2,1,3"),
     "two headers": ([*ROWS, ("subject", "relation", "object")], "Headers among the facts", "subject relation object"),
+    "an unknown header": ([*ROWS, ("drug", "effect", "illness")], "Headers among the facts", "1, such as drug effect"),
     "a hub": ([*ROWS, *HUB], "Hubs", "'is_a' has no object but 'thing' (60 facts)"),
     "blank nodes": ([*ROWS, ("_:b1", "treats", "e1")], "Blank nodes", "1 of 60 entities, in 1 of 237 facts"),
 }

@@ -17,7 +17,7 @@ from tests.core.trainings import CPU, same
 
 
 @pytest.mark.parametrize(
-    ("model", "epochs", "compiles"), [("quate", 1, False), ("quate", 2, True), ("transe", 2, False)]
+    ("model", "epochs", "compiles"), [("toruse", 1, False), ("toruse", 2, True), ("transe", 2, False)]
 )
 def test_a_training_compiles_from_a_number_of_steps(
     small_graph: KnowledgeGraph, monkeypatch: pytest.MonkeyPatch, model: str, epochs: int, compiles: bool

@@ -60,8 +60,12 @@ def sources(*folders: str) -> dict[str, str]:
 
 
 @cache
+def parsed(text: str) -> ast.Module:
+    return ast.parse(text)
+
+
 def tree(path: str) -> ast.Module:
-    return ast.parse((ROOT / path).read_text(encoding="utf-8"))
+    return parsed((ROOT / path).read_text(encoding="utf-8"))
 
 
 def imported(path: str) -> Iterator[str]:
@@ -107,7 +111,7 @@ def unused(texts: Mapping[str, str], docs: str) -> Iterator[str]:
 
     An import is a use, because ruff reports unused imports. An export of an `__init__.py` needs a further use.
     """
-    trees = {path: ast.parse(text) for path, text in texts.items()}
+    trees = {path: parsed(text) for path, text in texts.items()}
     found, exports = set[tuple[str, str]](), dict[tuple[str, str], tuple[str, str]]()
     for path, code in trees.items():
         imported, used = uses(path, code)
@@ -233,7 +237,7 @@ def public_functions_are_used() -> Iterator[str]:
 
 def unread_methods(texts: Mapping[str, str], docs: str) -> Iterator[str]:
     """Yield the public methods that no file reads from an object or names in a text, and no page or template names."""
-    trees = {path: ast.parse(text) for path, text in texts.items()}
+    trees = {path: parsed(text) for path, text in texts.items()}
     nodes = [node for code in trees.values() for node in ast.walk(code)]
     read = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
     read |= {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}

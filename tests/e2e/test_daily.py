@@ -11,6 +11,7 @@ from mlflow import MlflowClient
 from tasks.tracking.record import RunTags
 from tests.e2e.local import SIZES, Local, until
 from tests.e2e.postgres import Postgres
+from tests.folders import write_folder
 from tests.pipeline.command import Kgcal
 from tests.ports import free_port
 
@@ -62,6 +63,59 @@ def scheduled(local: Local) -> tuple[str, str]:
     schedule = {"schedule": {"cron": "* * * * *", "timezone": "UTC"}, "active": True, "parameters": small}
     [made] = local.api(f"deployments/{found}/schedules", [schedule])
     return found, made["id"]
+
+
+def test_a_schedule_of_a_data_set_is_kept_as_it_is_when_deployments_are_made_again(
+    local: Local, tmp_path: Path
+) -> None:
+    folder = write_folder(tmp_path / "mine")
+
+    def schedule(*arguments: str) -> str:
+        done = local.kgcal("schedule", *arguments)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def stored() -> list[dict[str, Any]]:
+        made = local.api("deployments/filter", {"deployments": {"name": {"any_": ["nightly"]}}})
+        return [one for one in made[0]["schedules"] if one["slug"]]
+
+    assert "no data set has one" in schedule()
+    assert all(not made["schedules"] for made in local.api("deployments/filter") if made["name"] != "nightly")
+    shown = schedule(str(folder), "--cron", "0 3 * * *", "--timezone", "Europe/Berlin", "--base-rate", "0.1")
+    assert shown.split("\n")[-2].split() == ["mine", "0", "3", "*", "*", "*", "Europe/Berlin", "0.1", "active"]
+    [made] = stored()
+    assert made["parameters"] == {"prepare": {"dataset": str(folder)}, "calibrate": {"base_rate": 0.1}}
+    schedule(str(folder), "--pause")
+    [variable] = local.api("variables/filter", {"variables": {"name": {"any_": ["kgcal_deployed"]}}})
+    address = f"http://127.0.0.1:{local.prefect}/api/variables/{variable['id']}"
+    requests.patch(address, json={"value": "an older version"}, timeout=20).raise_for_status()
+    assert local.kgcal("up").returncode == 0
+    [kept] = stored()
+    assert (kept["id"], kept["active"], kept["parameters"]) == (made["id"], False, made["parameters"])
+    schedule(str(folder), "--cron", "5 4 * * *")
+    [moved] = stored()
+    assert (moved["schedule"]["cron"], moved["active"]) == ("5 4 * * *", False)
+    schedule(str(folder), "--resume")
+    assert stored()[0]["active"]
+    assert "no data set has one" in schedule(str(folder), "--remove")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["family", "--cron", "often"], "cron is 'often': it must be five parts, minute, hour, "),
+        (["family", "--cron", "0 3 * * *", "--timezone", "Mars"], "timezone is 'Mars': it must be a name such as UTC"),
+        (["family", "--pause"], "family has no schedule: make one by `kgcal schedule family --cron '0 3 * * *'`"),
+        (["no-such-graph", "--cron", "0 3 * * *"], "no-such-graph"),
+        (["family", "--pause", "--resume"], "give one of --cron, --pause, --resume and --remove"),
+        (["--pause"], "name the data set, such as "),
+    ],
+)
+def test_a_schedule_that_cannot_be_is_refused_in_a_sentence(local: Local, arguments: list[str], message: str) -> None:
+    done = local.kgcal("schedule", *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.usefixtures("killed", "scheduled")  # these fixtures start early, as their effects take up to 90 seconds

@@ -14,6 +14,7 @@ import yaml
 from prefect.utilities.templating import apply_values
 
 from flows.cli.commands import services
+from tasks.serving.limits import MOST_SECONDS
 from tests.pipeline.command import CHECKOUT
 
 DEPLOY = CHECKOUT / "deploy"
@@ -117,9 +118,12 @@ def test_only_the_proxy_of_a_served_model_publishes_a_port_and_it_asks_for_a_pas
     serve, proxy = file["services"]["serve"], file["services"]["proxy"]
     assert "ports" not in serve
     assert proxy["ports"] == ["443:443"]
-    caddy = file["configs"]["caddyfile"]["content"]
-    assert caddy.index("basic_auth") < caddy.index("reverse_proxy serve:8080")
-    assert set(re.findall(r"\{\$\$(\w+)\}", caddy)) == set(proxy["environment"])
+    assert [config["source"] for config in proxy["configs"]] == list(file["configs"]) == ["caddyfile"]
+    caddy = (DEPLOY / file["configs"]["caddyfile"]["file"]).read_text()
+    assert caddy.index("basicauth") < caddy.index("reverse_proxy serve:8080")
+    assert set(re.findall(r"\{\$(\w+)\}", caddy)) == set(proxy["environment"])
+    assert f"read_body {MOST_SECONDS:g}s" in caddy
+    assert f"response_header_timeout {MOST_SECONDS + 10:g}s" in caddy
     options = {f"--{name.replace('_', '-')}" for name in inspect.signature(services.serve).parameters}
     assert {part.partition("=")[0] for part in serve["command"][2:]} <= options
 

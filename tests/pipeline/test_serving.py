@@ -37,7 +37,7 @@ def run_pipeline(k: int, epochs: int) -> None:
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def served(quick_trees: None, tmp_path_factory: pytest.TempPathFactory) -> Any:
     with pytest.MonkeyPatch.context() as patch:
         use_home(tmp_path_factory.mktemp("serving"), patch)
         run_pipeline(k=16, epochs=16)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import tiny_options
-from tests.pipeline.command import CHECKOUT
+from tests.pipeline.command import CHECKOUT, FORKS_WITH_FEW_TREES
 from tests.pipeline.finished import finished
 
 HEAVY = {"prefect", "mlflow", "torch", "pandas", "sklearn", "scipy", "numpy", "matplotlib", "optuna", "pandera"}
@@ -27,6 +27,11 @@ main()
 ALL_COMMANDS = """
 from flows.cli.main import whole_app
 whole_app()
+"""
+SMALL_SURVEYS = """
+import pytest
+from tests.few_trees import small_surveys
+small_surveys(pytest.MonkeyPatch())
 """
 
 
@@ -100,8 +105,9 @@ def test_a_pipeline_whose_stages_are_re_used_loads_nothing_that_computes(tmp_pat
     "question", [["discover", "--completeness", "0.8"], ["predict", "person_1", "parent_of", "person_2"]]
 )
 def test_a_repeated_question_loads_nothing_that_computes(tmp_path: Path, question: list[str]) -> None:
-    finished(tmp_path)
-    first, _ = loaded(tmp_path, *question)
-    output, modules = loaded(tmp_path, *question)
+    kgcal, _ = finished(tmp_path)
+    kgcal.forks = FORKS_WITH_FEW_TREES
+    first = kgcal(*question).stdout
+    output, modules = loaded(tmp_path, *question, script=SMALL_SURVEYS + SCRIPT, COLUMNS="200")
     assert output == first != ""
     assert not modules & (COMPUTING | {"prefect"})

@@ -8,7 +8,7 @@ from tests.pipeline.command import CHECKOUT, Kgcal
 
 FRAMES = 12  # at most, from `main` to scikit-learn's isotonic regression
 FILES = 110  # at most, of which a plain run executes a function
-RUN = ["run", "--size", "1200", "--model", "transe", "--epochs", "2"]
+RUN = ["run", "--size", "1200", "--model", "transe", "--epochs", "2", "--bootstrap-replicates", "50"]
 Executed = tuple[list[str], list[list[str]], dict[str, int]]
 SCRIPT = """
 import collections, json, sys, threading
@@ -29,13 +29,14 @@ def on_call(frame, event, argument):
             chain += [frame.f_code.co_name] if ours(frame.f_code) else []
         chains.append(chain[::-1])
 
+import tests.pipeline.with_few_trees
 from flows.cli.main import main
-threading.setprofile(on_call)
-sys.setprofile(on_call)
+threading.settrace(on_call)  # without c_call and return, the events of setprofile
+sys.settrace(on_call)
 try:
     main()
 finally:
-    sys.setprofile(None)
+    sys.settrace(None)
     print(json.dumps([sorted(files), chains, calls]))
 """
 

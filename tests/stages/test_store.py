@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from kgcore.config import PipelineConfigs
+from tasks.jobs.manifest import resolve
 from tasks.jobs.pipeline import pipeline_run
 from tasks.tracking.record import DatasetId, RunTags
 from tasks.tracking.store import Store, open_store
@@ -90,3 +91,21 @@ def test_only_a_run_that_had_finished_is_known_without_a_look_into_the_store(mon
     finished = store.get(run_id)
     monkeypatch.setattr(store, "client", None)  # whoever asks it fails
     assert store.known(run_id) == finished
+
+
+def test_a_run_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each request is some SQL statements, and a pipeline makes hundreds."""
+    store = open_store()
+    asked: list[str] = []
+    get_run, client = store.client.get_run, store.client
+    monkeypatch.setattr(client, "get_run", lambda run_id: asked.append(run_id) or get_run(run_id))
+    with store.open_run("stage", RunTags(stage="train")) as trained:
+        model = store.log_model(trained, 0, "model", {}, {}, lambda folder: (folder / "numbers").write_text("12"))
+        assert store.sizes(trained) == {f"models/{model}/numbers": 2}
+    assert asked == []  # the process knows what it has logged
+    assert resolve("train", f"train:{trained}").run_id == trained
+    assert asked == [trained]
+    with store.open_run("later", RunTags(stage="score", inputs={"train": trained})) as later:
+        pass
+    assert resolve("train", later).run_id == trained
+    assert asked == [trained, later, trained]

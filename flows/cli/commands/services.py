@@ -4,9 +4,10 @@ from typing import Annotated, Any
 
 import typer
 
-from flows.cli.terminal import console, guarded
+from flows.cli.terminal import console, guarded, show
 from flows.local.status import MLFLOW_PORT, PREFECT_PORT, status
 from kgcore.config.calibrate import COMPLETENESS
+from kgcore.errors import InputError
 
 SERVE_PORT = 8080
 
@@ -55,6 +56,32 @@ def show_status() -> None:
 
 
 @guarded()
+def schedule(
+    dataset: Annotated[str, typer.Argument(help="folder, file or name of the data set", show_default=False)] = "",
+    cron: Annotated[
+        str, typer.Option(help="when: minute, hour, day of the month, month, day of the week, such as '0 3 * * *'")
+    ] = "",
+    timezone: Annotated[str, typer.Option(help="time zone of --cron, such as Europe/Berlin")] = "UTC",
+    base_rate: Annotated[float | None, typer.Option(help="base rate of the runs, as in `kgcal run`")] = None,
+    pause: Annotated[bool, typer.Option("--pause", help="no runs until --resume; `kgcal up` keeps it so")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="end a pause")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="remove the schedule")] = False,
+) -> None:
+    """Run the pipeline by itself for a data set, at stated times; without one, list the schedules.
+
+    The worker of `kgcal up` runs it, with the preset and the settings of `kgcal run`.
+    """
+    from flows.local.schedules import change_schedule
+
+    actions = [name for name, given in (("pause", pause), ("resume", resume), ("remove", remove)) if given]
+    if len(actions) + bool(cron) > 1:
+        raise InputError("give one of --cron, --pause, --resume and --remove")
+    if (actions or cron) and not dataset:
+        raise InputError("name the data set, such as `kgcal schedule ./mine --cron '0 3 * * *'`")
+    show(console, change_schedule(dataset, cron, timezone, base_rate, *actions))
+
+
+@guarded()
 def serve(
     dataset: Annotated[
         str, typer.Option(help="data set whose champion answers; if empty, that of the newest run")
@@ -87,3 +114,4 @@ def add(app: typer.Typer) -> None:
     """Add the commands."""
     for name, function in (("ui", ui), ("up", up), ("down", down), ("status", show_status), ("serve", serve)):
         app.command(name)(function)
+    app.command("schedule")(schedule)

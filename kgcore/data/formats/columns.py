@@ -38,7 +38,8 @@ FURTHER = {"weight", "score", "confidence", "label", "id", "count", "year", "dat
 NOT = {"negated", "isnegated", "negation", "predicatemodifier"}
 GEPHI = {"source", "target", "type", "label"}  # Gephi's type is Directed or Undirected
 NEO4J = re.compile(r"(?:[^:]*:)?(START_ID|END_ID|TYPE)(?:\(.*\))?")
-FEWEST_ROWS, FEWEST_FACTS = 20, 5  # rows after a first row, and rows of a predicate, that show that the first is odd
+# rows after a first row, and rows of a predicate, that show that the first is odd if none of its words is in NAMES
+FEWEST_ROWS, FEWEST_FACTS = 20, 5
 HEADER_CELL = re.compile(r"[^\W\d][\w .()-]{0,39}")
 # label in lower case -> 1 / 0
 MEANING = {"1": 1, "1.0": 1, "true": 1, "-1": 0, "-1.0": 0, "0": 0, "0.0": 0, "false": 0}
@@ -105,6 +106,11 @@ def column_word(cell: str) -> str:
     return re.sub(r"[\W_]", "", neo4j[1] if neo4j else cell).lower()
 
 
+def is_column(name: str, part: str) -> bool:
+    """Return whether a name is that of the column of a part of a triple, in more than one letter."""
+    return len(name) > 1 and column_word(name) in (*NAMES[part], LABEL)
+
+
 def _known(cells: Sequence[str]) -> dict[str, int] | None:
     """Return the positions of the columns by the names in NAMES, or None if a part of a triple has no such column.
 
@@ -147,7 +153,8 @@ def check_rows(source: TriplesFile, columns: Columns, table: pa.Table) -> None:
     """Raise InputError if the first block of rows shows that the columns are not what they seem.
 
     The predicates are labels; or there is no header, but the first row looks like one: its cells look like words, none
-    of them occurs again, and the predicates of the other rows do.
+    of them occurs again, and the predicates of the other rows do. With a known name at its place, few rows are enough,
+    and with those of subject and object, any.
     """
     if source.columns or source.further or source.labelled is not None or not len(table):
         return
@@ -160,8 +167,9 @@ def check_rows(source: TriplesFile, columns: Columns, table: pa.Table) -> None:
             )
         return
     rest, names = table.slice(1), [table[column][0].as_py() for column in COLUMNS]
-    enough = len(rest) >= max(FEWEST_ROWS, FEWEST_FACTS * len(rest["predicate"].unique()))
-    if not enough or not all(map(HEADER_CELL.fullmatch, names)):
+    known = sum(map(is_column, names, COLUMNS))
+    repeated = max(1, FEWEST_FACTS * len(rest["predicate"].unique()))
+    if len(rest) < (max(FEWEST_ROWS, repeated), repeated, 1, 1)[known] or not all(map(HEADER_CELL.fullmatch, names)):
         return
     if not any(pc.any(pc.is_in(rest[column], pa.array(names))).as_py() for column in COLUMNS):
         raise InputError(

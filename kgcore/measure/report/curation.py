@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kgcore.arrays import Ints, Triples, sorted_distinct
-from kgcore.data.formats.base import LABEL
-from kgcore.data.formats.columns import MEANING, NAMES, column_word
+from kgcore.data.formats.columns import HEADER_CELL, MEANING, is_column
 from kgcore.data.graph import KnowledgeGraph
 
 MOST_EXAMPLES = 3
@@ -174,20 +173,20 @@ def _suspicion(name: str, entities_are_numbers: bool) -> str:
 
 
 def _headers(graph: KnowledgeGraph, facts: Triples) -> Finding:
-    named = [place for place, name in enumerate(graph.predicates) if _is_column(name, "predicate")]
-    rows = graph.names_of(facts[np.isin(facts[:, 1], named)]).itertuples(index=False)
-    examples = [" ".join(row) for row in rows if _is_column(row[0], "subject") and _is_column(row[2], "object")]
+    named = [place for place, name in enumerate(graph.predicates) if is_column(name, "predicate")]
+    degrees, counts = np.bincount(facts[:, [0, 2]].reshape(-1)), np.bincount(facts[:, 1])
+    alone = (counts[facts[:, 1]] == 1) & (degrees[facts[:, [0, 2]]] == 1).all(axis=1)
+    rows = graph.names_of(facts[alone]), graph.names_of(facts[~alone & np.isin(facts[:, 1], named)])
+    first, inside = ([*frame.itertuples(index=False, name=None)] for frame in rows)
+    headers = [row for row in first if all(map(HEADER_CELL.fullmatch, row))]
+    headers += [row for row in inside if is_column(row[0], "subject") and is_column(row[2], "object")]
     return Finding(
         "Headers among the facts",
-        f"{len(examples):,}{such_as(examples)}",
-        "The names of columns are no fact. Files that were joined have their headers inside: delete these lines.",
-        bool(examples),
+        f"{len(headers):,}{such_as(map(' '.join, headers))}",
+        "The names of columns are no fact. Files that were joined have their headers inside: delete these lines. A "
+        "fact that shares no name with another may be a header, too: then name its columns by --columns.",
+        bool(headers),
     )
-
-
-def _is_column(name: str, part: str) -> bool:
-    """Return whether a name is that of the column of a part of a triple, in more than one letter."""
-    return len(name) > 1 and column_word(name) in (*NAMES[part], LABEL)
 
 
 def _swapped_columns(graph: KnowledgeGraph, facts: Triples) -> Finding:
