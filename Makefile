@@ -2,7 +2,10 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet
 READY := $(VENV)/.ready
+# the libraries of PyTorch's CUDA build
+CUDA := ^(cuda-|nvidia-|triton==)
 # the processes that tests start read the modules that the first of them has compiled
 PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 .ci/in_memory $(BIN)/pytest
 
@@ -21,7 +24,8 @@ FAULTY := -n 2 --dist worksteal tests/pipeline/test_outage.py tests/pipeline/tes
 	tests/core/test_mirror.py tests/core/test_bombs.py tests/core/test_tampered.py tests/core/test_extreme_numbers.py \
 	tests/core/test_malformed.py tests/core/test_fuzzed_files.py
 
-.PHONY: run test test-docs test-kills test-faults test-long test-e2e check ui bench bench-peers clean constraints generated
+.PHONY: run test test-docs test-kills test-faults test-long test-e2e test-mutants check ui bench bench-peers lock audit dist \
+	generated clean
 .DEFAULT_GOAL := run
 
 run: $(READY) ## run the whole pipeline on a generated graph
@@ -47,6 +51,9 @@ test-e2e: $(READY) ## run the end-to-end tests: servers on PostgreSQL, a worker,
 	.ci/chromium
 	.ci/caddy
 	$(BIN)/pytest -n 2 --dist loadfile tests/e2e
+
+test-mutants: $(READY) ## change kgcore at random, COUNT times, and print what tests/core does not notice
+	$(BIN)/python -m tests.mutants --seed $(or $(SEED),0) --count $(or $(COUNT),40)
 
 check: $(READY) ## check format, lint, layers and types, and run all tests, as CI does
 	.ci/postgresql
@@ -78,10 +85,18 @@ bench: $(READY) ## measure speeds, as ratios taken in one run
 bench-peers: $(READY) ## measure training beside PyKEEN, AmpliGraph and PyTorch-BigGraph, which pip installs
 	$(BIN)/python benchmarks/peers.py --plot docs/images/peers.png
 
-$(READY): pyproject.toml constraints.txt
+# pip installs only files whose hashes are in requirements.txt, build tools first. A folder of PIP_FIND_LINKS may have
+# PyTorch's CPU wheel (torch-cpu.txt): then nothing of the CUDA build is installed.
+$(READY): pyproject.toml requirements.txt torch-cpu.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "kgcal needs Python 3.11 or newer: make PYTHON=/path/to/python3.11" >&2; exit 2; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --editable '.[dev]'
+	grep -E '^(pip|setuptools)==' requirements.txt > $(VENV)/tools.txt
+	$(PIP) install --require-hashes --requirement $(VENV)/tools.txt
+	if $(PIP) install --require-hashes --no-index --no-deps --requirement torch-cpu.txt 2> $(VENV)/cpu.txt; \
+		then grep -vE '$(CUDA)' requirements.txt; \
+		else ! grep -A 3 'DO NOT MATCH' $(VENV)/cpu.txt >&2 && cat requirements.txt; fi > $(VENV)/requirements.txt
+	$(PIP) install --require-hashes --no-build-isolation --requirement $(VENV)/requirements.txt
+	$(PIP) install --no-deps --no-build-isolation --editable .
 	# Numba compiles the loops of training once: now, so that neither the first run nor two workers of the tests wait
 	for loop in "transe --sampling shared" "complex --sampling per_triple"; do \
 		KGCAL_HOME=$(abspath $(VENV))/first-training $(BIN)/python benchmarks/train.py \
@@ -89,12 +104,17 @@ $(READY): pyproject.toml constraints.txt
 	done
 	touch $(READY)
 
-constraints: ## write constraints.txt anew: the versions that pip installs in a fresh environment
-	rm -rf $(VENV)-pins && $(PYTHON) -m venv $(VENV)-pins
-	$(VENV)-pins/bin/python -m pip install --quiet --upgrade pip
-	$(VENV)-pins/bin/python -m pip install --quiet '.[dev]'
-	{ sed -n '/^#/p' constraints.txt; $(VENV)-pins/bin/python -m pip freeze --all --exclude kgcal --exclude pip | sed 's/+cpu$$//'; } > constraints.new
-	mv constraints.new constraints.txt && rm -rf $(VENV)-pins
+lock: $(READY) ## write requirements.txt, constraints.txt and deploy/requirements.txt anew, with the newest versions
+	BIN=$(BIN) .ci/lock
+
+audit: $(READY) ## look for known vulnerabilities of the packages of requirements.txt
+	BIN=$(BIN) .ci/audit
+
+dist: $(READY) ## write the wheel, and the CycloneDX bill of materials of the environment, into dist/
+	rm -rf build dist
+	$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .
+	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
+		--output-file "$$(ls dist/*.whl | sed 's/-py3.*/.cdx.json/')" $(BIN)/python
 
 generated: $(READY) ## write MLproject, prefect.yaml and docs/reference/settings.md anew
 	$(BIN)/python -m flows.cli.mlproject > MLproject.new

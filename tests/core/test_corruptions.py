@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
 from kgcore.calibrate.sample import ground_truth_sample, synthetic_sample
@@ -211,6 +213,22 @@ def test_similar_draws_entities_with_the_same_neighbours_and_no_training_facts(r
     drawn = similar.draw(np.tile([[1, 0, 8]], (50, 1)), SUBJECT, 4, rng).ravel()  # 0, 2 and 3 have this object in train
     made = np.stack([drawn, np.zeros_like(drawn), np.full_like(drawn, 8)], axis=1)
     assert not known.contains(made).any()
+
+
+@settings(max_examples=30)
+@given(st.sets(st.tuples(st.integers(0, 9), st.integers(0, 2), st.integers(0, 9)), min_size=1, max_size=30))
+def test_entity_vectors_have_the_cosines_of_their_features(facts: set[tuple[int, int, int]]) -> None:
+    holders: dict[tuple[object, ...], set[int]] = {}  # feature -> its entities
+    for s, p, o in facts:
+        for entity, feature in ((s, ("out", p, o)), (o, ("in", p, s)), (s, ("out", p)), (o, ("in", p))):
+            holders.setdefault(feature, set()).add(entity)
+    table = np.zeros((10, len(holders)))
+    for column, entities in enumerate(holders.values()):
+        table[list(entities), column] = np.log(1 + 10 / len(entities))
+    with_facts = table.any(axis=1)
+    table, vectors = table[with_facts], entity_vectors(graph_of(sorted(facts), 10))[with_facts]
+    unit = table / np.linalg.norm(table, axis=1, keepdims=True)
+    np.testing.assert_allclose(vectors @ vectors.T, unit @ unit.T, atol=1e-8)
 
 
 def test_entity_vectors_of_a_large_graph_are_those_of_a_dense_decomposition(

@@ -13,7 +13,7 @@ from kgcore.calibrate.calibrated import Calibrated
 from kgcore.config import CalibrateConfig
 from kgcore.errors import InputError, MismatchError
 from kgcore.measure.report.plots import candidates_figure
-from kgcore.mixture.calibrate import candidate_sample, fit_matched
+from kgcore.mixture.calibrate import candidate_sample, fit_matched, mixture_sample
 from kgcore.mixture.fit import MixtureOptions
 from kgcore.mixture.matched import Matched, match
 from kgcore.mixture.samples import LabelledCandidates, MixtureData, ScoreSample
@@ -165,6 +165,8 @@ def test_relations_that_are_too_small_do_not_get_the_base_rate_of_the_large_ones
     large = made.predicates == 0
     assert made.part(large).base_rate == pytest.approx(0.9, abs=0.08)
     assert made.part(~large).base_rate == pytest.approx(0.1, abs=0.08)
+    together = mixture_sample(mixed, found.fit.base_rate, found.fit.weights)  # a calibrator of all relations gets it
+    np.testing.assert_allclose(candidate_sample(mixed, found).weights, together.weights, rtol=1e-6)
     assert Matched.from_json(json.loads(json.dumps(found.to_json()))) == found
 
 

@@ -50,6 +50,12 @@ def test_a_stated_base_rate_is_kept_and_compared() -> None:
     assert any("the stated base rate is 0.6, but these candidates suggest" in text for text in wrong.findings())
 
 
+def test_strategies_keep_their_shares_of_few_mistakes() -> None:
+    """A share is negligible if it is small among the mistakes. All mistakes may be few among the candidates."""
+    found = fit(normal_mixture(2, shares=(0.3, 0.7), base_rate=0.999), replace(QUICK, base_rate=0.9999))
+    assert sum(share.value for share in found.shares.values()) == pytest.approx(1)
+
+
 def test_a_flat_likelihood_says_so() -> None:
     found = fit(normal_mixture(0, (1.0,), (1.0,)))  # corruptions have the scores of positives
     assert not found.determined

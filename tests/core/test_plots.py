@@ -14,6 +14,7 @@ def test_every_calibrator_of_a_diagram_has_its_own_style(rng: np.random.Generato
     fitted = [f"synthetic.{name}" for name in CALIBRATORS.names()]
     figures = reliability_figures(dict.fromkeys(["uncalibrated", *fitted], result))
     diagram, histogram = figures["reliability_synthetic"].axes
+    assert (*diagram.get_xlim(), *diagram.get_ylim()) == (0, 1, 0, 1)
     _, *lines = diagram.get_lines()
     styles = {(line.get_color(), line.get_marker(), line.get_linestyle()) for line in lines}
     assert len(styles) == len(lines) == 1 + len(fitted)

@@ -256,6 +256,20 @@ def test_the_bend_minimises_the_loss_among_the_places_that_are_tried(rng: np.ran
     assert loss(chosen) <= min(loss(m) for m in (0.0, *np.quantile(z, BENDS))) + 1e-4
 
 
+@pytest.mark.parametrize("bins", [6, 12])
+def test_the_bend_is_chosen_on_the_means_of_bins_of_equal_width(
+    bins: int, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last bin has both of its ends, as in NumPy's histogram."""
+    monkeypatch.setattr("kgcore.calibrate.beta.BINS", bins)
+    z, weights = rng.uniform(-3, 3, 200), rng.uniform(0.5, 2, 200)
+    total, edges = np.histogram(z, bins, weights=weights)
+    means = np.histogram(z, edges, weights=weights * z)[0] / total
+    places = np.interp(BENDS, (np.cumsum(total) - total / 2) / total.sum(), means)
+    chosen = best_bend(z, 0.01 + 0.6 * np.sqrt(expit(4 * (z - 1.5))), weights)  # it saturates at the top
+    assert chosen == pytest.approx(places[-1], rel=1e-9)
+
+
 def test_equal_bends_do_not_depend_on_the_order_of_rows() -> None:
     """With three distinct scores, several bends fit the sample equally well. Rounding must not choose among them."""
     scores, labels = np.r_[np.zeros(9), -1.0, 0, 0, 1], np.repeat([0.0, 1.0], [10, 3])

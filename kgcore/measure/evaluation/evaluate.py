@@ -87,12 +87,12 @@ def evaluate(
     together = None if cold is None else clusters  # a positive and its corruptions hardly vary together
     settings = config.bins, tau, together
     coarse = {label: Sample(*rows, *settings, most=FINEST) for label, rows in judged.items()}
-    rng, n = np.random.default_rng(config.bootstrap_seed), len(predictions.labels)
+    n = len(predictions.labels)
     replicates: dict[str, list[dict[str, float]]] = {label: [] for label in judged}
     if clusters is None and n > MOST_RESAMPLED and predictions.confidences is None:
-        tallies = _tallies_of_groups(coarse, rng, config)
+        tallies = _tallies_of_groups(coarse, config)
     else:
-        times = resampled(n, rng, config.bootstrap_replicates, clusters)
+        times = resampled(n, np.random.default_rng(config.bootstrap_seed), config.bootstrap_replicates, clusters)
         tallies = ({label: sample.tally(counts) for label, sample in coarse.items()} for counts in times)
     for done, drawn in enumerate(tallies, start=1):
         for label, tally in drawn.items():
@@ -114,15 +114,18 @@ def kept_sources(source: Ints, predicates: Ints, corrupted: Ints) -> Ints:
     return (np.cumsum(np.isin(predicates, corrupted)) - 1)[source]
 
 
-def _tallies_of_groups(
-    samples: Mapping[str, Sample], rng: np.random.Generator, config: EvaluateConfig
-) -> Iterator[dict[str, Tally]]:
-    """Yield resamplings of the samples, by label, in which groups of rows are drawn at once."""
-    groups = {label: sample.merged() for label, sample in samples.items()}
+def _tallies_of_groups(samples: Mapping[str, Sample], config: EvaluateConfig) -> Iterator[dict[str, Tally]]:
+    """Yield resamplings of the samples, by label, in which groups of rows are drawn at once.
+
+    Each label has a generator: a further calibrator does not move the intervals of the others.
+    """
+    groups = {
+        label: (*sample.merged(), np.random.default_rng(config.bootstrap_seed)) for label, sample in samples.items()
+    }
     for _ in range(config.bootstrap_replicates):
         yield {
             label: merged.tally(rng.multinomial(int(sizes.sum()), sizes / sizes.sum()).astype(np.float64))
-            for label, (merged, sizes) in groups.items()
+            for label, (merged, sizes, rng) in groups.items()
         }
 
 
