@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgcore.config import ASSUMED_BASE_RATE, ChooseConfig, TrainConfig
-from kgcore.config.race import RaceConfig, entries
+from kgcore.config.race import DECIDES, RaceConfig, entries
 from kgcore.errors import InputError
 from kgcore.measure.report.race import CHOSEN as IS_CHOSEN
 from kgcore.measure.report.race import Race, RaceRow, contenders_table, race_table
@@ -158,9 +158,7 @@ def raced_settings(data: StageRef, given: TrainConfig, usual: TrainConfig) -> Tr
     store = open_store()
     for choice in choices_for(store, data.run_id)[:1]:
         chosen = TrainConfig(**store.load(choice, CHOSEN))
-        if all(
-            given.given().get(name, value) == value for name, value in (("model", chosen.model), ("loss", chosen.loss))
-        ):
+        if all(getattr(chosen, name) == value for name, value in given.given().items() if name in DECIDES):
             log.info("tune      starts with %s %s, which the race has chosen", chosen.model, chosen.loss)
             return given.over(chosen)
     return usual

@@ -25,9 +25,12 @@ OTHER_IMPORT = re.compile(rb"[;:][ \t]*(?:from|import)\b|^[ \t]*import[^\n]*,[^\
 
 
 def _snapshot() -> dict[Path, bytes]:
-    """Read all files of kgcore at the start of the process, because later edits do not change the running code."""
-    files = (path for path in Path(kgcore.__path__[0]).rglob("*") if path.is_file() and path.suffix != ".pyc")
-    return {path: path.read_bytes() for path in files}
+    """Read all files of kgcore at the start of the process, because later edits do not change the running code.
+
+    What Python and Numba compile is not read: it is written while the process runs, and would change the fingerprint.
+    """
+    files = (path for path in Path(kgcore.__path__[0]).rglob("*") if path.is_file())
+    return {path: path.read_bytes() for path in files if path.parent.name != "__pycache__"}
 
 
 _FILES = _snapshot()

@@ -379,10 +379,9 @@ class Store:
         from mlflow.exceptions import MlflowException
 
         logged = run.tags.artifacts
-        try:
+        with suppress(MlflowException):
             return logged is not None and logged.items() <= self._sizes(run.run_id, run.model_ids).items()
-        except MlflowException:
-            return False
+        return False
 
 
 @cache

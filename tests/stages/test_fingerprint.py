@@ -55,6 +55,23 @@ def test_a_module_is_part_of_the_stages_that_call_it(module: str, stages: set[st
     assert {stage.name for stage in STAGES if module in closure(stage.code(stage.config()))} == stages
 
 
+def test_what_numba_compiles_while_a_process_runs_changes_no_fingerprint(tmp_path: Path) -> None:
+    folder = Path(kgcore.embed.models.__path__[0]) / "__pycache__"
+    folder.mkdir(exist_ok=True)
+    compiled = folder / f"{tmp_path.name}.nbc"
+
+    def fingerprint() -> str:
+        code = "from tasks.tracking.keys import whole_code_fingerprint; print(whole_code_fingerprint())"
+        return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+    before = fingerprint()
+    compiled.write_bytes(b"a loop")
+    try:
+        assert fingerprint() == before
+    finally:
+        compiled.unlink()
+
+
 def test_a_fingerprint_depends_on_the_modules_that_are_named() -> None:
     assert code_fingerprint(["kgcore.embed.ranking"]) == code_fingerprint(["kgcore.embed.ranking"])
     assert code_fingerprint(["kgcore.embed.ranking"]) != code_fingerprint(
