@@ -160,7 +160,7 @@ def _threshold(frame: pd.DataFrame) -> str:
     return (
         "One threshold of 0.5 replaces a threshold per relation: its accuracy, with isotonic regression and labels, "
         f"minus that of learned thresholds is {(one - learned).mean():+.4f} on average, minus that of medians "
-        f"{(one - median).mean():+.4f} ({len(one)} runs)."
+        f"{(one - median).mean():+.4f} ({len(one)} run{'' if len(one) == 1 else 's'})."
     )
 
 
