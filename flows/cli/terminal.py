@@ -90,7 +90,7 @@ def guarded() -> Iterator[None]:
         reason: BaseException | None = error
         while reason is not None and not isinstance(reason, KeyboardInterrupt | SystemExit):
             reason = reason.__cause__ or reason.__context__
-        if reason is not None:  # an interruption, in place of which a library has raised the error
+        if reason is not None:  # a library has replaced an interruption by this error
             raise reason from None
         sentence = str(error) if isinstance(error, KgcalError) else full_disk(error)
         if sentence is None:
@@ -99,7 +99,7 @@ def guarded() -> Iterator[None]:
 
 
 class LogHandler(RichHandler):
-    """Prints messages. Escapes stand for control characters, of which Rich would drop some."""
+    """Prints messages, and control characters as escapes: Rich would drop some of these."""
 
     def render_message(self, record: logging.LogRecord, message: str) -> ConsoleRenderable:
         """Return what is printed of a message."""

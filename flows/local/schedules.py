@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from flows.local.prefect_server import client_of
 from flows.local.status import local_api
+from kgcore.config import CalibrateConfig
 from kgcore.errors import InputError
 from kgcore.measure.report.result import Result, ResultTable, table_of
 from tasks.stages.prepare import findable
@@ -29,22 +30,23 @@ def change_schedule(
 ) -> Result:
     """Make, change or remove the schedule of a data set, unless `dataset` is ''. Return all schedules.
 
-    cron      when the pipeline runs, such as `0 3 * * *`; '': as before
-    timezone  of `cron`, such as Europe/Berlin
-    action    pause, resume or remove; '': none
+    cron       when the pipeline runs, such as `0 3 * * *`; '': as before
+    timezone   of `cron`, such as Europe/Berlin
+    base_rate  of the runs, in (0, 1); None: not stated
+    action     pause, resume or remove; '': none
 
-    Raises InputError if no server answers, for an unknown data set, and for a time that cannot be read.
+    Raises InputError if no server answers, for an unknown data set, and for a time or a base rate that cannot be.
     """
     api = PREFECT_API_URL.value() or local_api()
     if not api:
         raise InputError("schedules need a Prefect server: start one by `kgcal up`, or name yours in PREFECT_API_URL")
     when = _when(cron, timezone) if cron else None
+    calibrate = {} if base_rate is None else {"calibrate": CalibrateConfig(base_rate=base_rate).given()}
     with client_of(api) as client:
         deployment = _deployment(client)
         if dataset:
             name, place = findable(dataset)
             before = _schedules(client, deployment).get(name)
-            calibrate = {} if base_rate is None else {"calibrate": {"base_rate": base_rate}}
             parameters = {"prepare": {"dataset": place}} | calibrate
             if before is None and when:
                 slug = f"{PREFIX}{name}"
@@ -93,8 +95,8 @@ def _listed(schedules: dict[str, DeploymentSchedule]) -> Result:
         when = one.schedule.cron, one.schedule.timezone or "UTC"
         return name, *when, str(given), "active" if one.active else "paused"
 
-    head = ("data set", "cron", "timezone", "base rate", "state")
-    rows = table_of(head, [row(name, one) for name, one in sorted(schedules.items())])
     if not schedules:
         return Result(title="Schedules", sentences=["no data set has one: `kgcal schedule ./mine --cron '0 3 * * *'`"])
+    head = ("data set", "cron", "timezone", "base rate", "state")
+    rows = table_of(head, [row(name, one) for name, one in sorted(schedules.items())])
     return Result(title="Schedules", tables=[ResultTable("", rows, head)])

@@ -105,6 +105,8 @@ def test_a_schedule_of_a_data_set_is_kept_as_it_is_when_deployments_are_made_aga
     [
         (["family", "--cron", "often"], "cron is 'often': it must be five parts, minute, hour, "),
         (["family", "--cron", "0 3 * * *", "--timezone", "Mars"], "timezone is 'Mars': it must be a name such as UTC"),
+        (["family", "--cron", "0 3 * * *", "--base-rate", "2"], "base_rate is 2"),
+        (["family", "--base-rate", "0.1"], "--base-rate is that of a new schedule: give --cron"),
         (["family", "--pause"], "family has no schedule: make one by `kgcal schedule family --cron '0 3 * * *'`"),
         (["no-such-graph", "--cron", "0 3 * * *"], "no-such-graph"),
         (["family", "--pause", "--resume"], "give one of --cron, --pause, --resume and --remove"),

@@ -211,7 +211,7 @@ def test_a_client_that_leaves_during_its_upload_costs_one_line(
 def test_small_requests_are_answered_while_large_ones_are_worked_on(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """There are more large requests than threads, and none of them ends. Small requests are answered all the same."""
+    """Large requests occupy all threads and do not end. Small requests are answered nevertheless."""
     begun, end = threading.Semaphore(0), threading.Event()
 
     def busy(*arguments: Any) -> None:

@@ -28,7 +28,7 @@ PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
 
 
 def pins(name: str, hashes: str = "") -> dict[str, Requirement]:
-    """Return package -> pinned requirement of a file, each line of which ends with `hashes`."""
+    """Return package -> pinned requirement of a file. Each of its lines ends with `hashes`."""
     pinned = {}
     for line in (CHECKOUT / name).read_text().splitlines():
         if not line.startswith("#"):

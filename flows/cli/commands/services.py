@@ -76,6 +76,8 @@ def schedule(
     actions = [name for name, given in (("pause", pause), ("resume", resume), ("remove", remove)) if given]
     if len(actions) + bool(cron) > 1:
         raise InputError("give one of --cron, --pause, --resume and --remove")
+    if base_rate is not None and not cron:
+        raise InputError("--base-rate is that of a new schedule: give --cron with it")
     if (actions or cron) and not dataset:
         raise InputError("name the data set, such as `kgcal schedule ./mine --cron '0 3 * * *'`")
     show(console, change_schedule(dataset, cron, timezone, base_rate, *actions))

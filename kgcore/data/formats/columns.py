@@ -38,7 +38,7 @@ FURTHER = {"weight", "score", "confidence", "label", "id", "count", "year", "dat
 NOT = {"negated", "isnegated", "negation", "predicatemodifier"}
 GEPHI = {"source", "target", "type", "label"}  # Gephi's type is Directed or Undirected
 NEO4J = re.compile(r"(?:[^:]*:)?(START_ID|END_ID|TYPE)(?:\(.*\))?")
-# rows after a first row, and rows of a predicate, that show that the first is odd if none of its words is in NAMES
+# A first row without a word of NAMES is odd if so many rows follow, and so many of each predicate
 FEWEST_ROWS, FEWEST_FACTS = 20, 5
 HEADER_CELL = re.compile(r"[^\W\d][\w .()-]{0,39}")
 # label in lower case -> 1 / 0
