@@ -46,6 +46,7 @@ MISSING_FACTS = "missing_facts"
 POPULATIONS = ("negatives", "answers", MISSING_FACTS)  # that a model is judged on: see kgcore/wings/tuning/objective.py
 SEARCHED = ("learning_rate", "regulariser", "epochs", "training_strategy", "training_sides", "k", "training_eta")
 SEARCHABLE = (*SEARCHED, "dropout", "initial_scale", "inverse_relations", "cohort_weight")
+INITIALISERS = ("uniform", "glorot")
 PER = ("all", "subject", "object")  # what the number of best pairs is counted over
 EXAM_SHARE = 0.5  # share of labels of new triples that belong to the exam
 HELD_OUT = ("valid", "test")  # splits that can be used as candidates, with their labels hidden
@@ -56,8 +57,8 @@ FEWEST_EPOCHS = 4  # fewest epochs of a trial, because a search measures a trial
 _BY_PRESET = (
     "model model_options loss loss_options k training_eta training_strategy training_sides training_filtered "
     "sides_apart inverse_relations epochs batch_size chunk_size learning_rate learning_rate_end lp_weight lp_power "
-    "dropout initial_scale cohort_weight cohort_size cohort_temperature calibration_eta calibration_strategy "
-    "calibration_sides calibration_filtered calibrators combine_rounds"
+    "dropout initialiser initial_scale cohort_weight cohort_size cohort_temperature calibration_eta "
+    "calibration_strategy calibration_sides calibration_filtered calibrators combine_rounds"
 )
 BY_PRESET = frozenset(_BY_PRESET.split())
 # strategies that draw without learning in training; and those that need no trained model either

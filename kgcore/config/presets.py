@@ -38,7 +38,11 @@ MODELS = ("transe", "distmult", "complex", "hole")
 # paper: training rows and batches per epoch of the published code
 _PAPER_BATCHES = {"wn11": (110_361, 64), "fb13": (316_232, 32), "yago39k": (354_996, 64)}
 _PAPER_PROTOCOL = TrainConfig(
-    training_strategy={"uniform": 1.0}, training_sides="both", chunk_size=1, learning_rate_end=1.0
+    training_strategy={"uniform": 1.0},
+    training_sides="both",
+    chunk_size=1,
+    learning_rate_end=1.0,
+    initialiser="glorot",
 )
 _PAPER_LINK_PREDICTION = {
     "fb15k-237": TrainConfig(

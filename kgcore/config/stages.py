@@ -12,6 +12,7 @@ from kgcore.config.base import (
     DRAWN,
     ETA_SPELLING,
     GAIN,
+    INITIALISERS,
     OBJECTIVES,
     POPULATIONS,
     RANDOM,
@@ -162,7 +163,12 @@ class TrainConfig(Config):
     lp_weight: float = setting(0.0, "weight of the LP regulariser on the embeddings of the positives in a batch", ge=0)
     lp_power: float = setting(2.0, "power p of the LP regulariser", ge=1)
     dropout: float = setting(0.0, "share of an entity's embedding that each step sets to zero", ge=0, lt=1)
-    initial_scale: float = setting(1.0, "factor that multiplies the range of the initial embeddings", gt=0)
+    initialiser: Annotated[str, Choices(INITIALISERS)] = setting(
+        "uniform",
+        "distribution of the initial embeddings: uniform, as wide as large steps need; or the normal one of Glorot and "
+        "Bengio, which gets narrower with the number of entities, as in the paper's code",
+    )
+    initial_scale: float = setting(1.0, "factor that multiplies the initial embeddings", gt=0)
     cohort_weight: float = setting(
         0.0,
         "cohort weight: share of the cohort level that is subtracted from a score; the cohort level is a soft maximum "

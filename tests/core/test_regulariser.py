@@ -87,3 +87,19 @@ def test_the_initial_scale_multiplies_the_initial_embeddings(small_graph: Knowle
     wider = loop.train(small_graph, config.replace(initial_scale=3), CPU).model.embeddings
     for table in ("entities", "predicates"):
         np.testing.assert_allclose(getattr(wider, table), 3 * getattr(own, table), rtol=1e-5)
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.5])
+@pytest.mark.parametrize(("model", "width"), [("transe", 64), ("complex", 128)])
+def test_glorot_start_has_the_deviation_of_its_tables(
+    small_graph: KnowledgeGraph, model: str, width: int, scale: float
+) -> None:
+    """Standard deviation sqrt(2 / (rows + width)), normal: a third of the numbers are beyond one deviation."""
+    config = TrainConfig(model=model, k=64, epochs=1, learning_rate=1e-30, initialiser="glorot", initial_scale=scale)
+    start = loop.train(small_graph, config, CPU).model.embeddings
+    for table, rows in ((start.entities, small_graph.entities), (start.predicates, small_graph.predicates)):
+        assert table.shape == (len(rows), width)
+        deviation = scale * (2 / (len(rows) + width)) ** 0.5
+        error = 5 / (2 * table.numel()) ** 0.5
+        assert abs(float(table.std()) / deviation - 1) < error
+        assert abs(float((table.abs() > deviation).float().mean()) - 0.3173) < 5 * (0.217 / table.numel()) ** 0.5

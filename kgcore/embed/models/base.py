@@ -155,7 +155,7 @@ class Model(ABC):
 
     shared           name -> numbers that all triples share; empty in most models
     can_drop         whether training may use dropout; false if 0 in an embedding has a meaning like any other number
-    scale            initial embeddings are uniform in [-scale, scale]
+    scale            initial embeddings are uniform in [-scale, scale], if their distribution is uniform
     predicate_scale  the same for predicates; None = `scale`
     entity_parts, predicate_parts  real numbers for each of the k numbers of an embedding: 2 if these are complex
     """

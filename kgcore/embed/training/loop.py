@@ -185,7 +185,7 @@ class TrainingState:
         self.positives, self._confidences = graph.train.triples, graph.train.confidences
         self.corruptions = StepCorruptions(graph, config, self.rng)
         optimiser = OPTIMISERS.get(config.optimiser)
-        self.tables = Tables(graph, model, config.initial_scale, optimiser, device, self.rng)
+        self.tables = Tables(graph, model, config, optimiser, device, self.rng)
         self._strategy = self.corruptions.strategy
         self._strategy.start(self.rng)
         self.losses: list[float] = []

@@ -5,6 +5,7 @@ small table, each once, and computes the gradient with respect to that table. Ad
 model encodes the graph, the small table has all rows, and the gradient passes through the encoding.
 """
 
+import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -49,15 +50,18 @@ class Leaf:
 class Tables:
     """The embeddings of entities and predicates, and the model's shared parameters. Each table has an optimiser.
 
-    Shared parameters belong to no single entity or predicate. The initial embeddings are uniform in [-a, a], where a is
-    `initial_scale` times the scale that the model defines.
+    Shared parameters belong to no single entity or predicate. The initial embeddings, times `initial_scale`, are
+
+        uniform   uniform in [-a, a], where a is the scale that the model defines
+        glorot    normal with mean 0 and the variance 2 / (rows + width) of each table. Glorot & Bengio, "Understanding
+                  the difficulty of training deep feedforward neural networks", AISTATS 2010
     """
 
     def __init__(
         self,
         graph: KnowledgeGraph,
         model: Model,
-        initial_scale: float,
+        config: TrainConfig,
         optimiser: type[RowOptimiser],
         device: torch.device,
         rng: np.random.Generator,
@@ -65,17 +69,21 @@ class Tables:
         def table(start: npt.NDArray[Any]) -> RowOptimiser:
             return optimiser(torch.from_numpy(start.astype(np.float32, copy=False)).to(device))
 
-        def uniform(rows: int, width: int, scale: float) -> npt.NDArray[np.float32]:
-            limit, start = initial_scale * scale, np.empty((rows, width), dtype=np.float32)
+        def drawn(rows: int, width: int, scale: float) -> npt.NDArray[np.float32]:
+            limit, start = config.initial_scale * scale, np.empty((rows, width), dtype=np.float32)
+            deviation = config.initial_scale * math.sqrt(2 / (rows + width))
             for first in range(0, rows, DRAWN):  # the float64 numbers of all rows would take twice the table's memory
                 part = start[first : first + DRAWN]
-                part[:] = rng.uniform(-limit, limit, part.shape)
+                if config.initialiser == "glorot":
+                    part[:] = rng.normal(0, deviation, part.shape)
+                else:
+                    part[:] = rng.uniform(-limit, limit, part.shape)
             return start
 
         predicate_scale = model.scale if model.predicate_scale is None else model.predicate_scale
         self._device = device
-        self.entities = table(uniform(len(graph.entities), model.entity_width, model.scale))
-        self.predicates = table(uniform(len(graph.predicates), model.predicate_width, predicate_scale))
+        self.entities = table(drawn(len(graph.entities), model.entity_width, model.scale))
+        self.predicates = table(drawn(len(graph.predicates), model.predicate_width, predicate_scale))
         self.shared = {name: table(start) for name, start in model.initial_shared(rng).items()}
         self._encoder = model if isinstance(model, GraphModel) else None
         self._facts = torch.from_numpy(graph.train.triples).to(device) if self._encoder else None
