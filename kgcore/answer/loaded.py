@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from kgcore.answer.population.survey import Survey
 
 _BOOLEANS = ("decision", "known")
+TEXT = pd.StringDtype(na_value=np.nan)  # the text of pandas 3, with pandas 2.3, too
 _MODEL_FILES = ("model.json", "embeddings.safetensors")
 _GRAPH_FILES = ("graph.json", *(f"{name}.parquet" for name in ("entities", "predicates", "train", "valid", "test")))
 
@@ -108,7 +109,7 @@ class LoadedModel:
         table = found.table(answers, names)
         columns = {name: table[name].to_pandas() for name in ANSWERS}
         columns |= {name: columns[name].astype("boolean") for name in _BOOLEANS}
-        columns |= {name: columns[name].astype("str") for name in ("unseen", "reason")}
+        columns |= {name: columns[name].astype(TEXT) for name in ("unseen", "reason")}
         answered = frame.assign(**{name: column.set_axis(frame.index) for name, column in columns.items()})
         answered.attrs["about"] = as_sentence(found.about)
         return answered

@@ -34,7 +34,7 @@ def discovered(trained: Trained, *options: str, file: str = "facts.parquet") -> 
     target = trained.kgcal.home.parent / file
     done = trained.kgcal("discover", "-o", str(target), *options)
     assert done.returncode == 0, done.stderr
-    return pd.read_parquet(target) if file.endswith("parquet") else pd.read_csv(target)
+    return pd.read_parquet(target) if file.endswith("parquet") else pd.read_csv(target, float_precision="round_trip")
 
 
 STATED = ("--completeness", "0.9")

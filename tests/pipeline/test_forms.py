@@ -79,7 +79,7 @@ def test_choices_of_jobs_are_enumerations() -> None:
     assert property_of("EnsembleConfig", "pools")["items"]["enum"] == POOLS.names()
     for name in ("member_calibrator", "recalibrator"):
         assert property_of("EnsembleConfig", name)["enum"] == CALIBRATORS.names()
-    assert len([name for kind, name in SETTINGS if choices_of(kind.model_fields[name])]) == 27
+    assert len([name for kind, name in SETTINGS if choices_of(kind.model_fields[name])]) == 28
     assert property_of("ImportConfig", "model")["enum"] == list(IMPORTABLE)
 
 

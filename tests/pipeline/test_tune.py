@@ -73,7 +73,7 @@ def test_the_search_holds_the_best_trial_and_the_table_of_all(first: tuple[Kgcal
     assert (config.batch_size, config.k) == (128, 100)
     assert parent.data.params["best.learning_rate"] == str(config.learning_rate)
     assert (parent.data.params["dataset"], parent.data.params["metric"]) == ("family", "brier")
-    table = pd.read_csv(artifact(kgcal, parent, "trials.csv"))
+    table = pd.read_csv(artifact(kgcal, parent, "trials.csv"), float_precision="round_trip")
     assert table["run"].tolist() == [run.info.run_id for run in trials]
     complete = table[table["state"] == "complete"]
     top = complete.loc[complete["value"].idxmin()]
@@ -86,7 +86,7 @@ def test_the_search_holds_the_best_trial_and_the_table_of_all(first: tuple[Kgcal
 def test_the_terminal_shows_the_best_trial_and_its_command(first: tuple[Kgcal, str]) -> None:
     kgcal, printed = first
     parent, _ = search_of(kgcal)
-    table = pd.read_csv(artifact(kgcal, parent, "trials.csv"))
+    table = pd.read_csv(artifact(kgcal, parent, "trials.csv"), float_precision="round_trip")
     top = table.loc[table["value"].where(table["state"] == "complete").idxmin()]
     summary = (
         f"Best Brier: {top['value']:.4f} in trial {top['trial']}, {table['value'][0]:.4f} with the initial settings."
@@ -114,7 +114,7 @@ def test_the_same_command_resumes_the_search_and_repeats_no_trial(first: tuple[K
     assert "3 of 5 trials were run before" in done.stderr
     assert len(runs_of(kgcal, "trial")) == before + 2
     parent = runs_of(kgcal, "tune")[-1]
-    table = pd.read_csv(artifact(kgcal, parent, "trials.csv"))
+    table = pd.read_csv(artifact(kgcal, parent, "trials.csv"), float_precision="round_trip")
     assert table["trial"].tolist() == list(range(5))
     assert [tags_of(run).parent for run in runs_of(kgcal, "trial")].count(parent.info.run_id) == 2
     again = tune(kgcal, 5)

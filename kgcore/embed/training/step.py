@@ -10,6 +10,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -288,8 +289,10 @@ def compile_if_possible(function: Callable[..., T], doing: str) -> Callable[...,
 
     If the compilation fails, the function itself is called, and one KgcalWarning says that `doing` is slower.
     """
-    # Without isolate_recompiles, all functions with the same source share a cache of 8: the ninth is not compiled.
-    fast = torch.compile(function, dynamic=False, isolate_recompiles=True)  # type: ignore[call-overload]
+    # Without isolate_recompiles, which PyTorch has from 2.13 on, all functions with the same source share a cache of 8:
+    # the ninth is not compiled.
+    options = dict.fromkeys({"isolate_recompiles"} & {*signature(torch.compile).parameters}, True)
+    fast = torch.compile(function, dynamic=False, **options)  # type: ignore[call-overload]
     failed = False
 
     def call(*args: Any) -> T:
