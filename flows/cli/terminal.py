@@ -156,8 +156,8 @@ Cells = dict[str, list[str]]  # column -> a text for each row
 
 def show(console: Terminal, result: Result) -> None:
     """Print a result: its tables with their sentences, its sentences, and the places of its files."""
-    if result.warning:
-        console.print(result.warning, style="bold")
+    if result.verdict:
+        console.print(result.verdict, style="bold")
     for number, table in enumerate(result.tables):
         if number:
             console.print()

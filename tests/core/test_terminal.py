@@ -30,7 +30,7 @@ RAW = {character for name in CONTROLS for character in name if not character.isp
 def test_every_part_of_a_result_shows_names_as_they_are(name: str, right: str) -> None:
     rows = table_of((name, "best", "p"), [(name, name, "0.5")])
     table = ResultTable(title=name, above=[name], rows=rows, words=(name,), best={(0, "best")}, notes=[name])
-    result = Result(title=name, tables=[table], sentences=[name], files={"table": name}, warning=name)
+    result = Result(title=name, tables=[table], sentences=[name], files={"table": name}, verdict=name)
     for is_terminal in (False, True):
         file = io.StringIO()
         show(Terminal(file=file, width=200, force_terminal=is_terminal, color_system=None), result)

@@ -10,7 +10,6 @@ from kgcore.answer.answers import Answers, without_probabilities
 from kgcore.answer.calibrated_model import CalibratedModel
 from kgcore.answer.domains import Domains
 from kgcore.answer.explainer import Explainer
-from kgcore.answer.explanation import percent
 from kgcore.answer.pairs import best_answers_to
 from kgcore.answer.population.calibration import Calibration
 from kgcore.answer.population.fit import Count
@@ -24,6 +23,7 @@ from kgcore.config import ExplainConfig
 from kgcore.config.jobs import SurveyConfig
 from kgcore.data.graph import KnowledgeGraph
 from kgcore.errors import InputError
+from kgcore.measure.metrics.base import percent
 
 LABEL = "Label some of them (kgcal recalibrate --labels FILE). The order by score needs no labels"
 STATE = f"State which share of them is true (--base-rate) or how complete the graph is (--completeness). Or: {LABEL}"
