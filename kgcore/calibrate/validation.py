@@ -307,19 +307,8 @@ def answering_notes(audits: Mapping[str, Mapping[str, float]]) -> list[str]:
             texts = ", ".join(f"{name} {value:.4f}" for name, value in sorted(own.items(), key=lambda item: item[1]))
             words = "synthetic negatives" if kind == SYNTHETIC else _words(kind)
             notes.append(f"Brier scores of the calibrators on {words}, {how}: {texts}.")
-    return notes
-
-
-def cautions(audits: Mapping[str, Mapping[str, float]]) -> list[str]:
-    """Return why probabilities may be wrong although no test shows it, in sentences that change a decision.
-
-    audits  as in `answering_notes`
-    """
-    first, notes = next((kind for kind in ANSWERING if kind in audits), ""), thin_notes(audits)
-    for kind in ANSWERING:
-        briers = _figures(audits.get(kind, {}), FIGURE)
         for name, error in _figures(audits.get(kind, {}), FIT_ERROR).items():
-            if error >= MUCH_ERROR and kind == first and name == min(briers, key=briers.__getitem__, default=name):
+            if error >= MUCH_ERROR and kind == first and name == min(own, key=lambda each: own[each], default=name):
                 notes.append(
                     f"The probabilities of {_words(name)} are off by about {error:.2f} because validation has so few "
                     "entities: so much do they change if its entities are drawn again. Hold out more of them."
@@ -332,6 +321,18 @@ def cautions(audits: Mapping[str, Mapping[str, float]]) -> list[str]:
                     "candidates, or check the base rate."
                 )
     return notes
+
+
+def cautions(audits: Mapping[str, Mapping[str, float]], answers: str) -> list[str]:
+    """Return those notes about the calibrator that answers that change a decision.
+
+    audits   as in `answering_notes`
+    answers  its label
+    """
+    kind, _, name = answers.rpartition(".")
+    wanted = {FIT_ERROR + name, UNLIKE + name, *(f"{key}.{name}" for key in (POSITIVES, THIN, NEGATIVES))}
+    figures = {kind: {key: value for key, value in audits.get(kind, {}).items() if key in wanted}}
+    return answering_notes(figures) + thin_notes(figures)
 
 
 def _figures(figures: Mapping[str, float], start: str) -> dict[str, float]:

@@ -46,7 +46,7 @@ _CODE = (
 
 
 def _body(run: StageRun, config: EvaluateConfig) -> None:
-    from kgcore.calibrate.validation import answering_label, answering_notes, cautions
+    from kgcore.calibrate.validation import answering_label, answering_notes, cautions, thin_notes
     from kgcore.measure.evaluation.evaluate import miscalibrated
     from kgcore.measure.evaluation.groups import reliability_by_knowledge, reliability_by_relation
     from kgcore.measure.report.data import completeness_notes, data_notes, hidden_fact_notes, score_notes
@@ -62,10 +62,12 @@ def _body(run: StageRun, config: EvaluateConfig) -> None:
     answers, wrong = answering_label(fitted), miscalibrated(bounds, predictions, measured, bool(calibrate.completeness))
     notes = predictions.notes(calibrate.rate, counts["valid_negatives"], answers not in wrong)
     audits = run.load(CALIBRATION_AUDIT)
-    decisive = [*predictions.cautions(counts["valid_negatives"]), *cautions(audits)]
+    decisive = [*predictions.cautions(counts["valid_negatives"]), *cautions(audits, answers)]
+    if answers.startswith("candidates."):
+        decisive += run.load(MATCHED).sentences()[1:]
     notes += [*_candidates(run, predictions), *answering_notes(audits)]
     notes += [
-        *cautions(audits),
+        *thin_notes(audits),
         *score_notes(run.config(TrainConfig).cohort_weight),
         *data_notes(counts, run.config(PrepareConfig).split),
     ]

@@ -168,9 +168,11 @@ def test_the_answer_says_why() -> None:
     assert notes[0] == because
     assert len(notes) == 2
     uncertain = {FIT_ERROR + "boosted_trees": 0.052, FIT_ERROR + "beta": 0.1}
-    assert cautions({"ground_truth": figures | {FIT_ERROR + "boosted_trees": 0.019}}) == []
-    [said] = cautions({"ground_truth": figures | uncertain})
+    assert len(answering_notes({"ground_truth": figures | {FIT_ERROR + "boosted_trees": 0.019}})) == 2
+    [*_, said] = answering_notes({"ground_truth": figures | uncertain})
     assert said.startswith("The probabilities of boosted trees are off by about 0.05 because validation has so few")
+    assert cautions({"ground_truth": figures | uncertain}, "ground_truth.boosted_trees") == [said]
+    assert cautions({"ground_truth": figures | uncertain}, "ground_truth.per_relation") == []
 
 
 def judged(dense: Dense, distort: float, base_rate: float, incomplete: bool = False) -> dict[str, str]:

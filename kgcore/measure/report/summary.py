@@ -242,8 +242,9 @@ def briefs(
     """
     from kgcore.measure.evaluation.evaluate import untested  # loads what computes
 
-    labelled, found = not predictions.synthetic_negatives, {}
+    found = {}
     for label, bound in bounds.items():
+        labelled = bound.negatives == "ground_truth" or not predictions.synthetic_negatives
         assumed = bound.rate.origin == ASSUMED
         why = untested(bound, predictions, incomplete)
         said = _verdict(bound, predictions, measured[label], wrong.get(label, ""), why, assumed)
@@ -258,7 +259,10 @@ def _verdict(
 ) -> str:
     """Return whether the probabilities of a calibrator can be trusted, how sure that is, and what they are about."""
     name = bound.shown_name.replace("_", " ")
-    about = f"{bound.about}, {percent(bound.base_rate)} of them true{' (assumed)' if assumed else ''}"
+    share = f"{percent(bound.base_rate)} of them true{' (assumed)' if assumed else ''}"
+    if predictions.confidences is not None:
+        share = f"with the mean confidence {bound.base_rate:.2f}"
+    about = f"{bound.about}, {share}"
     seen = _observed(bound.label, predictions)
     if wrong:
         return f"The probabilities of {name} cannot be trusted yet, for {about}: {seen}. {wrong}"
