@@ -118,12 +118,11 @@ class ScoresResult:
     def result(self) -> Result:
         """Return the results of the calibrators, the counts of the answers, and the places."""
         summary, bound, uri = self.summary, self.found.calibrator.bound, self.found.uri
-        notes = [*summary.results.best_text(), *summary.notes] if summary else []
         model = f"model: {uri} ({bound.label}), base rate {bound.rate}"
         return Result(
             title=f"Scores of {self.found.calibrator.scorer}",
             verdict=summary.brief.verdict if summary else "",
-            tables=[summary.results.table(bound.label, notes=notes)] if summary else [],
+            tables=[summary.results.table(bound.label, notes=summary.notes)] if summary else [],
             sentences=[line for line in (self.answers, self.promotion, model) if line],
             files={"report": self.report},
             run=self.run,

@@ -1,7 +1,8 @@
 """What a reader needs first: the verdict with its interval, the example triples, the commands, and the page's order."""
 
+import json
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -46,12 +47,20 @@ def verdict(judged: Predictions, one: Calibrated | None = None, label: str = LAB
 
 
 def test_the_verdict_says_how_many_are_true_how_sure_that_is_and_what_it_is_about() -> None:
-    """36 of 40 with the probability 0.9: Wilson's interval is 0.769 to 0.960."""
-    assert verdict(two_groups()).startswith(
+    """3,600 of 4,000 with the probability 0.9: Wilson's interval is 0.8903 to 0.9089."""
+    assert verdict(two_groups(true=3600, rows=4000)) == (
         "The probabilities of platt can be trusted for triples like the labelled ones of validation, 50 % of them "
-        "true: of the 40 test triples with a probability near 0.9, 90 % are true (95 % interval: 77 % to 96 %), and on "
-        "average they are off by at most 0."
+        "true: of the 4,000 test triples with a probability near 0.9, 90 % are true (95 % interval: 89 % to 91 %), and "
+        "on average they are off by at most 0.01."
     )
+
+
+def test_a_small_test_makes_nobody_sure() -> None:
+    """36 of 40 with the probability 0.9: Wilson's interval is 0.769 to 0.960."""
+    said = verdict(two_groups())
+    assert said.startswith("The probabilities of platt look right for triples like the labelled ones of validation, ")
+    assert "but this test is too small to be sure: of the 40 test triples with a probability near 0.9, 90 % are" in said
+    assert "true (95 % interval: 77 % to 96 %), and on average they are off by at most 0." in said
 
 
 def test_probabilities_that_the_gate_refuses_are_not_to_be_trusted() -> None:
@@ -86,7 +95,7 @@ def test_an_assumed_base_rate_is_called_so_and_asks_for_the_users_own() -> None:
     judged.probabilities["synthetic.platt"] = judged.probabilities.pop(LABEL)
     bounds, measured = {"synthetic.platt": bound(negatives="synthetic", origin=ASSUMED)}, evaluate(judged, FAST)
     found = briefs(bounds, judged, measured, {}, dataset="my graph")["synthetic.platt"]
-    assert "their corruptions, 50 % of them true (assumed): of" in found.verdict
+    assert "their corruptions, 50 % of them true (assumed), but this test is too small" in found.verdict
     assert list(found.steps) == [
         "kgcal predict candidates.tsv -o answers.tsv --dataset 'my graph' --base-rate 0.1",
         "kgcal discover --dataset 'my graph' --completeness 0.8",
@@ -118,7 +127,7 @@ def test_examples_go_from_the_surest_to_half_of_it_with_intervals_and_truth(dens
         names = dense.graph.names_of(judged.triples[[row]]).iloc[0]
         assert [shown[name] for name in ("subject", "predicate", "object")] == names.tolist()
         assert shown["truth"] == ("true" if judged.labels[row] else "corruption")
-        assert Brief.from_json(brief.to_json()) == brief
+        assert Brief(**json.loads(json.dumps(asdict(brief)))) == brief
 
 
 def test_of_equally_probable_triples_a_random_one_is_shown_by_weight(dense: Dense) -> None:

@@ -9,7 +9,7 @@ from kgcore.config import PredictConfig
 from kgcore.config.base import value_text
 from kgcore.measure.report.data import shown_settings
 from kgcore.measure.report.ensemble_summary import EnsembleSummary
-from kgcore.measure.report.race import Race, contenders_table
+from kgcore.measure.report.race import Race, contenders_text
 from kgcore.measure.report.result import Brief, ResultTable, table_of
 from kgcore.measure.report.results import overview, title
 from kgcore.measure.report.summary import Summary
@@ -65,7 +65,7 @@ class ModelCard:
             *(replace(brief, steps={}).markdown(), *cautions),
             *("## Use", self._use()),
             *("## Data", self._data()),
-            *("## Model", self._model(), *([contenders_table(self.race).markdown()] if self.race else [])),
+            *("## Model", self._model(), *([contenders_text(self.race)] if self.race else [])),
             *("## Calibration", self._calibration(), f"Base rate: {self._base_rate()}"),
             *("## Results", *(note for note in self.summary.notes if note not in cautions), self._results()),
             *("## Limits", "\n".join(f"* {limit}" for limit in self._limits())),

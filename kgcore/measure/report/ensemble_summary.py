@@ -141,7 +141,7 @@ class EnsembleSummary:
             **self.results.to_json(),
             **({"run": self.run} if self.run else {}),
             **({"miscalibrated": dict(self.miscalibrated)} if self.miscalibrated else {}),
-            **({"briefs": {label: brief.to_json() for label, brief in self.briefs.items()}} if self.briefs else {}),
+            **({"briefs": {label: asdict(brief) for label, brief in self.briefs.items()}} if self.briefs else {}),
         }
 
     @classmethod
@@ -156,7 +156,7 @@ class EnsembleSummary:
             results=Results.from_json(data),
             run=data.get("run", ""),
             miscalibrated=data.get("miscalibrated", {}),
-            briefs={label: Brief.from_json(brief) for label, brief in data.get("briefs", {}).items()},
+            briefs={label: Brief(**brief) for label, brief in data.get("briefs", {}).items()},
         )
 
 

@@ -1,8 +1,8 @@
 """The result of a job, which terminal, Prefect UI, MLflow and a file of JSON show, and what a reader needs first."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, Self
+from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,6 @@ class ResultTable:
     equal   columns that leave a narrow terminal first, if all rows have the same text
     drops   columns that leave it later, in this order; the first one leaves even before those of `equal`
     ids     column whose cells are cut in a narrow terminal; '': none
-    above   sentences between the heading and the table
     """
 
     title: str = ""
@@ -29,7 +28,6 @@ class ResultTable:
     equal: Sequence[str] = ()
     drops: Sequence[str] = ()
     ids: str = ""
-    above: Sequence[str] = ()
 
     def markdown(self) -> str:
         """Return heading, table and sentences in Markdown."""
@@ -38,7 +36,7 @@ class ResultTable:
             heads = [" ".join(column.split()) for column in self.rows[0]]
             cells = [heads, ["---"] * len(heads), *([_cell(text) for text in row.values()] for row in self.rows)]
             lines = ["\n".join(f"| {' | '.join(row)} |" for row in cells)]
-        return "\n\n".join([*([f"**{self.title}**"] if self.title else []), *self.above, *lines, *self.notes])
+        return "\n\n".join([*([f"**{self.title}**"] if self.title else []), *lines, *self.notes])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +101,7 @@ class Brief:
     """
 
     verdict: str
-    examples: tuple[Mapping[str, str], ...] = ()
+    examples: Sequence[Mapping[str, str]] = ()
     steps: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -117,15 +115,6 @@ class Brief:
         table = [ResultTable(rows=self.examples).markdown()] if self.examples else []
         steps = ["\n".join(["```sh", *self.commands, "```"])] if self.steps else []
         return "\n\n".join([*([f"**{self.verdict}**"] if self.verdict else []), *table, *steps])
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the brief as plain JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """Read the output of `to_json`."""
-        return cls(data["verdict"], tuple(data["examples"]), data["steps"])
 
 
 def table_of(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> list[dict[str, str]]:

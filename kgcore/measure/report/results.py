@@ -177,18 +177,6 @@ class Results:
         marked = ["* answers if you name no calibrator"] if best else []
         return ResultTable(heading, rows, words, [*marked, *notes], best)
 
-    def best_text(self) -> list[str]:
-        """Return a line with the main metrics of `best_fitted` and their intervals; none without a fit."""
-        row = self.best_fitted()
-        if row is None:
-            return []
-        texts = []
-        for name in (name for name in leading() if name in row.metrics):
-            ends = row.intervals.get(name)
-            interval = f" [{decimals(ends[0])}, {decimals(ends[1])}]" if ends else ""
-            texts.append(f"{title(name)} {decimals(row.metrics[name])}{interval}")
-        return [f"best: {row.negatives} {row.calibrator}, ".replace("_", " ") + ", ".join(texts)]
-
     def to_json(self) -> dict[str, Any]:
         """Return the keys metrics and intervals.
 

@@ -123,7 +123,7 @@ class Summary:
             **ends,
             **({"answers": self.answers} if self.answers else {}),
             **({"miscalibrated": dict(self.miscalibrated)} if self.miscalibrated else {}),
-            **({"briefs": {label: brief.to_json() for label, brief in self.briefs.items()}} if self.briefs else {}),
+            **({"briefs": {label: asdict(brief) for label, brief in self.briefs.items()}} if self.briefs else {}),
             **({"cautions": list(self.cautions)} if self.cautions else {}),
         }
 
@@ -144,7 +144,7 @@ class Summary:
             rate=rate,
             answers=data.get("answers", ""),
             miscalibrated=data.get("miscalibrated", {}),
-            briefs={label: Brief.from_json(brief) for label, brief in data.get("briefs", {}).items()},
+            briefs={label: Brief(**brief) for label, brief in data.get("briefs", {}).items()},
             cautions=tuple(data.get("cautions", ())),
         )
 
@@ -244,33 +244,33 @@ def briefs(
 
     found = {}
     for label, bound in bounds.items():
-        labelled = bound.negatives == "ground_truth" or not predictions.synthetic_negatives
-        assumed = bound.rate.origin == ASSUMED
         why = untested(bound, predictions, incomplete)
-        said = _verdict(bound, predictions, measured[label], wrong.get(label, ""), why, assumed)
-        shown = _examples(label, predictions, graph) if graph else ()
-        steps = _next_steps(dataset, label in wrong, labelled, assumed) if dataset else {}
-        found[label] = Brief(said, shown, steps)
+        found[label] = Brief(
+            _verdict(bound, predictions, measured[label], wrong.get(label, ""), why),
+            _examples(label, predictions, graph) if graph else [],
+            _next_steps(dataset, bound, predictions, label in wrong) if dataset else {},
+        )
     return found
 
 
-def _verdict(
-    bound: "Calibrated", predictions: "Predictions", measured: "Measured", wrong: str, why: str, assumed: bool
-) -> str:
+def _verdict(bound: "Calibrated", predictions: "Predictions", measured: "Measured", wrong: str, untested: str) -> str:
     """Return whether the probabilities of a calibrator can be trusted, how sure that is, and what they are about."""
-    name = bound.shown_name.replace("_", " ")
-    share = f"{percent(bound.base_rate)} of them true{' (assumed)' if assumed else ''}"
+    from kgcore.measure.evaluation.evaluate import ERROR, TOLERANCE
+
+    these, seen = f"probabilities of {bound.shown_name.replace('_', ' ')}", _observed(bound.label, predictions)
+    about = f"{bound.about}, {percent(bound.base_rate)} of them true"
+    about += " (assumed)" if bound.rate.origin == ASSUMED else ""
     if predictions.confidences is not None:
-        share = f"with the mean confidence {bound.base_rate:.2f}"
-    about = f"{bound.about}, {share}"
-    seen = _observed(bound.label, predictions)
+        about = f"{bound.about}, with the mean confidence {bound.base_rate:.2f}"
     if wrong:
-        return f"The probabilities of {name} cannot be trusted yet, for {about}: {seen}. {wrong}"
-    if why:
-        return f"This test cannot show whether the probabilities of {name} can be trusted: {why}. Here, {seen}."
-    off = measured.intervals.get("debiased_rmsce")
-    within = f", and on average they are off by at most {max(off[1], 0.005):.2f}" if off else ""
-    return f"The probabilities of {name} can be trusted for {about}: {seen}{within}."
+        return f"The {these} cannot be trusted yet, for {about}: {seen}. {wrong}"
+    if untested:
+        return f"This test cannot show whether the {these} can be trusted: {untested}. Here, {seen}."
+    _, high = measured.intervals.get(ERROR, (0.0, 1.0))
+    off = f"{seen}, and on average they are off by at most {max(high, 0.005):.2f}"
+    if high > TOLERANCE:
+        return f"The {these} look right for {about}, but this test is too small to be sure: {off}."
+    return f"The {these} can be trusted for {about}: {off}."
 
 
 def _observed(label: str, predictions: "Predictions") -> str:
@@ -293,26 +293,25 @@ def _observed(label: str, predictions: "Predictions") -> str:
     return f"there are too few test triples to say how many with a high probability are true (at least {FEWEST})"
 
 
-def _examples(label: str, predictions: "Predictions", graph: "KnowledgeGraph") -> tuple[Mapping[str, str], ...]:
+def _examples(label: str, predictions: "Predictions", graph: "KnowledgeGraph") -> list[dict[str, str]]:
     """Return the example triples of a calibrator with names, probability, interval, and whether they are true."""
     chosen, rows = predictions.examples.get(label, []), []
     names = graph.names_of(predictions.triples[[example.row for example in chosen]])
     false = "corruption" if predictions.synthetic_negatives else "false"
     for example, triple in zip(chosen, names.itertuples(index=False, name=None), strict=True):
-        truth = predictions.truth[example.row]
-        row = dict(zip(map(str, names), triple, strict=True))
-        row["probability"] = decimals(float(predictions.probabilities[label][example.row]))
+        truth, q = predictions.truth[example.row], float(predictions.probabilities[label][example.row])
+        row = dict(zip(map(str, names), triple, strict=True)) | {"probability": decimals(q)}
         row["95 % interval"] = f"{example.low:.2f} to {example.high:.2f}"
-        if predictions.confidences is None:
-            row["truth"] = "true" if truth else false
-        else:
-            row["confidence"] = f"{truth:g}"
-        rows.append(row)
-    return tuple(rows)
+        known = (
+            {"truth": "true" if truth else false} if predictions.confidences is None else {"confidence": f"{truth:g}"}
+        )
+        rows.append(row | known)
+    return rows
 
 
-def _next_steps(dataset: str, wrong: bool, labelled: bool, assumed: bool) -> dict[str, str]:
+def _next_steps(dataset: str, bound: "Calibrated", predictions: "Predictions", wrong: bool) -> dict[str, str]:
     """Return three commands for a data set, each with what it does."""
+    assumed, labelled = bound.rate.origin == ASSUMED, not predictions.synthetic_negatives
     name, rate = shlex.quote(dataset), " --base-rate 0.1" if assumed else ""
     predict = f"kgcal predict candidates.tsv -o answers.tsv --dataset {name}{rate}"
     steps = {
@@ -322,5 +321,5 @@ def _next_steps(dataset: str, wrong: bool, labelled: bool, assumed: bool) -> dic
         "kgcal recalibrate --labels labels.tsv": "learns from triples that you have labelled true or false",
         f"kgcal compare --dataset {name}": "all runs and calibrators, the best one first",
     }
-    chosen = (3, 4, 1) if wrong else (0, 1, 2) if labelled else (0, 2, 3)
+    chosen = (3, 4, 1) if wrong else (0, 1, 2) if labelled or bound.negatives == "ground_truth" else (0, 2, 3)
     return dict([*steps.items()][number] for number in chosen)
