@@ -9,7 +9,7 @@ from kgcore.config import PredictConfig
 from kgcore.config.base import value_text
 from kgcore.measure.report.data import shown_settings
 from kgcore.measure.report.ensemble_summary import EnsembleSummary
-from kgcore.measure.report.race import Race, contenders_text
+from kgcore.measure.report.race import Race
 from kgcore.measure.report.result import Brief, ResultTable, table_of
 from kgcore.measure.report.results import overview, title
 from kgcore.measure.report.summary import Summary
@@ -55,24 +55,28 @@ class ModelCard:
     race: Race | None = None
 
     def markdown(self) -> str:
-        """Return the card, with at most LONGEST characters."""
+        """Return the card, with at most LONGEST characters. If it is longer, the examples leave it first."""
+        brief = replace(self.summary.briefs.get(self.label, Brief("")), steps={})
+        text = self._text(brief)
+        text = text if len(text) <= LONGEST else self._text(replace(brief, examples=()))
+        return text if len(text) <= LONGEST else f"{text[: LONGEST - 4]}...\n"
+
+    def _text(self, brief: Brief) -> str:
         models = " + ".join(str(training.get("model", "")) for training in self.trainings)
-        brief = self.summary.briefs.get(self.label, Brief(""))
         cautions = self.summary.cautions if isinstance(self.summary, Summary) else ()
         parts = [
             f"# {self.dataset}: {models}, {self.label.replace('_', ' ')}",
             "The model gives a triple (subject, predicate, object) of this graph the probability that it is true.",
-            *(replace(brief, steps={}).markdown(), *cautions),
+            *(brief.markdown(), *cautions),
             *("## Use", self._use()),
             *("## Data", self._data()),
-            *("## Model", self._model(), *([contenders_text(self.race)] if self.race else [])),
+            *("## Model", self._model(), *(self.race.sentences() if self.race else ())),
             *("## Calibration", self._calibration(), f"Base rate: {self._base_rate()}"),
             *("## Results", *(note for note in self.summary.notes if note not in cautions), self._results()),
             *("## Limits", "\n".join(f"* {limit}" for limit in self._limits())),
             "Runs: " + ", ".join(f"{stage} `{run_id}`" for stage, run_id in self.runs.items()),
         ]
-        text = "\n\n".join(filter(None, parts)) + "\n"
-        return text if len(text) <= LONGEST else f"{text[: LONGEST - 4]}...\n"
+        return "\n\n".join(filter(None, parts)) + "\n"
 
     def _data(self) -> str:
         counted = {name: self.counts.get(name, 0) for name in ("entities", "predicates")}
