@@ -2,6 +2,7 @@
 
     python docs/scripts/screenshots.py                          # all
     python docs/scripts/screenshots.py serve serve-explanation  # those of `kgcal serve`
+    python docs/scripts/screenshots.py report                   # that of the report
 
 The script uses the system's Chromium (chromium.py). Everything runs in a temporary KGCAL_HOME, on free ports
 of 127.0.0.1, and is stopped at the end.
@@ -25,6 +26,7 @@ IMAGES = Path(__file__).parents[1] / "images"
 SMALL = ["--size", "600", "--k", "32", "--epochs", "40", "--batch-size", "256"]
 SERVERS = ("prefect-run", "prefect-form", "mlflow-runs", "mlflow-chart", "mlflow-run", "mlflow-champion")
 PAGES = ("serve", "serve-explanation")  # pictures of the page of `kgcal serve`
+REPORT = "report"  # picture of the HTML report of a run
 PATIENCE = 180.0  # seconds: on a busy machine, the first page of a server is slow
 ASSISTANT = '[aria-label="Close"], [data-component-id*="assistant"][data-component-id*="close"]'
 RUNS = [[], ["--loss", "pairwise"], ["--model", "distmult"], ["--model", "complex", "--loss", "nll"]]
@@ -165,6 +167,16 @@ def take_page(browser: Browser) -> None:
             process.wait()
 
 
+def take_report(browser: Browser) -> None:
+    """Take the screenshot of the report of the generated family graph."""
+    with tempfile.TemporaryDirectory() as folder:
+        Home(Path(folder)).kgcal("run")
+        [report] = Path(folder).glob("reports/*/report.html")
+        page = browser.page(900, 1000)
+        page.open(report.as_uri())
+        store(page, REPORT, whole=True)
+
+
 def answers(port: int) -> bool:
     """Return whether a server answers at /health."""
     try:
@@ -176,10 +188,12 @@ def answers(port: int) -> bool:
 def main() -> None:
     """Take all screenshots, or those named on the command line."""
     IMAGES.mkdir(exist_ok=True)
-    wanted = sys.argv[1:] or [*SERVERS, *PAGES]
+    wanted = sys.argv[1:] or [*SERVERS, *PAGES, REPORT]
     with chromium() as browser:
         if set(wanted) & set(PAGES):
             take_page(browser)
+        if REPORT in wanted:
+            take_report(browser)
         if set(wanted) & set(SERVERS):
             take_servers(browser, wanted)
 

@@ -156,8 +156,8 @@ Cells = dict[str, list[str]]  # column -> a text for each row
 
 def show(console: Terminal, result: Result) -> None:
     """Print a result: its tables with their sentences, its sentences, and the places of its files."""
-    if result.warning:
-        console.print(result.warning, style="bold")
+    if result.verdict:
+        console.print(result.verdict, style="bold")
     for number, table in enumerate(result.tables):
         if number:
             console.print()
@@ -176,7 +176,6 @@ def show_table(console: Terminal, shown: ResultTable) -> None:
     """Print a heading, a table with the columns that fit, and the sentences below it."""
     if shown.title:
         console.print(shown.title, style="bold", soft_wrap=True)
-    _say(console, shown.above, soft_wrap=not console.is_terminal)
     if shown.rows:
         cells = {name: [printable(row[name]) for row in shown.rows] for name in shown.rows[0]}
         numbers = set(cells) - set(shown.words)

@@ -6,6 +6,7 @@ from typing import Any
 
 from kgcore.answer.calibration_evidence import CalibrationCurve, CalibrationEvidence
 from kgcore.answer.similar import Alternatives, ProbabilityInterval, Shifted, SupportingFacts
+from kgcore.measure.metrics.base import percent
 
 CONSTANT, PREDICATE, CALIBRATION = "constant", "predicate", "calibration"
 MOST_NAMED = 3  # features for a triple, and features against it
@@ -252,10 +253,3 @@ def _support(it: Explanation) -> str:
     nearest = "The nearest one is {1} (similarity {0:.2f}).".format(*max(facts)) if facts else ""
     counts = f"{groups[0].count:,} with the same subject, {groups[1].count:,} with the same object"
     return f"The predicate has {are}: {counts}. {nearest}".rstrip()
-
-
-def percent(share: float) -> str:
-    """Return a share in [0, 1] as a percentage: `72 %`, but `0.5 %`, `99.5 %` and `0.02 %` near the ends."""
-    value = 100 * share
-    digits = 0 if 1 <= value <= 99 or value in (0, 100) else 1 if 0.1 <= round(value, 1) <= 99.9 else 2
-    return f"{value:.{digits}f} %"

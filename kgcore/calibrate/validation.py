@@ -323,6 +323,18 @@ def answering_notes(audits: Mapping[str, Mapping[str, float]]) -> list[str]:
     return notes
 
 
+def cautions(audits: Mapping[str, Mapping[str, float]], answers: str) -> list[str]:
+    """Return those notes about the calibrator that answers that change a decision.
+
+    audits   as in `answering_notes`
+    answers  its label
+    """
+    kind, _, name = answers.rpartition(".")
+    wanted = {FIT_ERROR + name, UNLIKE + name, *(f"{key}.{name}" for key in (POSITIVES, THIN, NEGATIVES))}
+    figures = {kind: {key: value for key, value in audits.get(kind, {}).items() if key in wanted}}
+    return answering_notes(figures) + thin_notes(figures)
+
+
 def _figures(figures: Mapping[str, float], start: str) -> dict[str, float]:
     """Return calibrator -> its figure with this start of its name."""
     return {name.removeprefix(start): value for name, value in figures.items() if name.startswith(start)}

@@ -173,8 +173,8 @@ def _dense(size: int, rows: list[int], hits: list[float]) -> Floats:
 def write_predictions(path: Path, predictions: "Predictions") -> None:
     """Write the columns s, p, o, label, weight, score, and q.LABEL with the probabilities of each calibrator label.
 
-    There is also the column confidence if the rows have confidences. The metadata holds the accuracies and the
-    decisions for each relation.
+    There is also the column confidence if the rows have confidences. The metadata holds the accuracies, the
+    decisions for each relation, and the examples.
     """
     columns = spo_columns(predictions.triples) | {"label": predictions.labels.astype(np.int8)}
     columns |= {"weight": predictions.weights, "score": predictions.scores}
@@ -186,21 +186,24 @@ def write_predictions(path: Path, predictions: "Predictions") -> None:
         "relations": [asdict(relation) for relation in predictions.relations],
         "synthetic_negatives": predictions.synthetic_negatives,
         "left_out": predictions.left_out,
+        "examples": {label: [asdict(row) for row in rows] for label, rows in predictions.examples.items()},
     }
     write_table(path, columns, metadata)
 
 
 def read_predictions(path: Path) -> "Predictions":
     """Read the output of `write_predictions`."""
-    from kgcore.measure.evaluation.predictions import Predictions
+    from kgcore.measure.evaluation.predictions import Example, Predictions
     from kgcore.measure.metrics.classification import RelationDecisions
 
     table, metadata = read_table(path)
     labels = table["label"].astype(np.float64)
     q = {name.removeprefix("q."): column for name, column in table.items() if name.startswith("q.")}
     relations = [RelationDecisions.from_json(row) for row in metadata.pop("relations")]
+    examples = {label: [Example(**row) for row in rows] for label, rows in metadata.pop("examples").items()}
     rows = (triples_of(table), labels, table["weight"], table["score"], q)
-    return Predictions(*rows, relations=relations, confidences=table.get("confidence"), **metadata)
+    confidences = table.get("confidence")
+    return Predictions(*rows, relations=relations, confidences=confidences, examples=examples, **metadata)
 
 
 def write_evidence(path: Path, table: "TableEvidence") -> None:

@@ -118,11 +118,11 @@ class ScoresResult:
     def result(self) -> Result:
         """Return the results of the calibrators, the counts of the answers, and the places."""
         summary, bound, uri = self.summary, self.found.calibrator.bound, self.found.uri
-        notes = [*summary.results.best_text(), *summary.notes] if summary else []
         model = f"model: {uri} ({bound.label}), base rate {bound.rate}"
         return Result(
             title=f"Scores of {self.found.calibrator.scorer}",
-            tables=[summary.results.table(notes=notes)] if summary else [],
+            verdict=summary.brief.verdict if summary else "",
+            tables=[summary.results.table(bound.label, notes=summary.notes)] if summary else [],
             sentences=[line for line in (self.answers, self.promotion, model) if line],
             files={"report": self.report},
             run=self.run,
@@ -203,13 +203,14 @@ def _log_report(store: Store, run_id: str, fitted: FittedScores, settings: dict[
         write_json(folder / "summary.json", summary.to_json())
         write_measured(folder / "measured.json", fitted.measured)
         save(folder, SCORE_ROWS, stored_rows(fitted.table))
-        page = scores_page(summary, figures, settings, {CALIBRATE_SCORES: run_id})
+        curves = {label: found.reliability for label, found in fitted.measured.items()}
+        page = scores_page(summary, figures, settings, {CALIBRATE_SCORES: run_id}, curves)
         (folder / REPORT.path).write_text(page, encoding="utf-8")
         for title, figure in figures.items():
             figure.savefig(folder / "figures" / f"{title}.png", dpi=150)
         place = store.log_report(run_id, folder)
     note = summary.results.table(notes=[*summary.notes, runs_text({CALIBRATE_SCORES: run_id})])
-    store.log_tags(run_id, RunTags(note=note.markdown()))
+    store.log_tags(run_id, RunTags(note=f"{summary.brief.markdown()}\n\n{note.markdown()}"))
     return str(place / REPORT.path)
 
 

@@ -98,6 +98,7 @@ def ensemble_models(runs: Sequence[StageRef], config: EnsembleConfig, context: C
 
     def body(run: StageRun) -> None:
         from kgcore.measure.evaluation.evaluate import miscalibrated
+        from kgcore.measure.report.summary import briefs
 
         tables = [member.scores() for member in members]
         source, drawn = run.load(CORRUPTIONS)["valid"].source, run.config(CorruptConfig)
@@ -105,7 +106,8 @@ def ensemble_models(runs: Sequence[StageRef], config: EnsembleConfig, context: C
         ensembles = fit_ensembles(tables, source, drawn, calibrate, config, rng)
         judged = judge(ensembles, tables, names, calibrate.rate.value, CLASSIFY)
         measured = measure(run, judged.predictions, EVALUATE, CLASSIFY.tau)
-        pooled = {ensemble.label: ensemble for ensemble in ensembles}
+        pooled, incomplete = {ensemble.label: ensemble for ensemble in ensembles}, bool(calibrate.completeness)
+        wrong = miscalibrated(pooled, judged.predictions, measured, incomplete)
         summary = EnsembleSummary(
             dataset=run.dataset.name,
             members=tuple(_member(name, member) for name, member in zip(names, members, strict=True)),
@@ -113,7 +115,8 @@ def ensemble_models(runs: Sequence[StageRef], config: EnsembleConfig, context: C
             ensembles={ensemble.label: _pooled(ensemble, judged, names) for ensemble in ensembles},
             notes=tuple(judged.predictions.notes(calibrate.rate)),
             results=Results.of(measured),
-            miscalibrated=miscalibrated(pooled, judged.predictions, measured, bool(calibrate.completeness)),
+            miscalibrated=wrong,
+            briefs=briefs(pooled, judged.predictions, measured, wrong, incomplete),
         )
         _write(run, judged, measured, summary)
         models = _log_models(run, ensembles, members, names)

@@ -13,7 +13,6 @@ from kgcore.config.presets import AUTO, NONE
 from kgcore.config.race import RaceConfig
 from kgcore.data.datasets.base import find_dataset
 from kgcore.errors import InputError
-from kgcore.measure.report.result import runs_text
 from kgcore.measure.report.results import overview
 from kgcore.measure.report.summary import PipelineSummary
 from kgcore.storage.folders import FORMAT
@@ -146,8 +145,7 @@ def finish_pipeline(run_id: str, refs: Mapping[str, StageRef]) -> PipelineSummar
         place = store.log_report(run_id, folder)
     _log_headlines(store, run_id, runs, summary)
     base_rate = str(config_of(CalibrateConfig, runs["calibrate"]).rate)
-    note = summary.results.table(notes=[runs_text(summary.runs)]).markdown()
-    store.log_tags(run_id, RunTags(base_rate=base_rate, note=note))
+    store.log_tags(run_id, RunTags(base_rate=base_rate, note=summary.note(summary.runs)))
     return replace(summary, report=str(place / REPORT.path), pipeline=run_id)
 
 

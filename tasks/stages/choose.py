@@ -15,7 +15,7 @@ from kgcore.config import ASSUMED_BASE_RATE, ChooseConfig, TrainConfig
 from kgcore.config.race import DECIDES, RaceConfig, entries
 from kgcore.errors import InputError
 from kgcore.measure.report.race import CHOSEN as IS_CHOSEN
-from kgcore.measure.report.race import Race, RaceRow, contenders_table, race_table
+from kgcore.measure.report.race import Race, RaceRow, contenders_text, race_table
 from kgcore.registries import BACKENDS, LOSSES, MODELS, OPTIMISERS, STRATEGIES
 from tasks.stages.prepare import PREPARE
 from tasks.stages.running import IMPORTED, Stage, StageRef, StageRun, as_task, config_of, loss_of
@@ -63,7 +63,7 @@ def _body(run: StageRun, config: ChooseConfig) -> None:
     run.save(RACE, result)
     run.save(RACE_TABLE, race_table(result))
     run.save(CHOSEN, winner.as_dict())
-    run.tag(RunTags(note=contenders_table(result).markdown()))
+    run.tag(RunTags(note=contenders_text(result)))
     for row in result.rows:
         _log_contender(run, row, config.race_metric)
     if result.winner.value is not None:

@@ -1,5 +1,7 @@
 """classify: compute probabilities and decisions for the test split."""
 
+import numpy as np
+
 from kgcore.config import CalibrateConfig, ClassifyConfig
 from tasks.stages.calibrate import CALIBRATE
 from tasks.stages.running import Stage, StageRun
@@ -12,7 +14,8 @@ def _body(run: StageRun, config: ClassifyConfig) -> None:
 
     fitted, base_rate = run.load_models(CALIBRATOR), run.config(CalibrateConfig).rate.value
     evidence = run.load(EVIDENCE) if "evidence" in run.inputs else None
-    predictions = classify(run.load(SCORES), fitted, run.load(COUNTS)["predicates"], base_rate, config, evidence)
+    table, rng = run.load(SCORES), np.random.default_rng(0)
+    predictions = classify(table, fitted, run.load(COUNTS)["predicates"], base_rate, config, evidence, rng)
     run.save(PREDICTIONS, predictions)
     rules = predictions.accuracy_per_relation
     metrics: dict[str | None, dict[str, float]] = {}

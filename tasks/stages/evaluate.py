@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING
 
 from kgcore.config import CalibrateConfig, ClassifyConfig, EvaluateConfig, PrepareConfig, TrainConfig
-from kgcore.measure.report.result import runs_text
 from kgcore.measure.report.results import Results
 from kgcore.measure.report.summary import Summary, summarise_relations
 from kgcore.registries import METRICS
@@ -47,10 +46,11 @@ _CODE = (
 
 
 def _body(run: StageRun, config: EvaluateConfig) -> None:
-    from kgcore.calibrate.validation import answering_label, answering_notes, thin_notes
+    from kgcore.calibrate.validation import answering_label, answering_notes, cautions, thin_notes
     from kgcore.measure.evaluation.evaluate import miscalibrated
     from kgcore.measure.evaluation.groups import reliability_by_knowledge, reliability_by_relation
     from kgcore.measure.report.data import completeness_notes, data_notes, hidden_fact_notes, score_notes
+    from kgcore.measure.report.summary import briefs
 
     predictions, tau = run.load(PREDICTIONS), run.config(ClassifyConfig).tau
     measured = measure(run, predictions, config, tau)
@@ -62,6 +62,9 @@ def _body(run: StageRun, config: EvaluateConfig) -> None:
     answers, wrong = answering_label(fitted), miscalibrated(bounds, predictions, measured, bool(calibrate.completeness))
     notes = predictions.notes(calibrate.rate, counts["valid_negatives"], answers not in wrong)
     audits = run.load(CALIBRATION_AUDIT)
+    decisive = [*predictions.cautions(counts["valid_negatives"]), *cautions(audits, answers)]
+    if answers.startswith("candidates."):
+        decisive += run.load(MATCHED).sentences()[1:]
     notes += [*_candidates(run, predictions), *answering_notes(audits)]
     notes += [
         *thin_notes(audits),
@@ -70,23 +73,24 @@ def _body(run: StageRun, config: EvaluateConfig) -> None:
     ]
     notes += hidden_fact_notes(run.load(CORRUPTION_AUDIT)["valid"]["true_in_test"], audits["synthetic"])
     notes += completeness_notes(calibrate.completeness, predictions.synthetic_negatives)
-    everything = _all_rows(run, predictions)
+    graph, everything = run.load(GRAPH_WITHOUT_TEST), _all_rows(run, predictions)
     notes += [one.note(label) for label, one in everything.items()]
     summary = Summary(
         results=Results.of(measured),
         accuracy_per_relation=predictions.accuracy_per_relation,
         ranks=run.load(RANK_METRICS),
         relations=summarise_relations(names, predictions.relations, reliability_by_relation(predictions)),
-        knowledge=tuple(reliability_by_knowledge(predictions, run.load(GRAPH_WITHOUT_TEST), config.bins, tau)),
+        knowledge=tuple(reliability_by_knowledge(predictions, graph, config.bins, tau)),
         notes=tuple(notes),
         rate=calibrate.rate,
         answers=answers,
         miscalibrated=wrong,
+        briefs=briefs(bounds, predictions, measured, wrong, bool(calibrate.completeness), graph, run.dataset.name),
+        cautions=tuple(decisive),
     )
     run.save(SUMMARY, summary)
     upstream = {name: run.inputs[name] for name in EVALUATE.lineage() if name in run.inputs}
-    note = summary.results.table(notes=[runs_text(upstream)]).markdown()
-    run.tag(RunTags(base_rate=str(calibrate.rate), note=note))
+    run.tag(RunTags(base_rate=str(calibrate.rate), note=summary.note(upstream)))
     _log_by_calibrator(run, measured, predictions.rows_fingerprint())
     for one in everything.values():
         run.log_metrics(one.figures())

@@ -25,7 +25,8 @@ def _body(run: StageRun, config: ReportConfig) -> None:
     summary = run.load(SUMMARY)
     runs = {name: run.inputs[name] for name in EVALUATE.lineage() if name in run.inputs}
     settings = {name: dict(run.upstream(name).tags.config or {}) for name in runs}
-    figures = reliability_figures(run.load(MEASURED), summary.results.confidences)
+    measured = run.load(MEASURED)
+    figures = reliability_figures(measured, summary.results.confidences)
     corruptions, calibration = run.load(CORRUPTION_AUDIT), run.load(CALIBRATION_AUDIT)
     html = page(
         title=f"{settings['train']['model']} on {run.dataset.name}: calibrated probabilities",
@@ -35,6 +36,7 @@ def _body(run: StageRun, config: ReportConfig) -> None:
         counts=run.load(COUNTS),
         settings=settings,
         runs=runs,
+        curves={label: found.reliability for label, found in measured.items()},
         candidates=run.load(MATCHED) if "match" in run.inputs else None,
         ablation=run.load(ABLATION) if run.has(ABLATION) else None,
         race=run.load(RACE) if "choose" in run.inputs else None,

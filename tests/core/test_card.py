@@ -11,6 +11,7 @@ from kgcore.calibrate.sample import synthetic_sample
 from kgcore.calibrate.support import Support
 from kgcore.measure.report.card import LONGEST, ModelCard
 from kgcore.measure.report.race import Race, RaceRow
+from kgcore.measure.report.result import Brief
 from kgcore.measure.report.results import MetricsRow, Results
 from kgcore.measure.report.summary import Summary
 from kgcore.mixture.fit import MixtureOptions, fit_mixture
@@ -73,7 +74,7 @@ def test_the_card_says_which_race_chose_the_model() -> None:
     text = replace(card(bound()), race=Race("brier", tuple(rows))).markdown()
     assert "Of 2 configurations, `complex` was chosen: Brier score 0.1000 on validation after 9 of 9 epochs." in text
     assert "that of the preset `default` 0.1500: better by 0.0500." in text
-    assert "| default | 9 of 9 | 0.1500 | 1.0 | out |" in text
+    assert "| default |" not in text  # the choose run has the table: the card has 5,000 characters
     assert "configurations" not in card(bound()).markdown()
 
 
@@ -145,7 +146,29 @@ def test_the_card_says_how_many_corruptions_are_estimated_to_be_true() -> None:
     assert "estimated to be" not in card(replace(bound(), hidden=HiddenShare(0.0, 0.0, 0.0))).markdown()
 
 
-def test_the_card_begins_the_results_with_a_calibration_error_above_the_tolerance() -> None:
+def test_the_card_answers_first() -> None:
+    """The verdict, the cautions, the examples, the commands; then the rest. A caution stands once."""
     one = card(bound())
-    wrong = replace(one, summary=replace(one.summary, miscalibrated={"synthetic.platt": "It is not calibrated."}))
-    assert "## Results\n\nIt is not calibrated.\n\nMeasured on it." in wrong.markdown()
+    brief = Brief(
+        "They can be trusted.", ({"subject": "a", "probability": "0.9"},), {"kgcal promote": "puts it in use"}
+    )
+    summary = replace(one.summary, briefs={"synthetic.platt": brief}, notes=("Measured.", "Few."), cautions=("Few.",))
+    text = replace(one, summary=summary).markdown()
+    parts = (
+        "**They can be trusted.**",
+        "| a | 0.9 |",
+        "\n\nFew.\n\n",
+        "## Use",
+        "kgcal predict",
+        "## Data",
+        "Measured.",
+    )
+    places = [text.index(part) for part in parts]
+    assert places == sorted(places)
+    assert text.count("Few.") == 1
+    assert "kgcal promote" not in text  # the commands of a version are those of its use
+    long = replace(brief, examples=[{"subject": "a" * 400}] * 10)
+    text = replace(one, summary=replace(summary, briefs={"synthetic.platt": long})).markdown()
+    assert text.endswith("Runs: prepare `p1`, evaluate `e1`\n")
+    assert "aaa" not in text
+    assert "**They can be trusted.**" in text

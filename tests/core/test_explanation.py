@@ -10,7 +10,7 @@ import pytest
 from kgcore.answer.answers import Answers, table_of
 from kgcore.answer.calibrated_model import CalibratedModel
 from kgcore.answer.explainer import Explainer
-from kgcore.answer.explanation import Explanation, percent
+from kgcore.answer.explanation import Explanation
 from kgcore.answer.explanation_page import explanation_figure, explanation_page
 from kgcore.answer.question import near_names
 from kgcore.calibrate.sample import shift
@@ -19,6 +19,7 @@ from kgcore.data.graph import KnowledgeGraph, Split
 from kgcore.embed.models.cohort import draw_cohort
 from kgcore.embed.ranking import filtered_ranks
 from kgcore.errors import InputError
+from kgcore.measure.metrics.base import percent
 from kgcore.registries import CALIBRATORS, MODELS
 from tests.core.calibrated_models import calibrated, calibrated_and_sample
 

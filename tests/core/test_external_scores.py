@@ -209,7 +209,7 @@ def hints_of(file: ScoreFile, config: ScoresConfig) -> list[str]:
     found = fit_and_measure(
         file, config, EvaluateConfig(bootstrap_replicates=50), lambda *_: nullcontext(lambda done: None)
     )
-    return [f"{found.summary.hints}", *found.summary.results.best_text()]
+    return [f"{found.summary.hints}", found.summary.results.table().markdown()]
 
 
 def test_scores_that_may_be_probabilities_are_told(tmp_path: Path, rng: np.random.Generator) -> None:
@@ -225,9 +225,9 @@ def test_a_mean_far_from_the_base_rate_is_told_and_small_figures_have_digits(
     tmp_path: Path, rng: np.random.Generator, name: str, told: bool
 ) -> None:
     config = config_of(calibrators=(name,), base_rate=1e-6)
-    hints, best = hints_of(read(tmp_path, table_of_scores(rng), base_rate=1e-6), config)
+    hints, table = hints_of(read(tmp_path, table_of_scores(rng), base_rate=1e-6), config)
     assert (f"The mean probability of ground truth {name} is 0.00" in hints) == told
-    assert re.search(r"Brier score \d(\.\d)?e-0[567] \[", best)
+    assert re.search(rf"ground truth \| {name} \| \d(\.\d)?e-0[567] ", table)
 
 
 def test_two_scorers_cannot_be_mixed(tmp_path: Path, rng: np.random.Generator) -> None:

@@ -4,10 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from kgcore.answer.answers import NOT_STATED
 from kgcore.answer.loaded import LoadedModel
+from kgcore.answer.population.lists import _order
 from kgcore.answer.population.population import FEWEST_ROWS, unstored
 from kgcore.arrays import Triples
 from kgcore.data.graph import KnowledgeGraph, Split
@@ -98,3 +100,28 @@ def test_stored_rows_are_not_compared(model: LoadedModel) -> None:
     answers = model.predict(named(GRAPH, GRAPH.valid.positives, HIDDEN[:60]))
     assert "; too few of the " in answers.attrs["about"]
     assert answers["probability"].notna().all()
+
+
+@pytest.mark.parametrize(
+    ("q", "low", "high", "words"),
+    [
+        (
+            [0.977, 0.977, 0.5],
+            [0.29, 0.3, 0.4],
+            [1.0, 0.99, 0.6],
+            "The first 2 answers have the same probability, 98 %",
+        ),
+        ([0.9, 0.8, 0.5], [0.7, 0.6, 0.4], [0.95, 0.92, 0.6], "The first 2 answers have intervals that contain the"),
+        ([0.9, 0.8], [0.85, 0.7], [0.95, 0.9], "The answers stand in the order of their scores, in which"),
+        ([0.9, 0.8], [None, None], [None, None], "The answers stand in the order of their scores, in which"),
+        ([0.8, 0.8], [None, None], [None, None], "The first 2 answers have the same probability, 80 %: too few"),
+        ([None], [None], [None], "The answers stand in the order of their scores."),
+    ],
+)
+def test_answers_that_cannot_be_told_apart_are_counted(q: list, low: list, high: list, words: str) -> None:
+    said = _order(pa.table({"probability": pa.array(q, pa.float64()), "low": low, "high": high}))
+    assert said.startswith(words)
+    if "first 2" in words:
+        assert "too few calibration triples have such scores to tell them apart. The answers stand in the order" in said
+    if low[0] == 0.29:
+        assert "98 % (95 % intervals: 29 % to 100 %): too few" in said

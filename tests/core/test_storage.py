@@ -59,7 +59,7 @@ def calibrators(table: ScoreTable) -> list[Calibrated]:
 
 @pytest.fixture
 def predictions(table: ScoreTable, calibrators: list[Calibrated]) -> Predictions:
-    return classify(table, calibrators, 3, 0.5, ClassifyConfig())
+    return classify(table, calibrators, 3, 0.5, ClassifyConfig(), rng=np.random.default_rng(0))
 
 
 def test_a_graph_and_a_model_are_read_as_they_were_written(
@@ -110,13 +110,17 @@ def test_predictions_are_read_as_they_were_written(predictions: Predictions, tmp
         np.testing.assert_array_equal(back.probabilities[label], q)
     assert back.accuracies == predictions.accuracies
     assert back.relations == predictions.relations
+    assert back.examples == predictions.examples
+    assert list(back.examples) == fitted
     assert len(back.relations) == len(np.unique(back.triples[:, 1]))
 
 
 def test_the_metadata_of_predictions_is_json_with_these_keys(predictions: Predictions, tmp_path: Path) -> None:
     write_predictions(tmp_path / "predictions.parquet", predictions)
     metadata = json.loads(pq.read_schema(tmp_path / "predictions.parquet").metadata[b"kgcal"])
-    assert list(metadata) == ["accuracies", "accuracy_per_relation", "relations", "synthetic_negatives", "left_out"]
+    assert list(metadata) == [
+        *("accuracies", "accuracy_per_relation", "relations", "synthetic_negatives", "left_out", "examples")
+    ]
     relation = metadata["relations"][0]
     assert list(relation) == ["predicate", "triples", "learned", "median"]
     assert list(relation["learned"]) == list(relation["median"]) == ["threshold", "accuracy"]

@@ -79,7 +79,7 @@ def test_markdown_has_a_row_for_each_calibrator_and_the_runs(summary: PipelineSu
     assert lines[0] == "| negatives | calibrator | brier | log loss | ece | sharpness | accuracy |"
     assert len(lines) == 2 + len(LABELS) + 2
     platt = summary.results.row("ground_truth", "platt").metrics
-    assert lines[3].startswith(f"| ground truth | platt | {platt['brier']:.4f} | {platt['log_loss']:.4f} |")
+    assert lines[2].startswith(f"| ground truth | platt | {platt['brier']:.4f} | {platt['log_loss']:.4f} |")
     assert lines[-1] == "Stages: train `a`, evaluate `b`"
 
 

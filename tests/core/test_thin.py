@@ -6,7 +6,7 @@ import pytest
 from kgcore.calibrate.calibrated import Calibrated
 from kgcore.calibrate.sample import CalibrationSample, synthetic_sample
 from kgcore.calibrate.support import Support
-from kgcore.calibrate.validation import NEGATIVES, POSITIVES, THIN, thin_figures, thin_notes
+from kgcore.calibrate.validation import NEGATIVES, POSITIVES, THIN, cautions, thin_figures, thin_notes
 from kgcore.config import CorruptConfig
 from kgcore.registries import CALIBRATORS
 from tests.core.calibrator_samples import bound_to
@@ -34,8 +34,11 @@ def fitted(positives: int, alpha: float, apart: float) -> tuple[Calibrated, Cali
     ],
 )
 def test_thin_probabilities_are_named(positives: int, alpha: float, apart: float, noted: bool) -> None:
-    found = thin_figures(*fitted(positives, alpha, apart))
+    bound, sample = fitted(positives, alpha, apart)
+    found = thin_figures(bound, sample)
     notes = thin_notes({"synthetic": found | {"overlap": 0.1}})
+    assert cautions({"synthetic": found}, f"synthetic.{bound.name}") == notes
+    assert cautions({"synthetic": found}, "synthetic.other") == []
     assert len(notes) == noted
     if noted:
         true, thin, false = (int(found[f"{key}.beta"]) for key in (POSITIVES, THIN, NEGATIVES))

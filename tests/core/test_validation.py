@@ -14,6 +14,7 @@ from kgcore.calibrate.validation import (
     answering_label,
     answering_notes,
     answers_because,
+    cautions,
     fit_errors,
     held_out_figures,
     in_order,
@@ -170,6 +171,8 @@ def test_the_answer_says_why() -> None:
     assert len(answering_notes({"ground_truth": figures | {FIT_ERROR + "boosted_trees": 0.019}})) == 2
     [*_, said] = answering_notes({"ground_truth": figures | uncertain})
     assert said.startswith("The probabilities of boosted trees are off by about 0.05 because validation has so few")
+    assert cautions({"ground_truth": figures | uncertain}, "ground_truth.boosted_trees") == [said]
+    assert cautions({"ground_truth": figures | uncertain}, "ground_truth.per_relation") == []
 
 
 def judged(dense: Dense, distort: float, base_rate: float, incomplete: bool = False) -> dict[str, str]:

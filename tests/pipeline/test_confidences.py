@@ -49,7 +49,8 @@ def summary(kgcal: Kgcal, graded: Path) -> dict[str, object]:
     done = kgcal("run", "--dataset", str(graded), "--confidence", "4", *SMALL, *BATCH, "--json", str(target))
     assert done.returncode == 0, done.stderr
     assert "mean" in done.stdout
-    assert "Measured on 120 test triples with confidences" in " ".join(done.stdout.split())
+    assert "with the mean confidence 0.5" in " ".join(done.stdout.split())
+    assert "Measured on 120 test triples with confidences" in json.loads(target.read_text())["notes"][0]
     found: dict[str, object] = json.loads(target.read_text())
     return found
 

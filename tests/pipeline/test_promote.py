@@ -206,12 +206,15 @@ def test_a_calibrator_whose_error_on_its_own_test_is_above_the_tolerance_does_no
     low, high = results.results.row("synthetic", "smoothed_isotonic").intervals["debiased_rmsce"]
     assert results.answers == "synthetic.smoothed_isotonic"
     assert low > TOLERANCE
-    assert f"[{low:.4f}, {high:.4f}], and 0.02 is the tolerance." in results.warning
+    wrong = results.miscalibrated[results.answers]
+    assert f"[{low:.4f}, {high:.4f}], and 0.02 is the tolerance." in wrong
+    assert results.brief.verdict.startswith("The probabilities of smoothed isotonic cannot be trusted yet, for triples")
+    assert results.brief.verdict.endswith(wrong)
     assert not any("by construction" in note for note in results.notes)
     report = Path(results.report).read_text()
-    assert report.index(results.warning) < report.index("Measured on")
+    assert report.index(wrong) < report.index("Measured on")
     [decision] = promote.fn(dataset="mine")
     assert "its Brier score is significantly lower" in decision.explanation
-    assert f"{results.warning} It is not promoted." in decision.explanation
+    assert f"{wrong} It is not promoted." in decision.explanation
     assert not decision.passed
     assert decision.champion == "models:/kgcal-mine/1"

@@ -57,7 +57,7 @@ def test_the_json_has_an_interval_around_every_metric_whose_interval_covers(firs
 def test_the_report_stands_alone(first: tuple[Kgcal, dict]) -> None:
     _, results = first
     html = Path(results["report"]).read_text()
-    assert html.count("<svg") == 2
+    assert html.count("<svg") == 3
     assert "src=" not in html
     assert 'href="http' not in html
     assert f"{results['metrics']['synthetic']['smoothed_isotonic']['brier']:.4f}" in html

@@ -10,7 +10,6 @@ from kgcore.answer.answers import Answers, without_probabilities
 from kgcore.answer.calibrated_model import CalibratedModel
 from kgcore.answer.domains import Domains
 from kgcore.answer.explainer import Explainer
-from kgcore.answer.explanation import percent
 from kgcore.answer.pairs import best_answers_to
 from kgcore.answer.population.calibration import Calibration
 from kgcore.answer.population.fit import Count
@@ -24,6 +23,7 @@ from kgcore.config import ExplainConfig
 from kgcore.config.jobs import SurveyConfig
 from kgcore.data.graph import KnowledgeGraph
 from kgcore.errors import InputError
+from kgcore.measure.metrics.base import percent
 
 LABEL = "Label some of them (kgcal recalibrate --labels FILE). The order by score needs no labels"
 STATE = f"State which share of them is true (--base-rate) or how complete the graph is (--completeness). Or: {LABEL}"
@@ -221,16 +221,27 @@ def _about(answers: Answers) -> str:
 
 
 def _order(table: pa.Table) -> str:
-    """Return in which order answers stand, and how many at the top have the same probability to .1 %."""
+    """Return in which order answers stand, and how many at the top cannot be told apart.
+
+    These have the same probability to .1 %, or each of their intervals contains all of their probabilities.
+    """
     rows = [row for row in table.select(["probability", "low", "high"]).to_pylist() if row["probability"] is not None]
     if not rows:
         return "The answers stand in the order of their scores."
     order = "The answers stand in the order of their scores, in which their probabilities do not increase."
-    first = rows[0]
-    shares = [round(row["probability"], 3) for row in rows]
-    equal = next((n for n, share in enumerate(shares) if share != shares[0]), len(rows))
-    if equal == 1 or not shares[0]:
+    q, low, high = (np.array([row[name] for row in rows], dtype=float) for name in ("probability", "low", "high"))
+    same = np.cumprod(np.round(q, 3) == np.round(q[0], 3)).sum() if q[0] >= 0.0005 else 0
+    within = np.cumprod((np.maximum.accumulate(low) <= q) & (q[0] <= np.minimum.accumulate(high))).sum()
+    first = max(same, within)
+    if first < 2:
         return order
-    interval = "" if first["low"] is None else f" (95 % interval: {percent(first['low'])} to {percent(first['high'])})"
-    same = f"have the same probability, {percent(first['probability'])}{interval}"
-    return f"The first {equal:,} answers {same}: it does not tell them apart. {order}"
+    have = (
+        f"the same probability, {percent(q[0])}" if same == first else "intervals that contain the probabilities of all"
+    )
+    ends = (
+        "" if np.isnan(low[0]) else f" (95 % intervals: {percent(low[:first].min())} to {percent(high[:first].max())})"
+    )
+    return (
+        f"The first {first:,} answers have {have}{ends}: too few calibration triples have such scores to tell them "
+        f"apart. {order}"
+    )

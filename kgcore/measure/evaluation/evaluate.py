@@ -13,7 +13,7 @@ from kgcore.calibrate.fit import SYNTHETIC
 from kgcore.config import ClassifyConfig, EvaluateConfig
 from kgcore.errors import MismatchError
 from kgcore.measure.evaluation.predictions import Predictions
-from kgcore.measure.metrics.base import Metric, Sample, Tally, estimate, every_metric, resampled
+from kgcore.measure.metrics.base import Metric, Sample, Tally, estimate, every_metric, percent, resampled
 from kgcore.measure.metrics.reliability import Reliability, reliability
 
 if TYPE_CHECKING:
@@ -186,18 +186,29 @@ def miscalibrated(
     measured      label -> its metrics and their intervals
     incomplete    whether the graph is stated to be incomplete
 
-    A calibrator is judged on its own test alone. The base rate of the test rows is near its base rate. If their
-    negatives are corruptions, it is fitted to corruptions, and the graph is not stated to be incomplete: some
-    corruptions of test would be true, and count as false.
+    A calibrator is judged on its own test alone: see `untested`.
     """
     sentences = {}
     for label, bound in bounds.items():
-        same = abs(predictions.base_rate - bound.base_rate) <= SAME_BASE_RATE
-        kind = not predictions.synthetic_negatives or (bound.negatives == SYNTHETIC and not incomplete)
         low, high = measured[label].intervals.get(ERROR, (0.0, 0.0))
-        if same and kind and low > TOLERANCE:
+        if low > TOLERANCE and not untested(bound, predictions, incomplete):
             sentences[label] = (
                 f"The probabilities of {label.replace('_', ' ')} are not calibrated: their debiased RMSCE on this test "
                 f"is {measured[label].metrics[ERROR]:.4f} [{low:.4f}, {high:.4f}], and {TOLERANCE:g} is the tolerance."
             )
     return sentences
+
+
+def untested(bound: Calibrated, predictions: Predictions, incomplete: bool = False) -> str:
+    """Return why the test rows are no test of a calibrator, in a clause; '' if they are one.
+
+    The arguments are those of `miscalibrated`. The base rate of the test rows must be near that of the calibrator. If
+    their negatives are corruptions, it must be fitted to corruptions, and none of them may be true.
+    """
+    if abs(predictions.base_rate - bound.base_rate) > SAME_BASE_RATE:
+        return f"{percent(predictions.base_rate)} of its triples are true, and they assume {percent(bound.base_rate)}"
+    if predictions.synthetic_negatives and bound.negatives != SYNTHETIC:
+        return f"its false triples are corruptions, and they are about {bound.about}"
+    if predictions.synthetic_negatives and incomplete:
+        return "the graph is stated to be incomplete, so that some of its corruptions are true"
+    return ""

@@ -24,6 +24,16 @@ from kgcore.scores.table import ScoreTable, TableEvidence
 
 UNCALIBRATED_RAW = "uncalibrated_raw"
 FAR = 3  # a mean probability that differs from the base rate by this factor is no chance
+EXAMPLES = 10  # triples that show what probabilities look like
+
+
+@dataclass(frozen=True)
+class Example:
+    """The position of a test row, and the 95 % confidence interval of its probability, in [0, 1]."""
+
+    row: int
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
@@ -40,6 +50,7 @@ class Predictions:
     confidences            (n,) in [0, 1], if the test rows have confidences; None: the labels say what is true
     left_out               number of test positives that are not among the rows, because all corruptions of their
                            relation are known facts
+    examples               label of a fitted calibrator -> rows from sure to doubtful
     """
 
     triples: Triples
@@ -53,6 +64,7 @@ class Predictions:
     synthetic_negatives: bool = False
     left_out: int = 0
     confidences: Probabilities | None = None
+    examples: dict[str, list[Example]] = field(default_factory=dict)
 
     @property
     def truth(self) -> Probabilities:
@@ -85,6 +97,12 @@ class Predictions:
             if not self.base_rate / FAR <= mean <= self.base_rate * FAR
         ]
 
+    def cautions(self, labelled_false: int = 0) -> list[str]:
+        """Return the sentences of `notes` that change a decision. `labelled_false` is that of `notes`."""
+        if not self.synthetic_negatives:
+            return []
+        return [*self.far_from_base_rate("synthetic"), _about_mistakes(labelled_false)]
+
     def notes(self, rate: BaseRate, labelled_false: int = 0, calibrated: bool = True) -> list[str]:
         """Return sentences that say how the results were measured, and what they say about real mistakes.
 
@@ -100,8 +118,7 @@ class Predictions:
                 f"weighted to the {rate.origin} base rate of {rate.value:.4g} in each relation, because this data set "
                 "has no labelled negatives.",
                 *(_BY_CONSTRUCTION if calibrated else ()),
-                *self.far_from_base_rate("synthetic"),
-                _about_mistakes(labelled_false),
+                *self.cautions(labelled_false),
             ]
             if self.left_out:
                 notes.append(
@@ -180,8 +197,11 @@ def classify(
     base_rate: float,
     config: ClassifyConfig,
     evidence: TableEvidence | None = None,
+    rng: np.random.Generator | None = None,
 ) -> Predictions:
     """Compute probabilities and decisions on the test rows of the table (paper, section 5.3).
+
+    rng  draws the examples; None: there are none
 
     If a split has no labelled negatives, its corruptions are the negatives, weighted to the base rate in each relation.
     This holds for the test rows and for the validation rows that the per-relation thresholds are learned on. Labelled
@@ -199,7 +219,10 @@ def classify(
 
     weights = weigh("test", test)
     probabilities = {} if table.raw is None else {UNCALIBRATED_RAW: Uncalibrated().calibrate(table.raw[test])}
-    probabilities |= {c.label: _probabilities(c, table, test, evidence) for c in calibrators}
+    found = {c.label: _scores(c, table, test, evidence) for c in calibrators}
+    models = {c.label: c.model if c.combined else table.model for c in calibrators}
+    probabilities |= {c.label: c.predict(found[c.label], models[c.label], predicates) for c in calibrators}
+    order = None if rng is None else np.argsort(rng.exponential(size=len(weights)) / weights)
     fitted_on = (table.triples[valid, 1], table.scores[valid])
     rules = {
         "learned": learned_thresholds(*fitted_on, table.truth[valid], num_predicates, weigh("valid", valid)),
@@ -218,25 +241,47 @@ def classify(
         synthetic_negatives=not table.judged_alone("test"),
         left_out=table.left_out("test"),
         confidences=truth if table.soft("test") else None,
+        examples={
+            c.label: _examples(c, found[c.label], probabilities[c.label], predicates, order)
+            for c in calibrators
+            if c.support and order is not None
+        },
     )
 
 
-def _probabilities(bound: Calibrated, table: ScoreTable, rows: Bools, evidence: TableEvidence | None) -> Probabilities:
-    """Return the probabilities (n,) of the rows of a score table that a mask chooses.
+def _examples(bound: Calibrated, scores: Scores, q: Probabilities, predicates: Ints, drawn: Ints) -> list[Example]:
+    """Return EXAMPLES rows, the most probable first: near evenly spaced probabilities from the highest to its half.
+
+    drawn  (n,) the rows in a random order. Of the rows that are near, the first one is taken
+    """
+    levels, step = np.linspace(q.max(), q.max() / 2, EXAMPLES, retstep=True)
+    rows: list[int] = []
+    for level in levels[: len(drawn)]:
+        away = np.abs(q[drawn] - level)
+        place = int(np.argmax(away <= max(away.min(), abs(step) / 2)))
+        rows.append(int(drawn[place]))
+        drawn = np.delete(drawn, place)
+    rows.sort(key=lambda row: -q[row])
+    low, high = bound.interval(scores[rows], q[rows], predicates[rows])
+    return [Example(*values) for values in zip(rows, low.tolist(), high.tolist(), strict=True)]
+
+
+def _scores(bound: Calibrated, table: ScoreTable, rows: Bools, evidence: TableEvidence | None) -> Scores:
+    """Return what a calibrator maps to probabilities (n,), for the rows of a score table that a mask chooses.
 
     evidence  of these rows; required if the calibrator sees evidence
 
     Raises MismatchError if the calibrator belongs to another model, or if a row has no evidence.
     """
-    combined, predicates = bound.combined, table.triples[rows, 1]
+    combined = bound.combined
     if combined is None:
-        return bound.predict(table.scores[rows], table.model, predicates)
+        return table.scores[rows]
     if evidence is None or combined.models[0] != table.model:
         raise MismatchError(
             f"the calibrator {bound.label} needs the evidence of model {combined.models[0][:12]}, but the scores come "
             f"from model {table.model[:12]}"
         )
-    return bound.predict(combined.scores(evidence.at(rows), predicates), bound.model, predicates)
+    return combined.scores(evidence.at(rows), table.triples[rows, 1])
 
 
 def _by_relation(

@@ -278,6 +278,13 @@ def decimals(value: float) -> str:
     return f"{value:.2g}" if SMALLEST < abs(value) < LARGEST_SMALL else f"{value:.4f}"
 
 
+def percent(share: float) -> str:
+    """Return a share in [0, 1] as a percentage: `72 %`, but `0.5 %`, `99.5 %` and `0.02 %` near the ends."""
+    value = 100 * share
+    digits = 0 if 1 <= value <= 99 or value in (0, 100) else 1 if 0.1 <= round(value, 1) <= 99.9 else 2
+    return f"{value:.{digits}f} %"
+
+
 def bootstrap(
     figure: Callable[[Ints], float],
     n: int,

@@ -1,7 +1,7 @@
 """The model card of a calibrated model in Markdown: what it was made from, how good it is, its limits, and its use."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kgcore.base_rate import ASSUMED, STATED
 from kgcore.calibrate.calibrated import Calibrated
@@ -9,8 +9,8 @@ from kgcore.config import PredictConfig
 from kgcore.config.base import value_text
 from kgcore.measure.report.data import shown_settings
 from kgcore.measure.report.ensemble_summary import EnsembleSummary
-from kgcore.measure.report.race import Race, contenders_table
-from kgcore.measure.report.result import ResultTable, table_of
+from kgcore.measure.report.race import Race
+from kgcore.measure.report.result import Brief, ResultTable, table_of
 from kgcore.measure.report.results import overview, title
 from kgcore.measure.report.summary import Summary
 
@@ -55,22 +55,28 @@ class ModelCard:
     race: Race | None = None
 
     def markdown(self) -> str:
-        """Return the card, with at most LONGEST characters."""
+        """Return the card, with at most LONGEST characters. If it is longer, the examples leave it first."""
+        brief = replace(self.summary.briefs.get(self.label, Brief("")), steps={})
+        text = self._text(brief)
+        text = text if len(text) <= LONGEST else self._text(replace(brief, examples=()))
+        return text if len(text) <= LONGEST else f"{text[: LONGEST - 4]}...\n"
+
+    def _text(self, brief: Brief) -> str:
         models = " + ".join(str(training.get("model", "")) for training in self.trainings)
-        warning = [self.summary.miscalibrated[self.label]] if self.label in self.summary.miscalibrated else []
+        cautions = self.summary.cautions if isinstance(self.summary, Summary) else ()
         parts = [
             f"# {self.dataset}: {models}, {self.label.replace('_', ' ')}",
             "The model gives a triple (subject, predicate, object) of this graph the probability that it is true.",
-            *("## Data", self._data()),
-            *("## Model", self._model(), *([contenders_table(self.race).markdown()] if self.race else [])),
-            *("## Calibration", self._calibration(), f"Base rate: {self._base_rate()}"),
-            *("## Results", *warning, *self.summary.notes, self._results()),
-            *("## Limits", "\n".join(f"* {limit}" for limit in self._limits())),
+            *(brief.markdown(), *cautions),
             *("## Use", self._use()),
+            *("## Data", self._data()),
+            *("## Model", self._model(), *(self.race.sentences() if self.race else ())),
+            *("## Calibration", self._calibration(), f"Base rate: {self._base_rate()}"),
+            *("## Results", *(note for note in self.summary.notes if note not in cautions), self._results()),
+            *("## Limits", "\n".join(f"* {limit}" for limit in self._limits())),
             "Runs: " + ", ".join(f"{stage} `{run_id}`" for stage, run_id in self.runs.items()),
         ]
-        text = "\n\n".join(parts) + "\n"
-        return text if len(text) <= LONGEST else f"{text[: LONGEST - 4]}...\n"
+        return "\n\n".join(filter(None, parts)) + "\n"
 
     def _data(self) -> str:
         counted = {name: self.counts.get(name, 0) for name in ("entities", "predicates")}

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from kgcore.measure.report.result import Result, ResultTable
+from kgcore.measure.report.result import Brief, Result, ResultTable
 from kgcore.measure.report.results import Results, first_table
 
 
@@ -75,6 +75,7 @@ class EnsembleSummary:
     results    a row for each member and each pool
     run        MLflow run id; '' while it is unknown
     miscalibrated  label -> a sentence, for ensembles with a calibration error above the tolerance
+    briefs     label -> what a reader needs first about an ensemble
     """
 
     dataset: str
@@ -85,6 +86,7 @@ class EnsembleSummary:
     results: Results
     run: str = ""
     miscalibrated: Mapping[str, str] = field(default_factory=dict)
+    briefs: Mapping[str, Brief] = field(default_factory=dict)
 
     def pooled(self, negatives: str, pool: str) -> PooledSummary:
         """Return the ensemble that a pool makes from members calibrated with these negatives."""
@@ -129,7 +131,7 @@ class EnsembleSummary:
         return ResultTable(heading, rows, ("model",), notes)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the keys dataset, members, pools, ensembles, notes, metrics, intervals, run, and miscalibrated."""
+        """Return the keys dataset, members, pools, ensembles, notes, metrics, intervals, run, miscalibrated, briefs."""
         return {
             "dataset": self.dataset,
             "members": [asdict(member) for member in self.members],
@@ -139,6 +141,7 @@ class EnsembleSummary:
             **self.results.to_json(),
             **({"run": self.run} if self.run else {}),
             **({"miscalibrated": dict(self.miscalibrated)} if self.miscalibrated else {}),
+            **({"briefs": {label: asdict(brief) for label, brief in self.briefs.items()}} if self.briefs else {}),
         }
 
     @classmethod
@@ -153,6 +156,7 @@ class EnsembleSummary:
             results=Results.from_json(data),
             run=data.get("run", ""),
             miscalibrated=data.get("miscalibrated", {}),
+            briefs={label: Brief(**brief) for label, brief in data.get("briefs", {}).items()},
         )
 
 

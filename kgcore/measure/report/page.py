@@ -17,6 +17,8 @@ from kgcore.mixture.matched import Matched
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from kgcore.measure.metrics.reliability import Reliability
+
 
 def page(
     title: str,
@@ -28,6 +30,7 @@ def page(
     runs: dict[str, str],
     candidates: Matched | None = None,
     race: Race | None = None,
+    curves: "Mapping[str, Reliability] | None" = None,
     ablation: Ablation | None = None,
 ) -> str:
     """Return the page as HTML.
@@ -41,6 +44,7 @@ def page(
     runs      stage -> its MLflow run id
     candidates  the candidates that calibrators were fitted to; None: there are none
     race        the race that chose the training settings; None: there was none
+    curves      calibrator label -> its reliability diagram
     ablation    what each group of evidence adds; None: no calibrator sees evidence of labelled triples
     """
     return render(
@@ -48,8 +52,12 @@ def page(
         title,
         summary.results,
         settings,
+        curves or {},
+        summary.answers,
         summary=summary,
+        brief=summary.brief,
         what="test triples",
+        measured="Probabilities on the test split",
         audits=audits,
         knowledge=summary.knowledge,
         metrics_of_groups=METRICS_OF_GROUPS,
@@ -67,19 +75,30 @@ def page(
 
 
 def render(
-    template: str, title: str, results: Results, settings: Mapping[str, Mapping[str, object]], **values: object
+    template: str,
+    title: str,
+    results: Results,
+    settings: Mapping[str, Mapping[str, object]],
+    curves: "Mapping[str, Reliability]",
+    answers: str,
+    **values: object,
 ) -> str:
     """Return a page with tables of results as HTML.
 
     template  file of this folder
     settings  stage -> its settings
+    curves    calibrator label -> its reliability diagram
+    answers   label of the calibrator that answers
     values    further values that the template uses
     """
     best = results.best_fitted()
     return html(
         template,
         title=title,
-        rows=results.rows,
+        rows=results.best_first(),
+        before=curves.get("uncalibrated"),
+        after=curves.get(answers),
+        after_name=answers.rpartition(".")[2].replace("_", " "),
         best=results.best(),
         metrics=every_metric(),
         first_table=first_table(results.confidences),

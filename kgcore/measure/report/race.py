@@ -217,11 +217,10 @@ def race_cells(race: Race) -> list[tuple[str, ...]]:
     ]
 
 
-def contenders_table(race: Race) -> ResultTable:
-    """Return what was tried, without the settings, and what was chosen, by how much it is better."""
+def contenders_text(race: Race) -> str:
+    """Return in Markdown what was chosen, by how much it is better, and what was tried, without the settings."""
     if race.no_race:
-        return ResultTable(notes=race.sentences())
+        return "\n\n".join(race.sentences())
     rows = table_of(race_head(race)[:-1], (cells[:-1] for cells in race_cells(race)))
     chosen = [f"{race.winner.name}: {settings_text(race.winner) or 'the defaults'}"]
-    words, above = ("configuration", "result"), race.sentences()
-    return ResultTable("", rows, words, chosen, drops=("seconds",), above=above)
+    return "\n\n".join([*race.sentences(), ResultTable(rows=rows, notes=chosen).markdown()])

@@ -1,4 +1,4 @@
-"""The result of a job: what the terminal, the Prefect UI, MLflow and a file of JSON show of it."""
+"""The result of a job, which terminal, Prefect UI, MLflow and a file of JSON show, and what a reader needs first."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +18,6 @@ class ResultTable:
     equal   columns that leave a narrow terminal first, if all rows have the same text
     drops   columns that leave it later, in this order; the first one leaves even before those of `equal`
     ids     column whose cells are cut in a narrow terminal; '': none
-    above   sentences between the heading and the table
     """
 
     title: str = ""
@@ -29,7 +28,6 @@ class ResultTable:
     equal: Sequence[str] = ()
     drops: Sequence[str] = ()
     ids: str = ""
-    above: Sequence[str] = ()
 
     def markdown(self) -> str:
         """Return heading, table and sentences in Markdown."""
@@ -38,7 +36,7 @@ class ResultTable:
             heads = [" ".join(column.split()) for column in self.rows[0]]
             cells = [heads, ["---"] * len(heads), *([_cell(text) for text in row.values()] for row in self.rows)]
             lines = ["\n".join(f"| {' | '.join(row)} |" for row in cells)]
-        return "\n\n".join([*([f"**{self.title}**"] if self.title else []), *self.above, *lines, *self.notes])
+        return "\n\n".join([*([f"**{self.title}**"] if self.title else []), *lines, *self.notes])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +44,7 @@ class Result:
     """What a job found.
 
     title      what it is about
-    warning    a sentence above all others; '': none
+    verdict    what matters most, in a sentence or two above all others; '': none
     tables   tables, each with a heading and sentences
     sentences  what follows from them
     files      what a file holds -> its path or address
@@ -60,7 +58,7 @@ class Result:
     """
 
     title: str
-    warning: str = ""
+    verdict: str = ""
     tables: Sequence[ResultTable] = ()
     sentences: Sequence[str] = ()
     files: Mapping[str, str] = field(default_factory=dict)
@@ -82,7 +80,7 @@ class Result:
         tables = [table.markdown() for table in self.tables]
         files = [f"{name}: `{place}`" for name, place in self.files.items() if place]
         runs = [runs_text(self.runs)] if self.runs else []
-        return "\n\n".join(filter(None, [self.warning, *tables, *self.sentences, self.failure, *files, *runs]))
+        return "\n\n".join(filter(None, [self.verdict, *tables, *self.sentences, self.failure, *files, *runs]))
 
     def to_json(self) -> dict[str, Any]:
         """Return the facts; without facts, the keys title, sentences, rows, files and run."""
@@ -91,6 +89,32 @@ class Result:
         said = [*(note for table in self.tables for note in table.notes), *self.sentences]
         rows = [dict(row) for row in self.table]
         return {"title": self.title, "sentences": said, "rows": rows, "files": dict(self.files), "run": self.run}
+
+
+@dataclass(frozen=True)
+class Brief:
+    """What a reader needs first about a calibrator. Report, terminal, model card and MLflow show it in this order.
+
+    verdict   whether its probabilities can be trusted, how sure that is, and what they are about
+    examples  a row for each of a few test triples, from sure to doubtful
+    steps     what to do next: command -> what it does
+    """
+
+    verdict: str
+    examples: Sequence[Mapping[str, str]] = ()
+    steps: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def commands(self) -> list[str]:
+        """Return the commands, each with a comment."""
+        width = max(map(len, self.steps), default=0)
+        return [f"{command:{width}}  # {what}" for command, what in self.steps.items()]
+
+    def markdown(self) -> str:
+        """Return the verdict, the examples and the commands in Markdown."""
+        table = [ResultTable(rows=self.examples).markdown()] if self.examples else []
+        steps = ["\n".join(["```sh", *self.commands, "```"])] if self.steps else []
+        return "\n\n".join([*([f"**{self.verdict}**"] if self.verdict else []), *table, *steps])
 
 
 def table_of(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> list[dict[str, str]]:

@@ -157,29 +157,25 @@ class Results:
         """Return the row of the fitted calibrator with the lowest Brier score, or None if no calibrator is fitted."""
         return min(self.fitted, key=lambda row: (row.metrics["brier"], row.label), default=None)
 
-    def table(self, heading: str = "", notes: Sequence[str] = ()) -> ResultTable:
-        """Return the first table of a report, with a row for each calibrator. The best headline metrics are marked."""
+    def best_first(self) -> list[MetricsRow]:
+        """Return the fitted calibrators, that with the lowest Brier score first, then the baselines."""
+        return sorted(self.rows, key=lambda row: (not row.negatives, row.metrics["brier"], row.label))
+
+    def table(self, answers: str = "", heading: str = "", notes: Sequence[str] = ()) -> ResultTable:
+        """Return the first table of a report, with a row for each calibrator, the best first.
+
+        answers  label of the calibrator that answers: its row is marked with a star, and a note says why
+        """
         metrics, words = first_table(self.confidences), ("negatives", "calibrator")
-        rows, best, values = [], set(), self.best()
-        for number, row in enumerate(self.rows):
-            names = (row.negatives.replace("_", " ") or "none", row.calibrator.replace("_", " "))
+        rows, best = [], set()
+        for number, row in enumerate(self.best_first()):
+            star = " *" if row.label == answers else ""
+            names = (row.negatives.replace("_", " ") or "none", row.calibrator.replace("_", " ") + star)
             cells = zip((name.replace("_", " ") for name in metrics), row.texts(metrics), strict=True)
             rows.append(dict(zip(words, names, strict=True)) | dict(cells))
-            marked = (name for name in headline() if row.negatives and name in row.metrics)
-            best |= {(number, name.replace("_", " ")) for name in marked if row.metrics[name] == values[name]}
-        return ResultTable(heading, rows, words, notes, best)
-
-    def best_text(self) -> list[str]:
-        """Return a line with the main metrics of `best_fitted` and their intervals; none without a fit."""
-        row = self.best_fitted()
-        if row is None:
-            return []
-        texts = []
-        for name in (name for name in leading() if name in row.metrics):
-            ends = row.intervals.get(name)
-            interval = f" [{decimals(ends[0])}, {decimals(ends[1])}]" if ends else ""
-            texts.append(f"{title(name)} {decimals(row.metrics[name])}{interval}")
-        return [f"best: {row.negatives} {row.calibrator}, ".replace("_", " ") + ", ".join(texts)]
+            best |= {(number, name) for name in rows[-1] if star}
+        marked = ["* answers if you name no calibrator"] if best else []
+        return ResultTable(heading, rows, words, [*marked, *notes], best)
 
     def to_json(self) -> dict[str, Any]:
         """Return the keys metrics and intervals.

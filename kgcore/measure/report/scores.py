@@ -5,8 +5,10 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from kgcore.measure.evaluation.groups import RelationReliability
+from kgcore.measure.metrics.reliability import Reliability
 from kgcore.measure.report.data import svg
 from kgcore.measure.report.page import render
+from kgcore.measure.report.result import Brief
 from kgcore.measure.report.results import Results
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ class ScoresSummary:
     stated     whether the user stated it; else it is the share of true rows
     unfitted   default calibrators that need relations, of rows without relations
     hints      sentences about scores and fits that are not what they seem
+    brief      what a reader needs first about the best calibrator
     """
 
     scorer: str
@@ -54,6 +57,12 @@ class ScoresSummary:
     stated: bool
     unfitted: tuple[str, ...] = ()
     hints: tuple[str, ...] = ()
+    brief: Brief = Brief("")
+
+    @property
+    def cautions(self) -> list[str]:
+        """Return those of the notes that change a decision."""
+        return [*self._wrong_way(), *self.hints]
 
     @property
     def notes(self) -> list[str]:
@@ -75,8 +84,7 @@ class ScoresSummary:
         )
         left_out = {"of the split train": counts.of_train, "of weight 0": counts.of_weight}
         return [
-            *self._wrong_way(),
-            *self.hints,
+            *self.cautions,
             fitted,
             cross_fitted if counts.folds else by_test,
             stated if self.stated else estimated,
@@ -113,15 +121,20 @@ def scores_page(
     figures: "Mapping[str, Figure]",
     settings: Mapping[str, Mapping[str, object]],
     runs: Mapping[str, str],
+    curves: Mapping[str, Reliability],
 ) -> str:
     """Return the report of a calibration of scores as HTML. The arguments are those of `page`."""
+    best = summary.results.best_fitted()
     measured = "Probabilities on rows of other folds" if summary.counts.folds else "Probabilities on the test split"
     return render(
         "scores.html.j2",
         f"Calibrated probabilities of the scorer {summary.scorer}",
         summary.results,
         settings,
+        curves,
+        best.label if best else "",
         summary=summary,
+        brief=summary.brief,
         what="rows",
         measured=measured,
         relations=[{"name": name, "reliability": reliability} for name, reliability in summary.relations.items()],

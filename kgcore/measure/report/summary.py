@@ -1,16 +1,30 @@
 """The summaries of an evaluation and of a pipeline, and their JSON for summary.json and `kgcal run --json`."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kgcore.base_rate import BaseRate
+import numpy as np
+
+from kgcore.base_rate import ASSUMED, BaseRate
 from kgcore.measure.evaluation.groups import KnowledgeGroup, RelationReliability
+from kgcore.measure.metrics.base import decimals, percent
 from kgcore.measure.metrics.classification import RelationDecisions
 from kgcore.measure.report.ensemble_summary import EnsembleSummary
-from kgcore.measure.report.race import Race, contenders_table
-from kgcore.measure.report.result import Result
+from kgcore.measure.report.race import Race
+from kgcore.measure.report.result import Brief, Result, runs_text
 from kgcore.measure.report.results import Results
+
+if TYPE_CHECKING:
+    from kgcore.calibrate.calibrated import Calibrated
+    from kgcore.data.graph import KnowledgeGraph
+    from kgcore.measure.evaluation.evaluate import Measured
+    from kgcore.measure.evaluation.predictions import Predictions
+
+FEWEST = 30  # effective test triples of a share that a verdict names
+WINDOWS = {"near 0.9": (0.85, 0.95), "above 0.95": (0.95, 1.0)}
+WINDOWS |= {f"near {n / 10}": (n / 10 - 0.05, n / 10 + 0.05) for n in range(8, 0, -1)} | {"below 0.05": (0.0, 0.05)}
 
 
 @dataclass(frozen=True)
@@ -65,6 +79,8 @@ class Summary:
     rate                   base rate of the synthetic calibrators; None in summaries of ensembles
     answers                label of the calibrator that answers if the user names none; '' if it is not known
     miscalibrated          label -> a sentence, for calibrators with a calibration error above the tolerance
+    briefs                 label of a fitted calibrator -> what a reader needs first about it
+    cautions               those of the notes that change a decision
     """
 
     results: Results
@@ -76,17 +92,24 @@ class Summary:
     rate: BaseRate | None = None
     answers: str = ""
     miscalibrated: Mapping[str, str] = field(default_factory=dict)
+    briefs: Mapping[str, Brief] = field(default_factory=dict)
+    cautions: tuple[str, ...] = ()
 
     @property
-    def warning(self) -> str:
-        """The sentence that stands above all results, if the calibrator that answers is not calibrated; else ''."""
-        return self.miscalibrated.get(self.answers, "")
+    def brief(self) -> Brief:
+        """What a reader needs first about the calibrator that answers."""
+        return self.briefs.get(self.answers, Brief(""))
+
+    def note(self, runs: Mapping[str, str]) -> str:
+        """Return what the page of an MLflow run says: the brief, cautions, the results, and stage -> run id."""
+        table = self.results.table(self.answers, notes=[runs_text(runs)])
+        return "\n\n".join(filter(None, [self.brief.markdown(), *self.cautions, table.markdown()]))
 
     def to_json(self) -> dict[str, Any]:
         """Return the keys metrics, intervals, accuracy_per_relation, ranks, relations, notes.
 
         The keys knowledge, base_rate and base_rate_is follow if they are known, then base_rate_low and base_rate_high,
-        answers, and miscalibrated.
+        answers, miscalibrated, briefs and cautions.
         """
         rate = {"base_rate": self.rate.value, "base_rate_is": self.rate.origin} if self.rate else {}
         ends = dict(zip(("base_rate_low", "base_rate_high"), (self.rate and self.rate.limits) or (), strict=False))
@@ -100,6 +123,8 @@ class Summary:
             **ends,
             **({"answers": self.answers} if self.answers else {}),
             **({"miscalibrated": dict(self.miscalibrated)} if self.miscalibrated else {}),
+            **({"briefs": {label: asdict(brief) for label, brief in self.briefs.items()}} if self.briefs else {}),
+            **({"cautions": list(self.cautions)} if self.cautions else {}),
         }
 
     @classmethod
@@ -119,6 +144,8 @@ class Summary:
             rate=rate,
             answers=data.get("answers", ""),
             miscalibrated=data.get("miscalibrated", {}),
+            briefs={label: Brief(**brief) for label, brief in data.get("briefs", {}).items()},
+            cautions=tuple(data.get("cautions", ())),
         )
 
 
@@ -148,28 +175,21 @@ class PipelineSummary(Summary):
     pipeline: str = ""
 
     def result(self) -> Result:
-        """Return what the terminal and Prefect show: the race, the results, the ranks, the report, and the ensemble."""
-        relation, ranks = self.accuracy_per_relation, self.ranks
+        """Return what the terminal and Prefect show: the verdict, the results, the commands, and the ensemble."""
         again = [stage for stage in self.runs if stage not in self.reused]
-        notes = [*self.results.best_text(), *([f"base rate: {self.rate}"] if self.rate and self.rate.limits else [])]
-        notes += self.notes
-        if relation:
-            learned, median = relation["learned"], relation["median"]
-            notes.append(
-                f"accuracy with per-relation thresholds on the score: learned on validation {learned:.4f}, median "
-                f"validation score {median:.4f}"
-            )
-        if ranks:
-            hits = "  ".join(f"Hits@{n} {ranks[f'hits_at_{n}']:.3f}" for n in (1, 3, 10))
-            notes.append(f"filtered ranks by the raw score: MR {ranks['mr']:.0f}  MRR {ranks['mrr']:.3f}  {hits}")
-        notes.append(f"stages run: {', '.join(again) or 'none'}; re-used: {', '.join(self.reused) or 'none'}")
-        title, pooled = f"{self.model} on {self.dataset}", self.ensemble.result() if self.ensemble else None
-        race = [contenders_table(self.race)] if self.race else []
+        pooled = self.ensemble.result() if self.ensemble else None
+        title = f"{self.model} on {self.dataset}"
         return Result(
             title=title,
-            warning=self.warning,
-            tables=[*race, self.results.table(title, notes), *(pooled.tables if pooled else ())],
-            sentences=pooled.sentences if pooled else (),
+            verdict=self.brief.verdict,
+            tables=[self.results.table(self.answers, title), *(pooled.tables if pooled else ())],
+            sentences=[
+                *self.cautions,
+                *(self.race.sentences()[:1] if self.race else ()),
+                *(pooled.sentences if pooled else ()),
+                *self.brief.commands,
+                f"stages run: {', '.join(again) or 'none'}; re-used: {', '.join(self.reused) or 'none'}",
+            ],
             files={"report": self.report},
             run=self.pipeline,
             runs=self.runs,
@@ -203,3 +223,103 @@ class PipelineSummary(Summary):
         pooled = EnsembleSummary.from_json(data["ensemble"]) if "ensemble" in data else None
         own |= {"reused": tuple(data["reused"]), "race": race, "ensemble": pooled}
         return cls(**own, **places, **vars(Summary.from_json(data)))
+
+
+def briefs(
+    bounds: "Mapping[str, Calibrated]",
+    predictions: "Predictions",
+    measured: "Mapping[str, Measured]",
+    wrong: Mapping[str, str],
+    incomplete: bool = False,
+    graph: "KnowledgeGraph | None" = None,
+    dataset: str = "",
+) -> dict[str, Brief]:
+    """Return label -> the brief of each fitted calibrator.
+
+    wrong    what `miscalibrated` returns for the same bounds, predictions, measured and incomplete
+    graph    has the names of the examples; None: there are no examples
+    dataset  name in the commands; '': there are no commands
+    """
+    from kgcore.measure.evaluation.evaluate import untested  # loads what computes
+
+    found = {}
+    for label, bound in bounds.items():
+        why = untested(bound, predictions, incomplete)
+        found[label] = Brief(
+            _verdict(bound, predictions, measured[label], wrong.get(label, ""), why),
+            _examples(label, predictions, graph) if graph else [],
+            _next_steps(dataset, bound, predictions, label in wrong) if dataset else {},
+        )
+    return found
+
+
+def _verdict(bound: "Calibrated", predictions: "Predictions", measured: "Measured", wrong: str, untested: str) -> str:
+    """Return whether the probabilities of a calibrator can be trusted, how sure that is, and what they are about."""
+    from kgcore.measure.evaluation.evaluate import ERROR, TOLERANCE
+
+    these, seen = f"probabilities of {bound.shown_name.replace('_', ' ')}", _observed(bound.label, predictions)
+    about = f"{bound.about}, {percent(bound.base_rate)} of them true"
+    about += " (assumed)" if bound.rate.origin == ASSUMED else ""
+    if predictions.confidences is not None:
+        about = f"{bound.about}, with the mean confidence {bound.base_rate:.2f}"
+    if wrong:
+        return f"The {these} cannot be trusted yet, for {about}: {seen}. {wrong}"
+    if untested:
+        return f"This test cannot show whether the {these} can be trusted: {untested}. Here, {seen}."
+    _, high = measured.intervals.get(ERROR, (0.0, 1.0))
+    off = f"{seen}, and on average they are off by at most {max(high, 0.005):.2f}"
+    if high > TOLERANCE:
+        return f"The {these} look right for {about}, but this test is too small to be sure: {off}."
+    return f"The {these} can be trusted for {about}: {off}."
+
+
+def _observed(label: str, predictions: "Predictions") -> str:
+    """Return how many of the test triples with a probability near .9 are true, in a clause, or near the next share."""
+    from kgcore.measure.metrics.reliability import wilson
+
+    q, truth = predictions.probabilities[label], predictions.truth
+    for where, (low, high) in WINDOWS.items():
+        rows = (q > low) & (q <= high)
+        weights = predictions.weights[rows]
+        count = weights.sum() ** 2 / np.square(weights).sum() if rows.any() else 0.0
+        if count < FEWEST:
+            continue
+        share = np.array([np.average(truth[rows], weights=weights)])
+        ends = "to".join(f" {percent(float(end[0]))} " for end in wilson(share, np.array([count]))).strip()
+        seen = f"of the {rows.sum():,} test triples with a probability {where}, {percent(float(share[0]))} are true"
+        if predictions.confidences is not None:
+            seen = f"the mean confidence of the {rows.sum():,} test triples {where} is {share[0]:.2f}"
+        return f"{seen} (95 % interval: {ends})"
+    return f"there are too few test triples to say how many with a high probability are true (at least {FEWEST})"
+
+
+def _examples(label: str, predictions: "Predictions", graph: "KnowledgeGraph") -> list[dict[str, str]]:
+    """Return the example triples of a calibrator with names, probability, interval, and whether they are true."""
+    chosen, rows = predictions.examples.get(label, []), []
+    names = graph.names_of(predictions.triples[[example.row for example in chosen]])
+    false = "corruption" if predictions.synthetic_negatives else "false"
+    for example, triple in zip(chosen, names.itertuples(index=False, name=None), strict=True):
+        truth, q = predictions.truth[example.row], float(predictions.probabilities[label][example.row])
+        row = dict(zip(map(str, names), triple, strict=True)) | {"probability": decimals(q)}
+        row["95 % interval"] = f"{example.low:.2f} to {example.high:.2f}"
+        known = (
+            {"truth": "true" if truth else false} if predictions.confidences is None else {"confidence": f"{truth:g}"}
+        )
+        rows.append(row | known)
+    return rows
+
+
+def _next_steps(dataset: str, bound: "Calibrated", predictions: "Predictions", wrong: bool) -> dict[str, str]:
+    """Return three commands for a data set, each with what it does."""
+    assumed, labelled = bound.rate.origin == ASSUMED, not predictions.synthetic_negatives
+    name, rate = shlex.quote(dataset), " --base-rate 0.1" if assumed else ""
+    predict = f"kgcal predict candidates.tsv -o answers.tsv --dataset {name}{rate}"
+    steps = {
+        predict: "the probabilities of your own triples" + (", if one in ten is true" if assumed else ""),
+        f"kgcal promote --dataset {name}": "puts the best calibrator in use, if it passes an exam",
+        f"kgcal discover --dataset {name} --completeness 0.8": "missing facts, if the graph knows 80 % of them all",
+        "kgcal recalibrate --labels labels.tsv": "learns from triples that you have labelled true or false",
+        f"kgcal compare --dataset {name}": "all runs and calibrators, the best one first",
+    }
+    chosen = (3, 4, 1) if wrong else (0, 1, 2) if labelled or bound.negatives == "ground_truth" else (0, 2, 3)
+    return dict([*steps.items()][number] for number in chosen)

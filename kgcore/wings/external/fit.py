@@ -15,11 +15,13 @@ from kgcore.calibrate.sample import weights_at
 from kgcore.calibrate.validation import held_folds
 from kgcore.config import EvaluateConfig, ScoresConfig
 from kgcore.errors import InputError, KgcalWarning
-from kgcore.measure.evaluation.evaluate import Measured, evaluate
+from kgcore.measure.evaluation.evaluate import Measured, evaluate, miscalibrated
 from kgcore.measure.evaluation.groups import reliability_by_relation
 from kgcore.measure.evaluation.predictions import Predictions
+from kgcore.measure.report.result import Brief
 from kgcore.measure.report.results import Results
 from kgcore.measure.report.scores import RowCounts, ScoresSummary
+from kgcore.measure.report.summary import briefs
 from kgcore.registries import CALIBRATORS
 from kgcore.scores.table import ScoreTable
 from kgcore.wings.external.calibrator import ScoreCalibrator
@@ -153,15 +155,19 @@ def fit_and_measure(
         of_train=file.of_train,
         of_weight=file.of_weight,
     )
+    bounds = {one.bound.label: one.bound for one in calibrators if one.bound.support}
+    found = briefs(bounds, predictions, measured, miscalibrated(bounds, predictions, measured))
+    best = (results := Results.of(measured)).best_fitted()
     summary = ScoresSummary(
         scorer=config.named,
-        results=Results.of(measured),
+        results=results,
         relations={table.relations[reliability.predicate]: reliability for reliability in by_relation},
         counts=counts,
         base_rate=calibrators[0].bound.base_rate,
         stated=table.labelled_base_rate is not None,
         unfitted=tuple(name for name in config.calibrators if name not in usable(config)),
         hints=(*_about_scale(table, config), *predictions.far_from_base_rate(GROUND_TRUTH)),
+        brief=found[best.label] if best else Brief(""),
     )
     return FittedScores(calibrators, predictions, measured, summary, table)
 
