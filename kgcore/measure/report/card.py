@@ -7,7 +7,7 @@ from kgcore.base_rate import ASSUMED, STATED
 from kgcore.calibrate.calibrated import Calibrated
 from kgcore.config import PredictConfig
 from kgcore.config.base import value_text
-from kgcore.measure.report.data import shown_settings
+from kgcore.measure.report.data import DRAWN, FILES, GENERATION, shown_settings
 from kgcore.measure.report.ensemble_summary import EnsembleSummary
 from kgcore.measure.report.race import Race, contenders_table
 from kgcore.measure.report.result import ResultTable, table_of
@@ -80,11 +80,12 @@ class ModelCard:
         }
         names = ", ".join(f"{count:,} {name}" for name, count in counted.items())
         held = ", ".join(f"{split} {true:,} true and {false:,} false" for split, (true, false) in splits.items())
-        shown = shown_settings({"prepare": self.settings.get("prepare", {})})["prepare"]
-        settings = _settings({name: value for name, value in shown.items() if name != "dataset"})
-        return f"{names}. Triples: {held}. Fingerprint `{self.digest}`." + (
-            f" Generated: {settings}." if settings else ""
-        )
+        shown = shown_settings({"prepare": self.settings.get("prepare", {})}, self.counts)["prepare"]
+        text = f"{names}. Triples: {held}. Fingerprint `{self.digest}`."
+        for origin, group in (("Generated", GENERATION), ("Files", FILES), ("Valid and test are drawn", DRAWN)):
+            if settings := _settings({name: shown[name] for name in group if name in shown}):
+                text += f" {origin}: {settings}."
+        return text
 
     def _model(self) -> str:
         models = [
