@@ -44,13 +44,17 @@ from tasks.tracking.registry import (
     describe,
     load_calibrated,
     register,
+    registered_name,
     set_alias,
     sources_of,
 )
 from tasks.tracking.store import Store, open_store
+from tasks.workspace.flow_run import emit
 
 if TYPE_CHECKING:
     from kgcore.answer.calibrated_model import CalibratedModel
+
+CHANGED = "kgcal.champion.changed"  # the event in Prefect
 
 
 def datasets_with_results() -> list[str]:
@@ -212,9 +216,10 @@ def _decide(
         sample = DatasetId(dataset, sheet.paper.digest)
         store.log_metrics(run_id, _metrics(verdict, passed), model_id=version.model_id, dataset=sample)
         set_alias(store, dataset, CHALLENGER, version)
+        decision = replace(decision, run=run_id)
         if passed and not waiting:
-            decision = _make_champion(store, decision, version, sheet.paper.era)
-    return replace(decision, run=run_id)
+            decision = _make_champion(store, decision, version, sheet.paper.era, verdict.brier.value)
+    return decision
 
 
 def _explanation(
@@ -229,12 +234,23 @@ def _explanation(
     )
 
 
-def _make_champion(store: Store, decision: Decision, version: Version, era: int) -> Decision:
+def _make_champion(store: Store, decision: Decision, version: Version, era: int, gain: float) -> Decision:
     """Make a version the champion. If field labels have chosen it, later field labels begin a new era."""
-    set_alias(store, decision.dataset, CHAMPION, version)
+    _crown(store, decision.dataset, version, decision.champion, gain, decision.explanation)
     if era != TEST:
         begin_era(store, decision.dataset)
     return replace(decision, champion=version.uri, waiting=False)
+
+
+def _crown(store: Store, dataset: str, version: Version, before: str | None, gain: float, reason: str) -> None:
+    """Move the alias `champion` to a version, and tell the Prefect server of the flow run.
+
+    before  URI of the champion until now; None: there was none
+    gain    Brier score of that champion, or of the constant base rate, minus that of the version
+    """
+    set_alias(store, dataset, CHAMPION, version)
+    payload = {"dataset": dataset, "champion": version.uri, "before": before, "brier_gain": gain, "reason": reason}
+    emit(CHANGED, f"kgcal.model.{registered_name(dataset)}", payload)
 
 
 def promote_scores(
@@ -271,11 +287,11 @@ def promote_scores(
             config,
             (1 - config.level) / 2 / candidates,  # Bonferroni: it is the best of several
         )
-        if verdict.passed:
-            set_alias(store, name, CHAMPION, version)
         against = f"the champion, {champion.uri}" if champion else "the base rate, as there is no champion yet"
         outcome = "It is the new champion." if verdict.passed else "It is not promoted."
         reason = f"{version.uri} ({label}) against {against}: {verdict.reason()}. {outcome}"
+        if verdict.passed:
+            _crown(store, name, version, champion.uri if champion else None, verdict.brier.value, reason)
         now = version if verdict.passed else champion
         return Decision(
             challenger.scorer,
@@ -321,7 +337,8 @@ def approve(decision: Decision, yes: bool | None) -> Decision:
         kept = run.tags.judged if yes is False else list(run.tags.judged or ())[1:]
         store.log_tags(run.run_id, RunTags(note=why, judged=kept))
         decision = replace(decision, explanation=why, waiting=False)
-        return _make_champion(store, decision, challenger, int(run.tags.era or TEST)) if yes else decision
+        era, gain = int(run.tags.era or TEST), run.metrics["brier_gain"]
+        return _make_champion(store, decision, challenger, era, gain) if yes else decision
 
 
 def _metrics(verdict: Verdict, passed: bool) -> dict[str, float]:

@@ -53,6 +53,16 @@ def current_flow_run() -> FlowRun | None:
     return FlowRun(str(context.flow_run.id), context.start_time.timestamp(), context.parameters or {})
 
 
+def emit(event: str, resource: str, payload: Mapping[str, Any]) -> None:
+    """Send an event about a resource to the Prefect server of the flow run. Outside a flow run, do nothing."""
+    if current_flow_run() is None:
+        return
+    from prefect.events import emit_event  # a flow run has loaded Prefect
+
+    name = resource.rpartition(".")[2]
+    emit_event(event, {"prefect.resource.id": resource, "prefect.resource.name": name}, payload=dict(payload))
+
+
 def in_task() -> bool:
     """Return whether the calling code runs inside a Prefect task."""
     if "prefect.context" not in sys.modules:
