@@ -41,20 +41,17 @@ from tasks.tracking.registry import (
     Version,
     aliased,
     content_of,
+    crown,
     describe,
     load_calibrated,
     register,
-    registered_name,
     set_alias,
     sources_of,
 )
 from tasks.tracking.store import Store, open_store
-from tasks.workspace.flow_run import emit
 
 if TYPE_CHECKING:
     from kgcore.answer.calibrated_model import CalibratedModel
-
-CHANGED = "kgcal.champion.changed"  # the event in Prefect
 
 
 def datasets_with_results() -> list[str]:
@@ -236,21 +233,10 @@ def _explanation(
 
 def _make_champion(store: Store, decision: Decision, version: Version, era: int, gain: float) -> Decision:
     """Make a version the champion. If field labels have chosen it, later field labels begin a new era."""
-    _crown(store, decision.dataset, version, decision.champion, gain, decision.explanation)
+    crown(store, decision.dataset, version, decision.champion, gain, decision.explanation)
     if era != TEST:
         begin_era(store, decision.dataset)
     return replace(decision, champion=version.uri, waiting=False)
-
-
-def _crown(store: Store, dataset: str, version: Version, before: str | None, gain: float, reason: str) -> None:
-    """Move the alias `champion` to a version, and tell the Prefect server of the flow run.
-
-    before  URI of the champion until now; None: there was none
-    gain    Brier score of that champion, or of the constant base rate, minus that of the version
-    """
-    set_alias(store, dataset, CHAMPION, version)
-    payload = {"dataset": dataset, "champion": version.uri, "before": before, "brier_gain": gain, "reason": reason}
-    emit(CHANGED, f"kgcal.model.{registered_name(dataset)}", payload)
 
 
 def promote_scores(
@@ -291,7 +277,7 @@ def promote_scores(
         outcome = "It is the new champion." if verdict.passed else "It is not promoted."
         reason = f"{version.uri} ({label}) against {against}: {verdict.reason()}. {outcome}"
         if verdict.passed:
-            _crown(store, name, version, champion.uri if champion else None, verdict.brier.value, reason)
+            crown(store, name, version, champion.uri if champion else None, verdict.brier.value, reason)
         now = version if verdict.passed else champion
         return Decision(
             challenger.scorer,
