@@ -51,7 +51,7 @@ Other = TrainConfig | StageRef  # a further model to train, or one that was trai
 FEWEST = 2  # models of an ensemble
 
 
-@job(("run",), DEPLOYMENTS, shown={"ensemble": Option("N"), "other_models": Option("MODEL|RUN,...")})
+@job(("run",), DEPLOYMENTS, shown={"ensemble": Option("N"), "other_models": Option("MODEL|RUN,...")}, kind="pipeline")
 @flow(name="pipeline", flow_run_name=resolved_name())
 def pipeline(
     prepare: PrepareConfig = PrepareConfig(),

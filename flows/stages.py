@@ -74,7 +74,7 @@ def stage_flow(stage: Stage[Any]) -> HeartbeatFlow[..., str]:
     made = flow(name=stage.name, flow_run_name=stage.title)(run)
     paths = PATHS if stage is PREPARE else None
     shown = {name: Option("RUN,...") for name in stage.further}
-    return job(deployments=(Deployment(f"stage-{stage.name}"),), shown=shown, instead=paths)(made)
+    return job(deployments=(Deployment(f"stage-{stage.name}"),), shown=shown, instead=paths, kind="stage")(made)
 
 
 def _match(candidates: str, scores: StageRef | None, config: Any, context: Context) -> StageRef:
@@ -159,8 +159,9 @@ def published_stage(ref: StageRef) -> str:
         for name, values in (("setting", run.tags.config or {}), ("from", in_order(run.tags.inputs)))
     ]
     metrics = [{"metric": name, "value": round(value, 6)} for name, value in sorted(run.metrics.items())]
+    dataset = open_store().known(run.lineage["prepare"]).dataset.name
     said = [ResultTable(notes=[f"MLflow run `{ref.run_id}` {done}."])]
-    publish(Result(title=ref.stage, warning=stale, tables=[*said, *tables], run=ref.run_id, rows=metrics))
+    publish(Result(title=ref.stage, warning=stale, tables=[*said, *tables], run=ref.run_id, rows=metrics), dataset)
     return ref.run_id
 
 

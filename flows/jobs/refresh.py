@@ -9,7 +9,7 @@ from tasks.stages.running import Context
 from tasks.workspace.flow_run import current_flow_run
 
 
-@job(shown={"run": Argument("RUN")})
+@job(shown={"run": Argument("RUN")}, kind="care")
 @flow(name="refresh", flow_run_name="refresh after {run}")
 def refresh(run: RunId, force: bool = False, device: Device = "auto") -> PipelineSummary:
     """Bring the later stages up to date after a single stage ran again.

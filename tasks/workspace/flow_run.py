@@ -63,6 +63,15 @@ def emit(event: str, resource: str, payload: Mapping[str, Any]) -> None:
     emit_event(event, {"prefect.resource.id": resource, "prefect.resource.name": name}, payload=dict(payload))
 
 
+def tag(flow_run: str, *tags: str) -> None:
+    """Add tags to a flow run, without those that are ''."""
+    from prefect.client.orchestration import get_client  # a flow run has loaded Prefect
+
+    with get_client(sync_client=True) as client:
+        known = client.read_flow_run(UUID(flow_run)).tags
+        client.update_flow_run(UUID(flow_run), tags={*known, *filter(None, tags)})
+
+
 def in_task() -> bool:
     """Return whether the calling code runs inside a Prefect task."""
     if "prefect.context" not in sys.modules:

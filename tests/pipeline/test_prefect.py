@@ -67,6 +67,7 @@ def test_a_pipeline_is_a_flow_run_of_tasks_and_a_single_stage_is_a_flow_run() ->
     summary = pipeline(prepare, train, FEW_CORRUPTIONS, calibrate, evaluate=FEW_REPLICATES)
     flow_runs, task_runs = asyncio.run(recorded())
     assert [run.state_name for run in flow_runs] == ["Completed"]
+    assert set(flow_runs[0].tags) == {"pipeline", "family"}
     assert flow_runs[0].name == "family transe self_adversarial"
     assert len(task_runs) == 9
     assert {run.state_name for run in task_runs} == {"Completed"}
@@ -83,8 +84,8 @@ def test_a_pipeline_is_a_flow_run_of_tasks_and_a_single_stage_is_a_flow_run() ->
 
     again = stages.calibrate(scores=summary.runs["score"], config=CalibrateConfig(calibrators=("beta",)))
     assert again == summary.runs["calibrate"]  # MLflow is the cache, inside and outside Prefect
-    names = {run.name for run in asyncio.run(recorded())[0]}
-    assert f"calibrate {summary.runs['score']} to 0.5" in names
+    named = {run.name: set(run.tags) for run in asyncio.run(recorded())[0]}
+    assert named[f"calibrate {summary.runs['score']} to 0.5"] == {"stage", "family"}
     assert "kgcal refresh" not in published("calibrate")["summary"].data
     other = stages.calibrate(summary.runs["score"], config=CalibrateConfig(calibrators=("beta",), base_rate=0.2))
     assert "classify, evaluate and report are still based on an earlier run" in published("calibrate")["summary"].data
