@@ -1,7 +1,7 @@
 """The class of kgcal's Prefect flows, the decorator that makes a function a flow, and names of flow runs."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ParamSpec, TypeVar
 
@@ -57,8 +57,8 @@ def _tag(flow: Flow[P, R], flow_run: FlowRun, state: State[Any]) -> None:
     """Tag a flow run with the kind of its job and, if a parameter names it, with its data set."""
     from tasks.jobs.compare import dataset_name  # loads pandas
 
-    given: dict[str, Any] = flow_run.parameters
-    settings: dict[str, Any] = next((given[name] for name in ("prepare", "config") if name in given), {})
+    given: Mapping[str, Any] = flow_run.parameters
+    settings: Mapping[str, Any] = next((given[name] for name in ("prepare", "config") if name in given), {})
     default = PrepareConfig().dataset if "prepare" in given else ""
     named = given.get("dataset") or settings.get("dataset") or default
     tag(str(flow_run.id), kind_of(flow.name), dataset_name(named) if named else "")

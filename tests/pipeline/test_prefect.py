@@ -64,7 +64,9 @@ def harness() -> Iterator[None]:
 def test_a_pipeline_is_a_flow_run_of_tasks_and_a_single_stage_is_a_flow_run() -> None:
     prepare, train = PrepareConfig(size=300), TrainConfig(k=8, epochs=2)
     calibrate = CalibrateConfig(calibrators=("beta",))
-    summary = pipeline(prepare, train, FEW_CORRUPTIONS, calibrate, evaluate=FEW_REPLICATES)
+    summary = pipeline(
+        prepare=prepare, train=train, corrupt=FEW_CORRUPTIONS, calibrate=calibrate, evaluate=FEW_REPLICATES
+    )
     flow_runs, task_runs = asyncio.run(recorded())
     assert [run.state_name for run in flow_runs] == ["Completed"]
     assert set(flow_runs[0].tags) == {"pipeline", "family"}
