@@ -146,9 +146,9 @@ def test_the_page_shows_settings_as_options_have_them() -> None:
 
 def test_only_generated_data_sets_show_how_they_were_generated() -> None:
     made = {"size": 300, "graph_seed": 0}
-    assert shown_settings({"prepare": {"dataset": "family"} | made}, {})["prepare"].keys() == {"dataset", *made}
+    assert shown_settings({"prepare": {"dataset": "family"} | made})["prepare"].keys() == {"dataset", *made}
     for name in ("wn11", "/data/mine"):
-        assert shown_settings({"prepare": {"dataset": name} | made}, {}) == {"prepare": {"dataset": name}}
+        assert shown_settings({"prepare": {"dataset": name} | made}) == {"prepare": {"dataset": name}}
 
 
 def test_counts_are_named_in_words() -> None:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 _SVG = threading.Lock()  # matplotlib's settings are shared by all threads
 GENERATION = ("size", "graph_seed")  # settings that only generated data sets use
-FILES = ("columns", "confidence")  # settings that only a user's own data sets use
-DRAWN = ("split", "valid_share", "test_share", "split_seed")  # settings that only data sets without splits use
+# settings that only a user's own data sets use
+OWN = ("columns", "confidence", "split", "valid_share", "test_share", "split_seed")
 MANY_HIDDEN = 0.01  # a smaller share of corruptions that are facts of test is not reported
 PARTS = ("train", "valid", "test", "labels")  # the first word of a count
 TITLES = {
@@ -161,18 +161,15 @@ def score_notes(cohort_weight: float) -> list[str]:
     ]
 
 
-def shown_settings(
-    settings: Mapping[str, Mapping[str, object]], counts: Mapping[str, int]
-) -> dict[str, Mapping[str, object]]:
-    """Return stage -> its settings, without those that the data set, which has these counts, does not use."""
+def shown_settings(settings: Mapping[str, Mapping[str, object]]) -> dict[str, Mapping[str, object]]:
+    """Return stage -> its settings, without the settings of the graph that its kind of data set does not use."""
     shown: dict[str, Mapping[str, object]] = {}
     for stage, values in settings.items():
         name, unused = values.get("dataset"), set[str]()
         if name is not None:
             declared = name in DATASETS.names()
             generated = declared and DATASETS.get(str(name)).generate is not None
-            unused = {*(() if generated else GENERATION), *(FILES if declared else ())}
-            unused |= set() if "drawn_from_rows" in counts else {*DRAWN}
+            unused = {*(() if generated else GENERATION), *(OWN if declared else ())}
         shown[stage] = {setting: value for setting, value in values.items() if setting not in unused}
     return shown
 
