@@ -50,13 +50,14 @@ def later_stages(run_id: str) -> Later | None:
     """Return the stages after a finished run of a stage; None if no later stage has a run.
 
     An earlier run of the stage has the same upstream runs; one of prepare has the same data set. Raises InputError if
-    `run_id` is no run of a stage.
+    `run_id` is no finished run of a stage.
     """
     store = open_store()
     run = store.get(run_id)
     stage = next((one for one in STAGES if one.name == run.tags.stage), None)
     if stage is None:
         raise InputError(f"run {run_id} is a {run.tags.stage} run: name the run of a stage, such as calibrate")
+    run.check_finished(stage.name)
     needed = (source.name for name, source in stage.inputs.items() if name not in stage.optional)
     inputs = {name: run.tags.inputs[name] for name in needed if name in run.tags.inputs}
     alike = store.find_all(RunTags(stage=stage.name, inputs=inputs, dataset=run.tags.dataset))

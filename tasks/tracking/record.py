@@ -262,7 +262,8 @@ def param_entries(params: Mapping[str, object]) -> "list[Param]":
     """Return parameters as text: a setting is spelt as on the command line."""
     from mlflow.entities import Param
 
-    return [Param(name, value_text(value)) for name, value in params.items()]
+    texts = {name: ", ".join(v) if isinstance(v, tuple) else value_text(v) for name, v in params.items()}
+    return [Param(name, text) for name, text in texts.items()]
 
 
 def tag_entries(tags: RunTags) -> "list[RunTag]":
