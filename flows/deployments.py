@@ -31,6 +31,7 @@ def prefect_yaml() -> str:
 def _entry(job: Job, deployment: Deployment) -> str:
     description = deployment.description or job.summary
     lines = [f"name: {deployment.name}", f"entrypoint: {job.entrypoint}", f"description: {json.dumps(description)}"]
+    lines.append(f"tags: [{job.kind}]")
     if deployment.cron is None:
         lines.append("schedules: []")
     else:

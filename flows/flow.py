@@ -1,20 +1,22 @@
 """The class of kgcal's Prefect flows, the decorator that makes a function a flow, and names of flow runs."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ParamSpec, TypeVar
 
 from prefect import Flow
+from prefect.client.schemas.objects import FlowRun, State
 from prefect.logging.handlers import PrefectConsoleHandler
 from prefect.settings import PREFECT_API_URL, PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 
+from flows.job import kind_of
 from flows.local.recorder import recording
-from kgcore.config import PipelineConfigs
+from kgcore.config import PipelineConfigs, PrepareConfig
 from kgcore.config.presets import resolve
 from kgcore.errors import InputError
 from tasks.jobs.pipeline import title_of
-from tasks.workspace.flow_run import current_flow_run
+from tasks.workspace.flow_run import current_flow_run, tag
 from tasks.workspace.settings import uses_prefect
 
 P = ParamSpec("P")
@@ -48,7 +50,18 @@ def flow(
     name: str, flow_run_name: str | Callable[[], str] | None = None
 ) -> Callable[[Callable[P, R]], HeartbeatFlow[P, R]]:
     """Return a decorator that makes a function a flow. `flow_run_name` may contain parameters in braces."""
-    return lambda function: HeartbeatFlow(function, name=name, flow_run_name=flow_run_name)
+    return lambda function: HeartbeatFlow(function, name=name, flow_run_name=flow_run_name, on_running=[_tag])
+
+
+def _tag(flow: Flow[P, R], flow_run: FlowRun, state: State[Any]) -> None:
+    """Tag a flow run with the kind of its job and, if a parameter names it, with its data set."""
+    from tasks.jobs.compare import dataset_name  # loads pandas
+
+    given: Mapping[str, Any] = flow_run.parameters
+    settings: Mapping[str, Any] = next((given[name] for name in ("prepare", "config") if name in given), {})
+    default = PrepareConfig().dataset if "prepare" in given else ""
+    named = given.get("dataset") or settings.get("dataset") or default
+    tag(str(flow_run.id), kind_of(flow.name), dataset_name(named) if named else "")
 
 
 def resolved_name(*words: str) -> Callable[[], str]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kgcore.errors import first_line
 from kgcore.measure.report.result import Result
-from tasks.workspace.flow_run import current_flow_run
+from tasks.workspace.flow_run import current_flow_run, tag
 
 if TYPE_CHECKING:
     from prefect import Flow
@@ -94,6 +94,7 @@ class Job:
     instead      an argument that stands for an option; None: every option has its name
     run_name     of a question: template for the names of its flow runs, with parameters in braces
     question     whether it is a question
+    kind         the group of its deployments and flow runs, as a tag: pipeline, stage, model, question or care
     """
 
     name: str
@@ -104,6 +105,7 @@ class Job:
     instead: Instead | None = None
     run_name: str | None = None
     question: bool = False
+    kind: str = "question"
 
     @property
     def flow(self) -> "Flow[..., Any]":
@@ -145,6 +147,7 @@ def job(
     deployments: tuple[Deployment, ...] = (),
     shown: Mapping[str, Argument | Option] | None = None,
     instead: Instead | None = None,
+    kind: str = "model",
 ) -> Callable[[F], F]:
     """Return a decorator that makes a flow a job. Command and deployment have the name of the flow if none is given.
 
@@ -153,7 +156,7 @@ def job(
 
     def declare(flow: F) -> F:
         name = getattr(flow, "name", flow.__name__)
-        made = Job(name, flow, command or (name,), deployments or (Deployment(name),), shown or {}, instead)
+        made = Job(name, flow, command or (name,), deployments or (Deployment(name),), shown or {}, instead, kind=kind)
         _JOBS[made.entrypoint] = made
         return flow
 
@@ -170,6 +173,11 @@ def question(shown: Mapping[str, Argument | Option] | None = None, run_name: str
         return function
 
     return declare
+
+
+def kind_of(name: str) -> str:
+    """Return the kind of the loaded job whose flow has this name; '' without one."""
+    return next((job.kind for job in _JOBS.values() if job.name == name), "")
 
 
 def job_modules() -> list[str]:
@@ -204,13 +212,15 @@ def result_of(found: HasResult | Result) -> Result:
     return found if isinstance(found, Result) else found.result()
 
 
-def publish(found: T) -> T:
+def publish(found: T, dataset: str = "") -> T:
     """Publish the value that a job returns as artifacts of the flow run, and return it. Outside a flow run: nothing.
 
     The artifacts are the Markdown text `summary`, the table `results` and, if the address of an MLflow server is known,
     the link `mlflow-run`. Logs a warning if the server refuses an artifact.
+
+    dataset  data set to tag the flow run with, if no parameter names it; '': none
     """
-    if current_flow_run() is None:
+    if (flow_run := current_flow_run()) is None:
         return found
     from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
 
@@ -223,6 +233,8 @@ def publish(found: T) -> T:
         create_table_artifact([dict(row) for row in result.table[:MOST_ROWS]], key="results", description=title)
         if result.run and (page := run_page(result.run)):
             create_link_artifact(page, link_text="the run in MLflow", key="mlflow-run", description=title)
+        if dataset:
+            tag(flow_run.id, dataset)
     except Exception as error:  # ignore any error of the server: the results are in MLflow
         log.warning("the results cannot be shown in the Prefect UI: %s", first_line(error))
     return found

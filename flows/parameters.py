@@ -6,7 +6,7 @@ so a direct call skips Prefect's check and raises kgcal's own errors.
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from kgcore.config.presets import CHOICES, PRESETS, WITHOUT_RACE
 from kgcore.wings.reproduction.grid import LABELLED, TABLES, UNLABELLED
@@ -22,7 +22,7 @@ Runner = Annotated[str, Field(json_schema_extra={"pattern": f"^(?:{RUNNERS})$"})
 RunId = Annotated[str, Field(json_schema_extra={"pattern": f"^(?:{RUN_ID})$"})]
 Preset = Annotated[str, Field(json_schema_extra={"enum": [*PRESETS]})]
 Members = Annotated[int, Field(json_schema_extra={"minimum": 0, "not": {"const": 1}})]
-PresetOrNone = Annotated[str, Field(json_schema_extra={"enum": [*CHOICES]})] | None
-PresetWithoutRace = Annotated[str, Field(json_schema_extra={"enum": [*WITHOUT_RACE]})] | None
+PresetOrNone = Annotated[str | None, WithJsonSchema({"enum": [*CHOICES, None]})]
+PresetWithoutRace = Annotated[str | None, WithJsonSchema({"enum": [*WITHOUT_RACE, None]})]
 Table = Annotated[str, Field(json_schema_extra={"enum": ["all", *TABLES]})]
 PaperDataset = Annotated[str, Field(json_schema_extra={"enum": [*LABELLED, *UNLABELLED]})]

@@ -51,19 +51,19 @@ Other = TrainConfig | StageRef  # a further model to train, or one that was trai
 FEWEST = 2  # models of an ensemble
 
 
-@job(("run",), DEPLOYMENTS, shown={"ensemble": Option("N"), "other_models": Option("MODEL|RUN,...")})
+@job(("run",), DEPLOYMENTS, shown={"ensemble": Option("N"), "other_models": Option("MODEL|RUN,...")}, kind="pipeline")
 @flow(name="pipeline", flow_run_name=resolved_name())
 def pipeline(
+    preset: PresetOrNone = None,
     prepare: PrepareConfig = PrepareConfig(),
+    calibrate: CalibrateConfig = CalibrateConfig(),
+    match: MatchConfig = MatchConfig(),
     train: TrainConfig = TrainConfig(),
     corrupt: CorruptConfig = CorruptConfig(),
-    calibrate: CalibrateConfig = CalibrateConfig(),
+    evidence: EvidenceConfig = EvidenceConfig(),
+    choose: ChooseConfig = ChooseConfig(),
     classify: ClassifyConfig = ClassifyConfig(),
     evaluate: EvaluateConfig = EvaluateConfig(),
-    match: MatchConfig = MatchConfig(),
-    choose: ChooseConfig = ChooseConfig(),
-    evidence: EvidenceConfig = EvidenceConfig(),
-    preset: PresetOrNone = None,
     other_models: str = "",
     ensemble: Members = 0,
     force: bool = False,
@@ -72,19 +72,19 @@ def pipeline(
     """Turn a data set into calibrated probabilities and a report.
 
     Args:
-        prepare: the graph
-        train: the embedding model and its training
-        corrupt: the corruptions that serve as negatives in synthetic calibration
-        calibrate: how to turn scores into probabilities
-        classify: how to turn probabilities into decisions
-        evaluate: how to measure calibration
-        match: the candidates to calibrate to; without candidates, their mistakes are not known
-        choose: the race of the preset auto
-        evidence: what calibrators see of a triple beside its score
         preset: fills in the settings of train, corrupt and calibrate that you leave out. auto: a race on validation
             chooses them for this graph; default: good and fast; best: better proper scores, slower; paper: the protocol
             of the paper; none: no preset. If empty: default for data sets whose settings are known, auto for any other
             graph
+        prepare: the graph
+        calibrate: how to turn scores into probabilities
+        match: the candidates to calibrate to; without candidates, their mistakes are not known
+        train: the embedding model and its training
+        corrupt: the corruptions that serve as negatives in synthetic calibration
+        evidence: what calibrators see of a triple beside its score
+        choose: the race of the preset auto
+        classify: how to turn probabilities into decisions
+        evaluate: how to measure calibration
         other_models: further models whose scores are evidence, too: names of models, which are trained with the
             settings that the preset has for them, or runs with trained models of the same graph; with commas
         ensemble: with the preset auto, also train the others of the best N contenders of the race to their end, and

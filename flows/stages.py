@@ -6,6 +6,7 @@ run id. The settings are the parameter `config`. A stage that computes on a devi
 
 import inspect
 import json
+import logging
 from typing import Any
 
 from flows.flow import HeartbeatFlow, flow
@@ -15,6 +16,7 @@ from kgcore.config import MatchConfig
 from kgcore.measure.report.result import Result, ResultTable
 from tasks.jobs.manifest import is_run, resolve
 from tasks.jobs.pipeline import log_choice, log_train_command
+from tasks.jobs.refresh import later_stages
 from tasks.stages.calibrate import CALIBRATE
 from tasks.stages.choose import CHOOSE
 from tasks.stages.evidence import EVIDENCE_STAGE, evidence_of
@@ -27,6 +29,7 @@ from tasks.tracking.record import LATEST
 from tasks.tracking.store import open_store
 from tasks.workspace.flow_run import current_flow_run
 
+log = logging.getLogger("kgcal")
 PATHS = Instead("paths", "[PATH]...", "dataset", "folder or files, instead of --dataset", "the data set", several=True)
 FORCE = "run even if a finished run could be re-used"
 DEVICE = "auto, cpu, cuda or cuda:N"
@@ -71,7 +74,7 @@ def stage_flow(stage: Stage[Any]) -> HeartbeatFlow[..., str]:
     made = flow(name=stage.name, flow_run_name=stage.title)(run)
     paths = PATHS if stage is PREPARE else None
     shown = {name: Option("RUN,...") for name in stage.further}
-    return job(deployments=(Deployment(f"stage-{stage.name}"),), shown=shown, instead=paths)(made)
+    return job(deployments=(Deployment(f"stage-{stage.name}"),), shown=shown, instead=paths, kind="stage")(made)
 
 
 def _match(candidates: str, scores: StageRef | None, config: Any, context: Context) -> StageRef:
@@ -139,7 +142,13 @@ def _described(stage: Stage[Any], name: str, source: Stage[Any]) -> str:
 
 
 def published_stage(ref: StageRef) -> str:
-    """Show the run, settings, inputs and metrics of a single stage in the Prefect UI. Return its run id."""
+    """Show the run, settings, inputs and metrics of a single stage in the Prefect UI. Return its run id.
+
+    The page and the log say which later stages are stale.
+    """
+    later = later_stages(ref.run_id)
+    if stale := later.sentence() if later else "":
+        log.info("%-9s %s", ref.stage, stale)
     if (flow_run := current_flow_run()) is None:
         return ref.run_id
     run = open_store().get(ref.run_id)
@@ -150,8 +159,9 @@ def published_stage(ref: StageRef) -> str:
         for name, values in (("setting", run.tags.config or {}), ("from", in_order(run.tags.inputs)))
     ]
     metrics = [{"metric": name, "value": round(value, 6)} for name, value in sorted(run.metrics.items())]
+    dataset = open_store().known(run.lineage["prepare"]).dataset.name
     said = [ResultTable(notes=[f"MLflow run `{ref.run_id}` {done}."])]
-    publish(Result(title=ref.stage, tables=[*said, *tables], run=ref.run_id, rows=metrics))
+    publish(Result(title=ref.stage, warning=stale, tables=[*said, *tables], run=ref.run_id, rows=metrics), dataset)
     return ref.run_id
 
 

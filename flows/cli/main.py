@@ -8,6 +8,7 @@ not have, is read without an import. A test compares SUMMARIES with the commands
 import ast
 import gc
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from flows.cli.terminal import CommandGroup, new_app
+from flows.cli.terminal import CommandGroup, fail, new_app
 from flows.job import job_modules
 
 # Python's 700 would have it look through all objects of the libraries hundreds of times, for a tenth of a run's time
@@ -62,6 +63,7 @@ SUMMARIES: dict[str, dict[str, str]] = {
         "evaluate": "Evaluate the predictions of a classify run, and add the ranks of a rank run.",
         "report": "Write the report of an evaluate run.",
     },
+    "flows.jobs.refresh": {"refresh": "Bring the later stages up to date after a single stage ran again."},
     "flows.jobs.promote": {
         "promote": (
             "Compare the best calibrated models of a data set on its exam, and make the best the champion if it passes."
@@ -169,7 +171,12 @@ class LaterCommand(TyperCommand):
         self.module = module
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """Return the context of the command itself, which is loaded now."""
+        """Return the context of the command itself, which is loaded now: after a look for the file of labels."""
+        for path in (word for option, word in pairwise(args) if option == "--labels"):
+            try:
+                Path(path).open("rb").close()
+            except OSError as error:
+                fail(f"{path} cannot be read: {error.strerror}")
         app = app_of(self.module)
         app.registered_commands = [known for known in app.registered_commands if known.name == self.name]
         return _group(app).commands[str(self.name)].make_context(info_name, args, parent, **extra)

@@ -17,7 +17,7 @@ from tasks.stages.running import Context
 from tasks.stages.train import TRAIN
 
 
-@job()
+@job(kind="question")
 @flow(name="audit", flow_run_name=resolved_name("audit"))
 def audit(
     output: str = "",

@@ -10,7 +10,7 @@ from tasks.jobs.find_model import Ask
 from tasks.jobs.request import Request
 
 
-@job(shown={"candidates": Argument("FILE")})
+@job(shown={"candidates": Argument("FILE")}, kind="question")
 @flow(name="base-rate", flow_run_name="base rate of {candidates}")
 def base_rate(
     candidates: str,

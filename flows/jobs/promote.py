@@ -21,7 +21,7 @@ class Approval(RunInput):
     approve: bool = False
 
 
-@job(deployments=(Deployment("promote", alone=True),))
+@job(deployments=(Deployment("promote", alone=True),), kind="care")
 @flow(name="promote", flow_run_name="promote {dataset}")
 def promote(dataset: str = "", base_rate: float | None = None, config: GateConfig = GateConfig()) -> Decisions:
     """Compare the best calibrated models of a data set on its exam, and make the best the champion if it passes.

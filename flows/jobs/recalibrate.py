@@ -29,7 +29,7 @@ from tasks.workspace.flow_run import current_flow_run
 RUN = Instead("run", "RUN", "model", "run to recalibrate, instead of --model", "the run to recalibrate")
 
 
-@job(deployments=(Deployment("recalibrate", alone=True),), instead=RUN)
+@job(deployments=(Deployment("recalibrate", alone=True),), instead=RUN, kind="care")
 @flow(name="recalibrate", flow_run_name="recalibrate {model}")
 def recalibrate(
     model: RunId = LATEST,

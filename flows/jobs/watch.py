@@ -9,7 +9,7 @@ from kgcore.config import WatchConfig
 from tasks.jobs.watch import WatchResult, enough_to_replace, mark_recalibrated, watch_champion
 
 
-@job()
+@job(kind="care")
 @flow(name="watch", flow_run_name="watch {dataset}")
 def watch(dataset: str, labels: str, config: WatchConfig = WatchConfig()) -> WatchResult:
     """Check a champion on newly labelled triples; warn of drift, or recalibrate.

@@ -302,6 +302,9 @@ class Config(BaseModel):
             if (default := schema.pop("default", None)) is not None:
                 instead = "the preset's value in a pipeline, otherwise " if name in BY_PRESET else ""
                 schema["description"] += f". If not given: {instead}{value_text(default)}"
+            if schema.get("type") == "boolean":  # a form would send the position of a switch that nobody has touched
+                del schema["type"]
+                schema["enum"] = [True, False, None]
         return found
 
 

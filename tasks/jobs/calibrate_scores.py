@@ -39,7 +39,15 @@ from tasks.jobs.request import MOST_EXAMPLES
 from tasks.jobs.watch import FEWEST_OF_A_LABEL, WatchResult, readable
 from tasks.tracking.artifacts import REPORT, SCORE_ROWS, save
 from tasks.tracking.mlmodel import EXAMPLES, log_score_calibrator
-from tasks.tracking.record import APPLY_SCORES, CALIBRATE_SCORES, WATCH_SCORES, DatasetId, RunTags, labelled_metrics
+from tasks.tracking.record import (
+    APPLY_SCORES,
+    CALIBRATE_SCORES,
+    EVALUATION,
+    WATCH_SCORES,
+    DatasetId,
+    RunTags,
+    labelled_metrics,
+)
 from tasks.tracking.registry import CHAMPION, registered_name, run_of_model
 from tasks.tracking.store import Store, open_store
 from tasks.workspace.flow_run import progress_bar
@@ -186,7 +194,7 @@ def _log_models(store: Store, run_id: str, fitted: FittedScores) -> dict[str, st
     names = {RELATION: [few.relations[number] for number in few.triples[:, 1]]} if few.relations else {}
     example = pd.DataFrame({SCORE: scores, **names})
     dataset = DatasetId(fitted.summary.scorer, fitted.table.dataset)
-    store.log_dataset(run_id, dataset, dataset.name, asdict(fitted.summary.counts))
+    store.log_dataset(run_id, dataset, dataset.name, asdict(fitted.summary.counts), EVALUATION)
     for number, calibrator in enumerate(fitted.calibrators):
         label = calibrator.bound.label
         ids[label] = log_score_calibrator(store, run_id, number, calibrator, example)

@@ -120,8 +120,9 @@ def ensemble_models(runs: Sequence[StageRef], config: EnsembleConfig, context: C
         )
         _write(run, judged, measured, summary)
         models = _log_models(run, ensembles, members, names)
-        for label, result in measured.items():
-            run.log_metrics(labelled_metrics(label, result.with_ends()), model_id=models[label])
+        run.log_model_metrics(
+            {models[label]: labelled_metrics(label, result.with_ends()) for label, result in measured.items()}
+        )
         rows = judged.predictions.rows_fingerprint()
         for ensemble in ensembles:
             label = ensemble.label

@@ -23,7 +23,7 @@ from tasks.stages.running import Context, StageRef, as_task, config_of, loss_of
 from tasks.stages.train import check_training
 from tasks.tracking.artifacts import MANIFEST, PIPELINE_SUMMARY, RACE, REPORT, SUMMARY, save
 from tasks.tracking.keys import digest, whole_code_fingerprint
-from tasks.tracking.record import RunRecord, RunTags, short_label
+from tasks.tracking.record import EVALUATION, RunRecord, RunTags, short_label
 from tasks.tracking.store import Store, open_store
 from tasks.workspace.settings import temporary_folder
 
@@ -152,7 +152,7 @@ def finish_pipeline(run_id: str, refs: Mapping[str, StageRef]) -> PipelineSummar
 def _log_headlines(store: Store, run_id: str, runs: Mapping[str, RunRecord], summary: PipelineSummary) -> None:
     """Log the metrics of `overview` and the ranks to the pipeline's run. Link each to the model that it describes."""
     dataset = runs["prepare"].dataset
-    store.log_dataset(run_id, dataset, dataset.name, {})
+    store.log_dataset(run_id, dataset, dataset.name, {}, EVALUATION)
     models = {store.model(model_id).label: model_id for model_id in runs["calibrate"].model_ids}
     metrics: dict[str | None, dict[str, float]] = {runs["train"].model_ids[0]: dict(summary.ranks)}
     for row in summary.results.rows:

@@ -41,6 +41,7 @@ from tasks.tracking.registry import (
     Version,
     aliased,
     content_of,
+    crown,
     describe,
     load_calibrated,
     register,
@@ -212,9 +213,10 @@ def _decide(
         sample = DatasetId(dataset, sheet.paper.digest)
         store.log_metrics(run_id, _metrics(verdict, passed), model_id=version.model_id, dataset=sample)
         set_alias(store, dataset, CHALLENGER, version)
+        decision = replace(decision, run=run_id)
         if passed and not waiting:
-            decision = _make_champion(store, decision, version, sheet.paper.era)
-    return replace(decision, run=run_id)
+            decision = _make_champion(store, decision, version, sheet.paper.era, verdict.brier.value)
+    return decision
 
 
 def _explanation(
@@ -229,9 +231,9 @@ def _explanation(
     )
 
 
-def _make_champion(store: Store, decision: Decision, version: Version, era: int) -> Decision:
+def _make_champion(store: Store, decision: Decision, version: Version, era: int, gain: float) -> Decision:
     """Make a version the champion. If field labels have chosen it, later field labels begin a new era."""
-    set_alias(store, decision.dataset, CHAMPION, version)
+    crown(store, decision.dataset, version, decision.champion, gain, decision.explanation)
     if era != TEST:
         begin_era(store, decision.dataset)
     return replace(decision, champion=version.uri, waiting=False)
@@ -271,11 +273,11 @@ def promote_scores(
             config,
             (1 - config.level) / 2 / candidates,  # Bonferroni: it is the best of several
         )
-        if verdict.passed:
-            set_alias(store, name, CHAMPION, version)
         against = f"the champion, {champion.uri}" if champion else "the base rate, as there is no champion yet"
         outcome = "It is the new champion." if verdict.passed else "It is not promoted."
         reason = f"{version.uri} ({label}) against {against}: {verdict.reason()}. {outcome}"
+        if verdict.passed:
+            crown(store, name, version, champion.uri if champion else None, verdict.brier.value, reason)
         now = version if verdict.passed else champion
         return Decision(
             challenger.scorer,
@@ -321,7 +323,8 @@ def approve(decision: Decision, yes: bool | None) -> Decision:
         kept = run.tags.judged if yes is False else list(run.tags.judged or ())[1:]
         store.log_tags(run.run_id, RunTags(note=why, judged=kept))
         decision = replace(decision, explanation=why, waiting=False)
-        return _make_champion(store, decision, challenger, int(run.tags.era or TEST)) if yes else decision
+        era, gain = int(run.tags.era or TEST), run.metrics["brier_gain"]
+        return _make_champion(store, decision, challenger, era, gain) if yes else decision
 
 
 def _metrics(verdict: Verdict, passed: bool) -> dict[str, float]:

@@ -28,7 +28,7 @@ from tasks.stages.running import Context, StageRef, as_task
 from tasks.stages.train import check_training
 from tasks.tracking.artifacts import BEST_SETTINGS, GRAPH_WITHOUT_TEST, TRIALS, save
 from tasks.tracking.keys import code_fingerprint, digest
-from tasks.tracking.record import RUNNING, DatasetId, RunTags, shares_text
+from tasks.tracking.record import RUNNING, TRAINING, DatasetId, RunTags, shares_text
 from tasks.tracking.store import Store, open_store
 from tasks.workspace.flow_run import SeriesLog, progress_bar
 from tasks.workspace.resources import find_device, gpu_slot
@@ -263,7 +263,7 @@ class TrialRecords:
         """
         with self.store.open_run(f"trial {number}", RunTags(stage="trial", parent=self.parent)) as run_id:
             self.store.log_params(run_id, config.as_dict() | {"trial": number})
-            self.store.log_dataset(run_id, self.dataset, self.dataset.name, {})
+            self.store.log_dataset(run_id, self.dataset, self.dataset.name, {}, TRAINING)
             record = TrialRecord(self, run_id, number, config.epochs)
             try:
                 yield record

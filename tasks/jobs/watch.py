@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import Self
 
 import numpy as np
+import pandas as pd
 from filelock import FileLock
 
+from kgcore.answer.calibrated_model import CalibratedModel
 from kgcore.config import WatchConfig
 from kgcore.data.datasets.base import md5_of
 from kgcore.data.datasets.labels import for_exam, read_labels
 from kgcore.data.datasets.prepare import describe_unknown_names, examples_of_unknown_names
+from kgcore.data.graph import SPLITS
 from kgcore.errors import InputError
 from kgcore.measure.evaluation.predictions import Predictions
 from kgcore.measure.report.result import Result
@@ -74,10 +77,16 @@ class WatchResult:
         commands: Mapping[str, str],
         number: int,
         run: str,
+        dropped: str = "",
     ) -> Self:
-        """Return the result of what a check has measured. `commands` has the command for each answer."""
+        """Return the result of what a check has measured.
+
+        commands  the command for each answer
+        dropped   a sentence about the labelled triples that are not new; '': all are
+        """
         report = measured.report
-        said = list(report.findings), list(report.notes), report.answer, commands.get(report.answer, "")
+        notes = [*([dropped] if dropped else []), *report.notes]
+        said = list(report.findings), notes, report.answer, commands.get(report.answer, "")
         return cls(dataset, model, metrics, *said, number, run)
 
     def result(self) -> Result:
@@ -121,10 +130,10 @@ def watch_champion(dataset: str, labels: Path, config: WatchConfig) -> WatchResu
     Triples in the train, valid and test splits of the champion's graph are dropped, because they are not new, and so
     are candidates whose labels it was fitted to. If the file, the champion and the settings have not changed since the
     newest check, that check is returned again. Else it is a new check of this champion, and the significance level of
-    all its checks together is `config.alpha`. The exam of the data set gets its share of the labels.
+    all its checks together is `config.alpha`. Then the exam of the data set gets its share of the labels.
 
-    Raises InputError if the data set has no champion, if the file cannot be read, or if fewer than `config.at_least`
-    triples are new.
+    Raises InputError, before anything is changed, if the data set has no champion, if the file cannot be read, or if
+    fewer than `config.at_least` triples are new.
     """
     store, dataset = open_store(), dataset_name(dataset)
     champion = aliased(store, dataset, CHAMPION)
@@ -132,7 +141,7 @@ def watch_champion(dataset: str, labels: Path, config: WatchConfig) -> WatchResu
         raise InputError(f"{dataset} has no champion to watch: run `kgcal promote --dataset {dataset}` first")
     limits = [config.alpha, config.ece, config.psi, config.at_least]
     identity = digest([METHOD, md5_of(labels), champion.model_id, limits])
-    add_field_labels(sources_of(store, champion.model_id).graph, labels, config.exam_share)
+    graph = sources_of(store, champion.model_id).graph
     with FileLock(store.home / "watch.lock"):
         history = store.find(RunTags(stage="watch", dataset=dataset), status=None)
         before = history[0] if history else None
@@ -143,7 +152,8 @@ def watch_champion(dataset: str, labels: Path, config: WatchConfig) -> WatchResu
             return replace(found, recalibrated=before.tags.recalibrated or "")
 
         checked = store.series(before.run_id, "champion").count(float(champion.number)) if before else 0
-        measured, rate = _check(store, champion, labels, config, checked + 1)
+        measured, rate, dropped = _check(store, champion, labels, config, checked + 1)
+        add_field_labels(graph, labels, config.exam_share)
         number += 1
         with store.open_run(
             f"watch {dataset}", RunTags(stage="watch", dataset=dataset), before.run_id if before else None
@@ -153,9 +163,9 @@ def watch_champion(dataset: str, labels: Path, config: WatchConfig) -> WatchResu
                 "refit": f"kgcal recalibrate {champion.uri} --labels {labels}",
             }
             figures = measured.metrics() | {"calibration_base_rate": rate}
-            found = WatchResult.of(dataset, champion.uri, measured, figures, commands, number, run_id)
+            found = WatchResult.of(dataset, champion.uri, measured, figures, commands, number, run_id, dropped)
             store.log_json(run_id, asdict(found), _check_artifact(number).path)
-            measured_on = store.known(sources_of(store, champion.model_id).graph).dataset
+            measured_on = store.known(graph).dataset
             metrics = {**found.metrics, "check": float(number), "champion": float(champion.number)}
             store.log_metrics(run_id, metrics, number, champion.model_id, replace(measured_on, name=dataset))
             store.log_tags(run_id, RunTags(check=identity, recalibrated="", note=found.result().markdown()))
@@ -188,26 +198,16 @@ def readable(rate: float) -> float:
     return rounded if 0 < rounded < 1 else rate
 
 
-def _check(store: Store, champion: Version, labels: Path, config: WatchConfig, number: int) -> tuple[Check, float]:
+def _check(store: Store, champion: Version, labels: Path, config: WatchConfig, number: int) -> tuple[Check, float, str]:
     """Measure a calibrated model on the labelled triples that are new to it.
 
     number  number of this check of the champion, from 1
 
     Also return the moved base rate by the labels that belong to calibration, for a challenger that sits the exam: all
-    labels if one of the two values is missing among these.
+    labels if one of the two values is missing among these; and a sentence about the triples that are dropped.
     """
-    model, frame = load_calibrated(store, champion.model_id), read_labels(labels)
-    graph, (triples, known) = model.graph, model.graph.number(frame)
-    used = (graph.train.triples, graph.valid.triples, graph.test.triples, model.labelled)
-    old = graph.index(*used).contains(triples[known])
-    log.info(
-        "%s: %d labelled triples, %s, %d in train, valid or test, or labelled candidates of its calibration",
-        labels.name,
-        len(frame),
-        describe_unknown_names(sum(~known), examples_of_unknown_names(frame[~known], graph.entities, graph.predicates)),
-        sum(old),
-    )
-    new = frame[known][~old]
+    frame, model = read_labels(labels), load_calibrated(store, champion.model_id)
+    new, dropped = _new_to(model, frame)
     scores, probabilities, _ = model.predict(new)
     sources, bound = sources_of(store, champion.model_id), model.calibrator
     test = _test_predictions(store, sources)
@@ -217,13 +217,34 @@ def _check(store: Store, champion: Version, labels: Path, config: WatchConfig, n
     origin = DriftReference(
         sample, bound.base_rate, bound.calibrator.by_predicate, reference, test.weights, bound.rate.limits
     )
-    found, rows = new["label"].to_numpy(), triples[known][~old][:, 1]
-    made = check(probabilities, NewTriples(scores, found, rows), origin, config, number)
+    found, rows = new["label"].to_numpy(), model.graph.number(new)[0][:, 1]
+    try:
+        made = check(probabilities, NewTriples(scores, found, rows), origin, config, number)
+    except InputError as error:
+        raise InputError(f"{labels}: {error}" + (f". {dropped}" if dropped else "")) from None
     own = ~for_exam(new, config.exam_share)
     if own.all() or len(np.unique(found[own])) < 2 or made.report.answer != "shift":
-        return made, made.evidence.moved_base_rate.value
+        return made, made.evidence.moved_base_rate.value, dropped
     half = find_evidence(probabilities[own], NewTriples(scores[own], found[own], rows[own]), origin)
-    return made, half.moved_base_rate.value
+    return made, half.moved_base_rate.value, dropped
+
+
+def _new_to(model: CalibratedModel, frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+    """Return the labelled triples that a model can judge and has not seen, and a sentence about the others, if any."""
+    graph, (triples, known) = model.graph, model.graph.number(frame)
+    examples = examples_of_unknown_names(frame[~known], graph.entities, graph.predicates)
+    reasons = [describe_unknown_names(int((~known).sum()), examples)] if not known.all() else []
+    new = known.copy()
+    places = {name: getattr(graph, name).triples for name in SPLITS} | {
+        "the labelled candidates of its calibration": model.labelled
+    }
+    for place, seen in places.items():
+        held = new.copy()
+        held[new] = graph.index(seen).contains(triples[new])
+        new &= ~held
+        reasons += [f"{held.sum():,} in {place}"] if held.any() else []
+    left_out = f"{(~new).sum():,} of {len(frame):,} labelled triples are left out: {', '.join(reasons)}"
+    return frame[new], left_out if reasons else ""
 
 
 def _test_predictions(store: Store, sources: Sources) -> Predictions:

@@ -21,7 +21,7 @@ from tasks.stages.prepare import PREPARE
 from tasks.stages.running import IMPORTED, Stage, StageRef, StageRun, as_task, config_of, loss_of
 from tasks.stages.train import handed_over, training_key
 from tasks.tracking.artifacts import CHOSEN, GRAPH_WITHOUT_TEST, RACE, RACE_TABLE
-from tasks.tracking.record import RunRecord, RunTags
+from tasks.tracking.record import TRAINING, RunRecord, RunTags
 from tasks.tracking.store import Store, open_store
 from tasks.workspace.flow_run import progress_bar
 from tasks.workspace.resources import find_device, gpu_slot
@@ -123,7 +123,7 @@ def _log_contender(run: StageRun, row: RaceRow, metric: str) -> None:
     tags = RunTags(stage="contender", parent=run.run_id, state=row.state, note=row.reason or None)
     with run.store.open_run(f"contender {row.name}", tags) as run_id:
         run.store.log_params(run_id, dict(row.settings) | {"contender": row.name})
-        run.store.log_dataset(run_id, run.dataset, run.dataset.name, {})
+        run.store.log_dataset(run_id, run.dataset, run.dataset.name, {}, TRAINING)
         for epoch, value in row.values:
             run.store.log_metrics(run_id, {metric: value}, epoch, dataset=run.dataset)
         run.store.log_metrics(run_id, {"seconds": row.seconds, **row.figures})

@@ -15,7 +15,7 @@ from kgcore.measure.report.data import drawn_notes, label_notes
 from kgcore.registries import DATASETS, STRATEGIES
 from tasks.stages.running import Context, Stage, StageRef, StageRun, as_task, config_of, run_stage
 from tasks.tracking.artifacts import COUNTS, DATA_REPORT, GRAPH, UNSEEN
-from tasks.tracking.record import DatasetId, RunTags
+from tasks.tracking.record import TRAINING, DatasetId, RunTags
 from tasks.tracking.store import Store, open_store
 from tasks.workspace.flow_run import DownloadBar
 from tasks.workspace.settings import ensure_home, mirror
@@ -192,6 +192,6 @@ def _log_prepared(run: StageRun, prepared: "Prepared", source: str) -> None:
     run.save(GRAPH, graph)
     run.save(COUNTS, counts)
     dataset = DatasetId(graph.name, graph.fingerprint()[:16])
-    run.store.log_dataset(run.run_id, dataset, source, counts)
+    run.store.log_dataset(run.run_id, dataset, source, counts, TRAINING)
     run.tag(RunTags(dataset=dataset.name, digest=dataset.digest, test=graph.test_fingerprint()[:16]))
     run.store.log_metrics(run.run_id, counts, dataset=dataset)

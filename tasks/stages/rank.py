@@ -22,7 +22,7 @@ def _body(run: StageRun, config: RankConfig) -> None:
     run.save(RANKS, (positives, ranks))
     metrics = rank_metrics(ranks, graph.test.truth[graph.test.labels == 1])
     run.save(RANK_METRICS, metrics)
-    run.log_metrics(metrics, model_id=run.model_ids("train")[0])
+    run.log_model_metrics({run.model_ids("train")[0]: metrics})
 
 
 RANK = Stage(

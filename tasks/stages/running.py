@@ -17,7 +17,7 @@ from kgcore.errors import InputError, KgcalError, MismatchError
 from kgcore.storage.folders import FORMAT
 from tasks.tracking.artifacts import Artifact, ModelFiles, save
 from tasks.tracking.keys import code_fingerprint, digest
-from tasks.tracking.record import DatasetId, RunRecord, RunTags
+from tasks.tracking.record import EVALUATION, DatasetId, RunRecord, RunTags
 from tasks.tracking.store import Store, open_store
 from tasks.workspace.flow_run import current_flow_run, in_task
 from tasks.workspace.resources import full_disk
@@ -317,7 +317,8 @@ class StageRun:
         self.store.log_metrics(self.run_id, metrics, step, model_id, dataset, tags)
 
     def log_model_metrics(self, metrics: Mapping[str | None, Mapping[str, float]]) -> None:
-        """Log metrics of this run and its data set: those of each LoggedModel, by its id."""
+        """Log metrics on test of this run and its data set: those of each LoggedModel, by its id."""
+        self.store.log_dataset(self.run_id, self.dataset, self.dataset.name, {}, EVALUATION)
         self.store.log_model_metrics(self.run_id, metrics, self.dataset)
 
     def log_measurement(
@@ -335,7 +336,7 @@ class StageRun:
         name = " · ".join(word.replace("_", " ") for word in words if word != "none")
         tags = RunTags(stage="measurement", parent=self.run_id, base_rate=base_rate, test=rows)
         with self.store.open_run(name, tags) as run_id:
-            self.store.log_dataset(run_id, self.dataset, self.dataset.name, {})
+            self.store.log_dataset(run_id, self.dataset, self.dataset.name, {}, EVALUATION)
             self.store.log_model_metrics(run_id, {model_id: metrics}, self.dataset, params)
 
     def log_model(

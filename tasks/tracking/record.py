@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, cast
 
+from kgcore.config.base import value_text
 from kgcore.errors import InputError, first_line, masked
-from tasks.workspace.settings import own_uri, project_run_id
+from tasks.workspace.settings import caller, own_uri, project_run_id
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -26,6 +27,7 @@ ENSEMBLE_NAME = "ensemble"  # stage of an ensemble's run; value of the parameter
 CALIBRATE_SCORES = "calibrate-scores"  # stage of a run that calibrates scores of any scorer
 APPLY_SCORES = "apply-scores"  # stage of a run in which a stored calibrator of scores answers
 WATCH_SCORES = "watch-scores"  # stage of a run that checks a calibrator of scores on newly labelled rows
+TRAINING, EVALUATION = "training", "evaluation"  # MLflow's contexts of a data set; on test, a run evaluates
 _SHORT = {"ground_truth": "gt", "synthetic": "syn", "candidates": "cand"}
 _INPUT = "kgcal.input."
 _JSON = {"config", "artifacts", "judged", "counts"}  # tags whose values are not text
@@ -120,6 +122,12 @@ class RunTags:
         values = {name: value for name in _NAMES if (value := getattr(self, name)) is not None}
         tags = {_NAMES[name]: json.dumps(value) if name in _JSON else str(value) for name, value in values.items()}
         return tags | {f"{_INPUT}{stage}": run_id for stage, run_id in self.inputs.items()}
+
+    def of_new_run(self) -> dict[str, str]:
+        """Return the tags as `to_mlflow` does, and MLflow's tags of its source and, without a parent, of its caller."""
+        user, commit = caller() if self.parent is None else ("", "")
+        own = {"source.name": "kgcal", "source.type": "LOCAL", "user": user, "source.git.commit": commit}
+        return self.to_mlflow() | {f"mlflow.{name}": value for name, value in own.items() if value}
 
     @classmethod
     def from_mlflow(cls, tags: Mapping[str, str]) -> Self:
@@ -251,10 +259,10 @@ def metric_entries(
 
 
 def param_entries(params: Mapping[str, object]) -> "list[Param]":
-    """Return parameters, whose values are text."""
+    """Return parameters as text: a setting is spelt as on the command line."""
     from mlflow.entities import Param
 
-    texts = {name: ", ".join(value) if isinstance(value, tuple) else str(value) for name, value in params.items()}
+    texts = {name: ", ".join(v) if isinstance(v, tuple) else value_text(v) for name, v in params.items()}
     return [Param(name, text) for name, text in texts.items()]
 
 
@@ -265,11 +273,12 @@ def tag_entries(tags: RunTags) -> "list[RunTag]":
     return [RunTag(name, value) for name, value in tags.to_mlflow().items()]
 
 
-def dataset_entry(dataset: DatasetId, source: str, counts: Mapping[str, int]) -> "DatasetInput":
+def dataset_entry(dataset: DatasetId, source: str, counts: Mapping[str, int], context: str) -> "DatasetInput":
     """Return a data set as the input of a run.
 
-    source  address, title or name of its files
-    counts  name -> number, for example of triples in a split
+    source   address, title or name of its files
+    counts   name -> number, for example of triples in a split
+    context  TRAINING or EVALUATION: what the run does with it
     """
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
@@ -280,7 +289,7 @@ def dataset_entry(dataset: DatasetId, source: str, counts: Mapping[str, int]) ->
         source=json.dumps({"url": source}),
         profile=json.dumps(dict(counts)),
     )
-    return DatasetInput(entity, [InputTag("mlflow.data.context", "training")])
+    return DatasetInput(entity, [InputTag("mlflow.data.context", context)])
 
 
 def run_of(client: "MlflowClient", uri: str, run_id: str) -> "Run":

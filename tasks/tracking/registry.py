@@ -15,6 +15,7 @@ from tasks.tracking.artifacts import CALIBRATOR, EMBEDDINGS, GRAPH, LABELLED
 from tasks.tracking.keys import digest
 from tasks.tracking.record import ENSEMBLE_NAME, RunRecord, quoted
 from tasks.tracking.store import Store
+from tasks.workspace.flow_run import emit
 
 if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
@@ -117,6 +118,17 @@ def _version(found: "ModelVersion") -> Version:
 def set_alias(store: Store, dataset: str, alias: str, version: Version) -> None:
     """Move the alias to that version of the data set's registered model."""
     store.client.set_registered_model_alias(registered_name(dataset), alias, version.number)
+
+
+def crown(store: Store, dataset: str, version: Version, before: str | None, gain: float, reason: str) -> None:
+    """Move the alias `champion` to a version, and tell the Prefect server of the flow run.
+
+    before  URI of the champion until now; None: there was none
+    gain    Brier score of that champion, or of the constant base rate, minus that of the version
+    """
+    set_alias(store, dataset, CHAMPION, version)
+    payload = {"dataset": dataset, "champion": version.uri, "before": before, "brier_gain": gain, "reason": reason}
+    emit("kgcal.champion.changed", f"kgcal.model.{registered_name(dataset)}", payload)
 
 
 @dataclass(frozen=True)

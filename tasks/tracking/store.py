@@ -117,8 +117,8 @@ class Store:
             self.client.update_run(resume, status=RUNNING, name=name)
             self.log_tags(resume, tags)
             return resume
-        began, tagged = time.time_ns() // 10**6, tags.to_mlflow() | {"mlflow.source.name": "kgcal"}
-        made = self.client.create_run(self.experiment_id, tags=tagged, run_name=name, start_time=began)
+        began = time.time_ns() // 10**6
+        made = self.client.create_run(self.experiment_id, tags=tags.of_new_run(), run_name=name, start_time=began)
         run_id = str(made.info.run_id)
         self._infos[run_id] = made.info
         self._without_params.add(run_id)
@@ -208,9 +208,9 @@ class Store:
             self.log_tags(opened, RunTags(note=f"Nothing to do: re-used run `{run_id}`."))
             self.client.set_terminated(opened, FINISHED)
 
-    def log_dataset(self, run_id: str, dataset: DatasetId, source: str, counts: Mapping[str, int]) -> None:
+    def log_dataset(self, run_id: str, data: DatasetId, source: str, counts: Mapping[str, int], context: str) -> None:
         """Log a data set as the run's input. The arguments are those of `dataset_entry`."""
-        self.client.log_inputs(run_id, [dataset_entry(dataset, source, counts)])
+        self.client.log_inputs(run_id, [dataset_entry(data, source, counts, context)])
 
     def log_model(
         self,

@@ -53,6 +53,25 @@ def current_flow_run() -> FlowRun | None:
     return FlowRun(str(context.flow_run.id), context.start_time.timestamp(), context.parameters or {})
 
 
+def emit(event: str, resource: str, payload: Mapping[str, Any]) -> None:
+    """Send an event about a resource to the Prefect server of the flow run. Outside a flow run, do nothing."""
+    if current_flow_run() is None:
+        return
+    from prefect.events import emit_event  # a flow run has loaded Prefect
+
+    name = resource.rpartition(".")[2]
+    emit_event(event, {"prefect.resource.id": resource, "prefect.resource.name": name}, payload=dict(payload))
+
+
+def tag(flow_run: str, *tags: str) -> None:
+    """Add tags to a flow run, without those that are ''."""
+    from prefect.client.orchestration import get_client  # a flow run has loaded Prefect
+
+    with get_client(sync_client=True) as client:
+        known = client.read_flow_run(UUID(flow_run)).tags
+        client.update_flow_run(UUID(flow_run), tags={*known, *filter(None, tags)})
+
+
 def in_task() -> bool:
     """Return whether the calling code runs inside a Prefect task."""
     if "prefect.context" not in sys.modules:

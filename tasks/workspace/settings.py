@@ -4,12 +4,14 @@ A killed process leaves open runs, temporary folders and unfinished output files
 """
 
 import atexit
+import getpass
 import glob
 import os
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,6 +43,17 @@ def home() -> Path:
     if "?" in str(folder):
         raise InputError(f"KGCAL_HOME is {folder}: choose a folder whose path has no question mark")
     return folder
+
+
+def caller() -> tuple[str, str]:
+    """Return the user's name, and the git commit of the working folder; '' for one that does not exist."""
+    user = commit = ""
+    with suppress(KeyError, OSError):
+        user = getpass.getuser()
+    if git := shutil.which("git"):
+        asked = subprocess.run([git, "rev-parse", "HEAD"], capture_output=True, text=True, check=False)  # noqa: S603
+        commit = asked.stdout.strip() if asked.returncode == 0 else ""
+    return user, commit
 
 
 def own_database() -> Path:

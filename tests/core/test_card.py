@@ -9,6 +9,7 @@ from kgcore.base_rate import ASSUMED, ESTIMATED, STATED, BaseRate, HiddenShare
 from kgcore.calibrate.calibrated import Calibrated, CorruptionSettings
 from kgcore.calibrate.sample import synthetic_sample
 from kgcore.calibrate.support import Support
+from kgcore.config import PrepareConfig
 from kgcore.measure.report.card import LONGEST, ModelCard
 from kgcore.measure.report.race import Race, RaceRow
 from kgcore.measure.report.result import Brief
@@ -76,6 +77,27 @@ def test_the_card_says_which_race_chose_the_model() -> None:
     assert "that of the preset `default` 0.1500: better by 0.0500." in text
     assert "| default |" not in text  # the choose run has the table: the card has 5,000 characters
     assert "configurations" not in card(bound()).markdown()
+
+
+def test_the_card_says_how_the_graph_was_made_and_nothing_that_was_not_done() -> None:
+    one, recorded = card(bound()), PrepareConfig(dataset="mine").as_dict()
+
+    def data(name: str, **counts: int) -> str:
+        settings = {"prepare": recorded | {"dataset": name}}
+        return (
+            replace(one, settings=settings, counts={**one.counts, **counts})
+            .markdown()
+            .split("`abc`.")[1]
+            .split("\n")[0]
+        )
+
+    assert data("family") == " Generated: size 2000, graph_seed 0."
+    assert data("wn11") == ""
+    assert data("mine") == " Files: columns auto, confidence none."
+    assert data("mine", drawn_from_rows=90) == (
+        " Files: columns auto, confidence none. Valid and test are drawn: split random, valid_share 0.1, test_share "
+        "0.1, split_seed 0."
+    )
 
 
 def test_results_have_their_intervals() -> None:

@@ -25,15 +25,15 @@ def until(condition: Callable[[], bool], seconds: float = 60) -> None:
 
 
 class Local:
-    """A home with its servers and clients of their APIs."""
+    """A home with its servers and clients of their APIs. Without a database, the servers use files in the home."""
 
-    def __init__(self, folder: Path, database: Postgres) -> None:
-        self.database = database
-        self.kgcal = Kgcal(
-            folder,
-            MLFLOW_TRACKING_URI=database.url("mlflow"),
-            PREFECT_API_DATABASE_CONNECTION_URL=database.url("prefect", "postgresql+asyncpg"),
-        )
+    def __init__(self, folder: Path, database: Postgres | None) -> None:
+        variables = {"KGCAL_PREFECT": "on"}
+        if database:
+            self.database = database
+            variables["MLFLOW_TRACKING_URI"] = database.url("mlflow")
+            variables["PREFECT_API_DATABASE_CONNECTION_URL"] = database.url("prefect", "postgresql+asyncpg")
+        self.kgcal = Kgcal(folder, **variables)
         self.mlflow, self.prefect = free_port(), free_port()
         self.ports = ["--mlflow-port", str(self.mlflow), "--prefect-port", str(self.prefect)]
 

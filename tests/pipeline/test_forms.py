@@ -83,6 +83,24 @@ def test_choices_of_jobs_are_enumerations() -> None:
     assert property_of("ImportConfig", "model")["enum"] == list(IMPORTABLE)
 
 
+@pytest.mark.parametrize(("kind", "name"), SETTINGS, ids=lambda part: getattr(part, "__name__", part))
+def test_a_form_sends_nothing_that_nobody_has_chosen(kind: type[Config], name: str) -> None:
+    """Prefect's page sends the default of a field, and the position of a switch, which a boolean would be."""
+    found = definitions()[kind.__name__]["properties"][name]
+    assert "default" not in found
+    assert found.get("type") != "boolean"
+
+
+def test_the_form_of_the_pipeline_begins_with_what_people_change() -> None:
+    properties = schema(pipeline)["properties"]
+    assert list(properties)[:5] == ["preset", "prepare", "calibrate", "match", "train"]
+    first = ("PrepareConfig", "CalibrateConfig", "MatchConfig", "TrainConfig")
+    names = [next(iter(definitions()[kind]["properties"])) for kind in first]
+    assert names == ["dataset", "calibrators", "candidates", "model"]
+    assert properties["preset"]["enum"] == ["auto", "default", "best", "paper", "none", None]
+    assert "anyOf" not in properties["preset"]  # a page would hide the choices behind a switch
+
+
 def test_baselines_are_not_offered_as_calibrators() -> None:
     assert BASELINES.names()
     assert not set(BASELINES.names()) & set(property_of("CalibrateConfig", "calibrators")["items"]["enum"])

@@ -1,6 +1,9 @@
 """What MLflow contains after `kgcal run`: nested runs, models, metrics with their data, series, figures, files."""
 
+import getpass
+import subprocess
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -69,6 +72,46 @@ def test_the_data_set_is_the_input_of_the_pipeline_and_of_prepare(logged: Logged
         assert [data.dataset.name for data in run.inputs.dataset_inputs] == ["family"]
 
 
+@pytest.mark.parametrize(
+    ("name", "context"),
+    [("prepare", "training"), *((name, "evaluation") for name in ("classify", "rank", "evaluate", "pipeline"))],
+)
+def test_a_run_that_measures_on_test_logs_its_data_set_as_an_evaluation(
+    logged: Logged, name: str, context: str
+) -> None:
+    run = logged.pipeline if name == "pipeline" else logged.stage(name)
+    measured = [run, *(one for one in logged.runs.values() if tags_of(one).parent == run.info.run_id)]
+    for one in measured if name == "evaluate" else [run]:
+        [data] = one.inputs.dataset_inputs
+        assert (data.dataset.name, [tag.value for tag in data.tags]) == ("family", [context])
+
+
+def test_the_pipeline_has_its_caller_and_the_commit_of_the_callers_project(logged: Logged, tmp_path: Path) -> None:
+    tags = logged.pipeline.data.tags
+    assert (tags["mlflow.source.name"], tags["mlflow.source.type"]) == ("kgcal", "LOCAL")
+    assert tags["mlflow.user"] == logged.pipeline.info.user_id == getpass.getuser()
+    assert "mlflow.source.git.commit" not in tags  # the folder of the command is no repository
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
+    for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "first"]):
+        subprocess.run([*git, *words], check=True)
+    commit = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+    kgcal = Kgcal(tmp_path)
+    assert kgcal("prepare", "--size", "300").returncode == 0
+    [run] = all_runs(kgcal)
+    assert run.data.tags["mlflow.source.git.commit"] == commit
+
+
+def test_parameters_are_spelt_as_on_the_command_line(logged: Logged) -> None:
+    params = logged.pipeline.data.params
+    assert params["training_strategy"] == "uniform=1"
+    assert params["calibration_strategy"] == "typed=0.5,similar=0.5"
+    assert (params["training_filtered"], params["calibration_filtered"]) == ("false", "true")
+    assert params["model_options"] == "none"
+    texts = {text for run in logged.runs.values() for text in run.data.params.values()}
+    assert not texts & {"True", "False", "None"}
+    assert not [text for text in texts if "{" in text or "'" in text]
+
+
 def test_the_loss_is_a_series_with_a_step_for_each_epoch(logged: Logged) -> None:
     series = client_of(logged.kgcal).get_metric_history(logged.results["runs"]["train"], "loss")
     assert [point.step for point in series] == list(range(1, 21))
@@ -110,7 +153,7 @@ def test_a_measurement_has_the_settings_that_people_compare_by(logged: Logged) -
     wanted = {"dataset": "family", "model": "transe", "loss": "self_adversarial", "k": "16"}
     wanted |= {"calibrator": "smoothed_isotonic", "negatives": "synthetic", "training_strategy": "uniform"}
     wanted |= {"calibration_strategy": "typed=0.5 similar=0.5", "calibration_sides": "bernoulli"}
-    wanted |= {"calibration_filtered": "True"}
+    wanted |= {"calibration_filtered": "true"}
     found = dict(isotonic.data.params)
     assert float(found.pop("base_rate")) == pytest.approx(0.5)
     assert found.pop("hidden_share").startswith("1.8 % [")

@@ -57,6 +57,10 @@ def folder(place: Path, **texts: str) -> str:
             ("run", "--training-strategy", "typed=yes"),
             "--training-strategy 'typed=yes': the value of typed",
         ),
+        (
+            ("watch", "--dataset", "family", "--labels", "nope.tsv"),
+            "nope.tsv cannot be read: No such file or directory",
+        ),
         (("run", "--device", "tpu"), "there is no device 'tpu'"),
         (("run", "--k", "many"), "Invalid value for '--k'"),
         (("run", "--dataset", "wn11"), "the mirror /no/such/mirror does not exist"),

@@ -31,6 +31,7 @@ from flows import stages
 from flows.flow import HeartbeatFlow
 from flows.job import all_jobs, publish
 from flows.jobs import reproduce
+from flows.jobs.refresh import refresh
 from flows.jobs.tune import tune
 from flows.local.prefect_server import SILENT_SECONDS
 from flows.pipeline import pipeline
@@ -63,9 +64,12 @@ def harness() -> Iterator[None]:
 def test_a_pipeline_is_a_flow_run_of_tasks_and_a_single_stage_is_a_flow_run() -> None:
     prepare, train = PrepareConfig(size=300), TrainConfig(k=8, epochs=2)
     calibrate = CalibrateConfig(calibrators=("beta",))
-    summary = pipeline(prepare, train, FEW_CORRUPTIONS, calibrate, evaluate=FEW_REPLICATES)
+    summary = pipeline(
+        prepare=prepare, train=train, corrupt=FEW_CORRUPTIONS, calibrate=calibrate, evaluate=FEW_REPLICATES
+    )
     flow_runs, task_runs = asyncio.run(recorded())
     assert [run.state_name for run in flow_runs] == ["Completed"]
+    assert set(flow_runs[0].tags) == {"pipeline", "family"}
     assert flow_runs[0].name == "family transe self_adversarial"
     assert len(task_runs) == 9
     assert {run.state_name for run in task_runs} == {"Completed"}
@@ -82,8 +86,12 @@ def test_a_pipeline_is_a_flow_run_of_tasks_and_a_single_stage_is_a_flow_run() ->
 
     again = stages.calibrate(scores=summary.runs["score"], config=CalibrateConfig(calibrators=("beta",)))
     assert again == summary.runs["calibrate"]  # MLflow is the cache, inside and outside Prefect
-    names = {run.name for run in asyncio.run(recorded())[0]}
-    assert f"calibrate {summary.runs['score']} to 0.5" in names
+    named = {run.name: set(run.tags) for run in asyncio.run(recorded())[0]}
+    assert named[f"calibrate {summary.runs['score']} to 0.5"] == {"stage", "family"}
+    assert "kgcal refresh" not in published("calibrate")["summary"].data
+    other = stages.calibrate(summary.runs["score"], config=CalibrateConfig(calibrators=("beta",), base_rate=0.2))
+    assert "classify, evaluate and report are still based on an earlier run" in published("calibrate")["summary"].data
+    assert refresh(other).reused == ("prepare", "train", "corrupt", "score", "calibrate", "rank")
 
 
 def test_a_single_stage_shows_its_results_when_it_runs_and_when_it_is_re_used() -> None:

@@ -37,9 +37,39 @@ def test_labels_of_unknown_names_are_too_few(champion: Champion) -> None:
         champion.check()
 
 
+def exams(champion: Champion) -> int:
+    """Return the version of the exam of the data set."""
+    [experiment] = champion.client.search_experiments(filter_string="name LIKE 'kgcal%'")
+    runs = champion.client.search_runs([experiment.experiment_id], "tags.`kgcal.stage` = 'exam'")
+    return max(int(tags_of(run).exam or 0) for run in runs)
+
+
+def test_a_check_that_is_refused_leaves_the_exam_as_it_is(champion: Champion) -> None:
+    before, facts = exams(champion), champion.home / "datasets/family-300-0"
+    champion.label(40)
+    held = [line for name in ("train", "valid") for line in (facts / f"{name}.txt").read_text().splitlines()[:3]]
+    with champion.labels.open("a") as file:
+        file.writelines("\t".join([*line.split("\t")[:3], "1\n"]) for line in held)
+        file.write("nobody\tborn_in\tnowhere\t1\n")
+    with pytest.raises(InputError) as refused:
+        champion.check()
+    assert str(refused.value).startswith(f"{champion.labels}: 40 new triples have labels and known names: at least 50")
+    left_out = (
+        "7 of 47 labelled triples are left out: 1 with a name that is not in train (line 47: unknown entity 'nobody' "
+        "and unknown entity 'nowhere'), 3 in train, 3 in valid"
+    )
+    assert str(refused.value).endswith(left_out)
+    assert exams(champion) == before
+    seen = champion.check(WatchConfig(at_least=30))
+    assert seen.notes[0] == left_out
+    assert f"* {left_out}" in seen.result().sentences
+    assert exams(champion) == before + 1
+
+
 def test_a_check_finds_drift_and_the_same_labels_make_no_second_check(champion: Champion) -> None:
     champion.label(200, slope=-1)
     seen = champion.check()
+    assert seen.notes == []
     assert (seen.dataset, seen.model, seen.number) == ("family", "models:/kgcal-family/1", 1)
     assert (seen.recalibrated, seen.answer) == ("", "refit")
     assert seen.command == f"kgcal recalibrate models:/kgcal-family/1 --labels {champion.labels}"

@@ -80,6 +80,16 @@ def test_prefect_yaml_deploys_each_stage_and_schedules_none() -> None:
         assert entry["description"] == stage.summary
         assert entry["schedules"] == []
     assert {entry["work_pool"]["name"] for entry in made.values()} == {"local-process"}
+    groups = {name: entry["tags"] for name, entry in made.items() if not name.startswith("stage-")}
+    assert [groups[name] for name in ("nightly", "watch", "refresh", "discover", "audit", "tune")] == [
+        ["pipeline"],
+        ["care"],
+        ["care"],
+        ["question"],
+        ["question"],
+        ["model"],
+    ]
+    assert all(entry["tags"] == ["stage"] for name, entry in made.items() if name.startswith("stage-"))
 
 
 @every_stage

@@ -7,7 +7,7 @@ from kgcore.base_rate import ASSUMED, STATED
 from kgcore.calibrate.calibrated import Calibrated
 from kgcore.config import PredictConfig
 from kgcore.config.base import value_text
-from kgcore.measure.report.data import shown_settings
+from kgcore.measure.report.data import GENERATION, OWN, shown_settings
 from kgcore.measure.report.ensemble_summary import EnsembleSummary
 from kgcore.measure.report.race import Race
 from kgcore.measure.report.result import Brief, ResultTable, table_of
@@ -87,10 +87,14 @@ class ModelCard:
         names = ", ".join(f"{count:,} {name}" for name, count in counted.items())
         held = ", ".join(f"{split} {true:,} true and {false:,} false" for split, (true, false) in splits.items())
         shown = shown_settings({"prepare": self.settings.get("prepare", {})})["prepare"]
-        settings = _settings({name: value for name, value in shown.items() if name != "dataset"})
-        return f"{names}. Triples: {held}. Fingerprint `{self.digest}`." + (
-            f" Generated: {settings}." if settings else ""
-        )
+        drawn = [name for name in OWN if "split" in name or "share" in name]
+        groups = {"Generated": GENERATION, "Files": [name for name in OWN if name not in drawn]}
+        groups |= {"Valid and test are drawn": drawn} if "drawn_from_rows" in self.counts else {}
+        text = f"{names}. Triples: {held}. Fingerprint `{self.digest}`."
+        for origin, group in groups.items():
+            if settings := _settings({name: shown[name] for name in group if name in shown}):
+                text += f" {origin}: {settings}."
+        return text
 
     def _model(self) -> str:
         models = [
