@@ -24,8 +24,8 @@ FAULTY := -n 2 --dist worksteal tests/pipeline/test_outage.py tests/pipeline/tes
 	tests/core/test_mirror.py tests/core/test_bombs.py tests/core/test_tampered.py tests/core/test_extreme_numbers.py \
 	tests/core/test_malformed.py tests/core/test_fuzzed_files.py
 
-.PHONY: run test test-docs test-kills test-faults test-long test-e2e test-mutants check ui bench bench-peers lock audit dist \
-	generated clean
+.PHONY: run test test-docs test-kills test-faults test-long test-e2e test-mutants test-oldest test-newest check ui bench \
+	bench-peers lock audit dist generated clean
 .DEFAULT_GOAL := run
 
 run: $(READY) ## run the whole pipeline on a generated graph
@@ -51,6 +51,10 @@ test-e2e: $(READY) ## run the end-to-end tests: servers on PostgreSQL, a worker,
 	.ci/chromium
 	.ci/caddy
 	$(BIN)/pytest -n 2 --dist loadfile tests/e2e
+
+test-oldest test-newest: $(READY) ## run the tests with the oldest or the newest versions that pyproject.toml allows
+	BIN=$(BIN) .ci/ends $(@:test-%=%)
+	$(MAKE) test VENV=.venv-$(@:test-%=%)
 
 test-mutants: $(READY) ## change kgcore at random, COUNT times, and print what tests/core does not notice
 	$(BIN)/python -m tests.mutants --seed $(or $(SEED),0) --count $(or $(COUNT),40)
@@ -110,9 +114,11 @@ lock: $(READY) ## write requirements.txt, constraints.txt and deploy/requirement
 audit: $(READY) ## look for known vulnerabilities of the packages of requirements.txt
 	BIN=$(BIN) .ci/audit
 
-dist: $(READY) ## write the wheel, and the CycloneDX bill of materials of the environment, into dist/
+dist: $(READY) ## write a release into dist/, install it elsewhere, and write the bill of materials of the environment
 	rm -rf build dist
-	$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .
+	$(BIN)/uv build --quiet --no-build-isolation --python $(BIN)/python
+	$(BIN)/uv tool run --quiet twine check --strict dist/*
+	BIN=$(BIN) .ci/smoke
 	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
 		--output-file "$$(ls dist/*.whl | sed 's/-py3.*/.cdx.json/')" $(BIN)/python
 
@@ -124,4 +130,4 @@ generated: $(READY) ## write MLproject, prefect.yaml and docs/reference/settings
 	$(BIN)/python docs/scripts/settings.py
 
 clean: ## remove the environment and all results
-	rm -rf $(VENV) .kgcal
+	rm -rf $(VENV) .venv-oldest .venv-newest .kgcal

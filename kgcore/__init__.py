@@ -34,7 +34,10 @@ def __getattr__(name: str) -> Any:
     """Return a function of library.py, which loads torch: that takes a second."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module("kgcore.library"), name)
+    try:
+        return getattr(import_module("kgcore.library"), name)
+    except ModuleNotFoundError as error:
+        raise ImportError(f"kgcore.{name} needs {error.name}: pip install 'kgcal[train]'") from error
 
 
 def __dir__() -> list[str]:

@@ -11,22 +11,27 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from tqdm import tqdm
 
+from kgcore.answer.calibrated_model import CalibratedModel
 from kgcore.answer.loaded import LoadedModel, load_folder
 from kgcore.answer.measured import MeasuredModel
 from kgcore.calibrate.fit import calibration_bases, fit_calibrators
+from kgcore.calibrate.validation import answering_label
 from kgcore.combiners.fit import Material, fit_evidence
 from kgcore.combiners.hidden import with_hidden_facts
 from kgcore.combiners.unseen import fit_unseen
 from kgcore.config import (
     CalibrateConfig,
     ChooseConfig,
+    ClassifyConfig,
     CorruptConfig,
     EvidenceConfig,
     PipelineConfigs,
@@ -38,7 +43,6 @@ from kgcore.config.base import divided, find_device
 from kgcore.config.race import RaceConfig
 from kgcore.data.completeness import read_completeness
 from kgcore.data.datasets.base import used_settings
-from kgcore.data.datasets.fetch import DownloadProgress
 from kgcore.data.datasets.prepare import read_dataset
 from kgcore.data.datasets.read import UnseenRows
 from kgcore.data.graph import KnowledgeGraph, Split
@@ -49,6 +53,8 @@ from kgcore.embed.training.loop import train as fit_model
 from kgcore.errors import InputError, MismatchError, first_line
 from kgcore.evidence.base import Source
 from kgcore.evidence.table import Features, rows_with_evidence
+from kgcore.measure.evaluation.evaluate import kept_sources
+from kgcore.measure.evaluation.predictions import classify
 from kgcore.measure.report.graph_findings import data_report
 from kgcore.measure.report.race import Race
 from kgcore.scores.search import searched_table
@@ -132,7 +138,7 @@ def read(
             source = _written(source, Path(work) / "graph")
         config = PrepareConfig(**divided({"dataset": str(source), **settings}, PrepareConfig)[0])
         used_settings(config)
-        prepared = read_dataset(config, root, mirror, _download if progress else None)
+        prepared = read_dataset(config, root, mirror, partial(tqdm, unit="B", unit_scale=True) if progress else None)
     for note in data_report(prepared, config.split)[1]:
         log.warning(note)
     graph = replace(prepared.graph, name=name or prepared.graph.name)
@@ -233,10 +239,20 @@ def calibrate(
     parts = divided(seeds | given | settings, CorruptConfig, CalibrateConfig, EvidenceConfig)
     corrupt, fit, seen = CorruptConfig(**parts[0]), CalibrateConfig(**parts[1]), EvidenceConfig(**parts[2])
     known = PipelineConfigs(_read_with(graph), corrupt=corrupt, calibrate=fit, evidence=seen)
-    material, made = _material(model, graph, presets.resolve("default", known).configs, progress)
-    alone = fit_calibrators(material.table, material.config, material.bases)
-    fitted = fit_evidence(material, alone).fitted
-    return MeasuredModel.of(fitted, model, graph, material, made, negatives)
+    configs = presets.resolve("default", known).configs
+    made = corrupted(graph, configs.corrupt, model)
+    material = _material(model, graph, made, configs, progress)
+    table, rate = material.table, material.config.rate.value
+    fitted = fit_evidence(material, fit_calibrators(table, material.config, material.bases)).fitted
+    predictions = classify(table, fitted, len(graph.predicates), rate, ClassifyConfig(), material.evidence)
+    source = None
+    if predictions.synthetic_negatives:
+        source = kept_sources(made["test"].source, graph.test.positives[:, 1], made["test"].triples[:, 1])
+    answers = answering_label([bound for bound in fitted if negatives in (None, bound.negatives)])
+    if not answers:
+        raise InputError(f"no calibrator has negatives of the kind {negatives}: leave out negatives")
+    first = CalibratedModel(model, fitted[0], graph)
+    return MeasuredModel(first, fitted, predictions, source, material.cold)[answers]
 
 
 def load(folder: str | PathLike[str]) -> LoadedModel:
@@ -253,17 +269,17 @@ def load(folder: str | PathLike[str]) -> LoadedModel:
 
 
 def _material(
-    model: TrainedModel, graph: KnowledgeGraph, configs: PipelineConfigs, progress: bool
-) -> tuple[Material, Mapping[str, Corruptions]]:
-    """Draw corruptions, score, and compute evidence, as the stages of the pipeline do. Return also the corruptions."""
+    model: TrainedModel, graph: KnowledgeGraph, made: dict[str, Corruptions], configs: PipelineConfigs, shown: bool
+) -> Material:
+    """Score the held-out triples and their corruptions, and compute evidence, as the stages of the pipeline do."""
     prepare, corrupt, config = configs.prepare, configs.corrupt, configs.calibrate
-    shares = read_completeness(config.completeness, graph) if config.completeness else None
-    if shares:
-        shares.missing(np.unique(graph.valid.positives[:, 1]))
-    made, cold = corrupted(graph, corrupt, model), prepare.split_rule.cold_column
+    shares, cold = None, prepare.split_rule.cold_column
+    if config.completeness:
+        shares = read_completeness(config.completeness, graph)
+        shares.missing(np.unique(graph.valid.positives[:, 1]))  # a file may lack a predicate
     table = score_table(graph, made, model, cold)
     if (further := Further.of(graph, corrupt, made["valid"], model)) is not None:
-        with _bar("search", further.most, progress) as bar:
+        with _bar("search", further.most, shown) as bar:
             table = searched_table(table, further, model, on_block=lambda rows: bar(min(rows, further.most)))
     table = replace(with_hidden_facts(table, graph, model, corrupt), completeness=shares)
     labels = len(graph.valid.positives), len(graph.valid.negatives)
@@ -276,7 +292,7 @@ def _material(
             unseen = fit_unseen(graph, held.names, held.splits, features, table, configs.evidence)
     source, answers = made["valid"].source, unseen[0] if unseen else None
     bases = calibration_bases(table, config, corrupt)
-    return Material(table, config, bases, source, cold, evidence=evidence, unseen=answers), made
+    return Material(table, config, bases, source, cold, evidence=evidence, unseen=answers)
 
 
 def _fields(value: KnowledgeGraph | TrainedModel) -> Mapping[str, Any]:
@@ -298,18 +314,9 @@ def _written(tables: Frames, folder: Path) -> Path:
     return folder
 
 
-def _download(title: str) -> DownloadProgress:
-    from tqdm import tqdm
-
-    bar: DownloadProgress = tqdm(desc=title, unit="B", unit_scale=True)
-    return bar
-
-
 @contextmanager
 def _bar(title: str, total: int, shown: bool) -> Iterator[Callable[..., None]]:
     """Show a progress bar. Yield a function `move(done, word)`."""
-    from tqdm import tqdm
-
     with tqdm(desc=title, total=total, disable=not shown) as bar:
 
         def move(done: int, word: str = "") -> None:

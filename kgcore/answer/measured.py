@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -12,16 +12,11 @@ from kgcore.answer.calibrated_model import CalibratedModel
 from kgcore.answer.loaded import LoadedModel
 from kgcore.arrays import Ints
 from kgcore.calibrate.calibrated import Calibrated
-from kgcore.calibrate.validation import answering_label
-from kgcore.combiners.fit import Material
 from kgcore.config import ClassifyConfig, EvaluateConfig
 from kgcore.config.base import divided
-from kgcore.data.graph import KnowledgeGraph
-from kgcore.embed.corruptions.base import Corruptions
-from kgcore.embed.models.trained import TrainedModel
 from kgcore.errors import InputError
-from kgcore.measure.evaluation.evaluate import Measured, evaluate, kept_sources
-from kgcore.measure.evaluation.predictions import Predictions, classify
+from kgcore.measure.evaluation.evaluate import Measured, evaluate
+from kgcore.measure.evaluation.predictions import Predictions
 from kgcore.measure.metrics.proper import brier
 from kgcore.measure.report.plots import reliability_figures
 from kgcore.measure.report.results import Results, first_table
@@ -45,38 +40,6 @@ class MeasuredModel(LoadedModel):
     predictions: Predictions
     source: Ints | None = None
     cold: int | None = None
-
-    @classmethod
-    def of(
-        cls,
-        fitted: Sequence[Calibrated],
-        model: TrainedModel,
-        graph: KnowledgeGraph,
-        material: Material,
-        made: Mapping[str, Corruptions],
-        negatives: str | None = None,
-    ) -> Self:
-        """Return the calibrator that answers, and all others.
-
-        fitted     the calibrators that were fitted to the material, in order
-        made       the corruptions of each split
-        negatives  the kind of negatives of the calibrator that answers; None: the first kind that there is
-
-        Raises InputError if no calibrator was fitted to such negatives.
-        """
-        answers = answering_label([bound for bound in fitted if negatives in (None, bound.negatives)])
-        if not answers:
-            kinds = sorted({bound.negatives for bound in fitted} - {"none"})
-            raise InputError(f"no calibrator has negatives of the kind {negatives}: the kinds are {', '.join(kinds)}")
-        table, source, rate = material.table, None, material.config.rate.value
-        config = ClassifyConfig()
-        predictions = classify(table, fitted, len(graph.predicates), rate, config, material.evidence)
-        if predictions.synthetic_negatives:
-            test = made["test"]
-            source = kept_sources(test.source, graph.test.positives[:, 1], test.triples[:, 1])
-        first = next(bound for bound in fitted if bound.label == answers)
-        calibrated = CalibratedModel(first.scorer_of([model], graph), first, graph)
-        return cls(calibrated, fitted, predictions, source, material.cold)
 
     @property
     def labels(self) -> list[str]:

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 LOADER = "kgcal.pyfunc"
 EXAMPLES = 3  # triples of the input example
-# The packages that compute or read an answer. `kgcal` itself brings the others.
+# The packages that compute or read an answer. `kgcal[train]` brings the others.
 PACKAGES = (
-    *("kgcal", "lightgbm", "mlflow", "numpy", "pandas", "pyarrow"),
+    *("kgcal[train]", "lightgbm", "mlflow", "numpy", "pandas", "pyarrow"),
     *("safetensors", "scikit-learn", "scipy", "torch"),
 )
 _LOCK = Lock()  # one thread at a time changes MLflow's function: `_unchecked_requirements`
@@ -201,7 +201,7 @@ def requirements() -> tuple[str, ...]:
     found = []
     for name in PACKAGES:
         try:
-            found.append(f"{name}=={version(name).partition('+')[0]}")
+            found.append(f"{name}=={version(name.partition('[')[0]).partition('+')[0]}")
         except PackageNotFoundError:  # kgcal runs from a checkout that is not installed
             continue
     return tuple(found)

@@ -78,6 +78,12 @@ def test_the_import_is_light_and_the_names_are_those_of_the_functions() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_a_library_that_is_not_installed_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "kgcore.library", None)
+    with pytest.raises(ImportError, match=r"kgcore.train needs .*: pip install 'kgcal\[train\]'"):
+        kg.train  # noqa: B018
+
+
 def test_tables_are_read_as_files_are(graph: ReadGraph, cache: Path) -> None:
     tables = {
         name: graph.names_of(split.triples).assign(label=split.labels.astype(int))
@@ -115,7 +121,7 @@ def test_mistakes_of_calibration_are_sentences(calibrated: MeasuredModel, graph:
     for settings, message in (
         ({"base_rates": 0.1}, "did you mean base_rate?"),
         ({"base_rate": 2}, "base_rate is 2: it must be above 0 and below 1"),
-        ({"negatives": "candidates"}, "no calibrator has negatives of the kind candidates"),
+        ({"negatives": "candidates"}, "no calibrator has negatives of the kind candidates: leave out negatives"),
     ):
         with pytest.raises(InputError, match=message):
             kg.calibrate(model, graph, calibrators="platt", calibration_eta=3, **settings)

@@ -71,6 +71,7 @@ def test_labelled_negatives_give_the_probabilities_of_a_run(work: Path) -> None:
     assert {"ground_truth.boosted_trees", "synthetic.per_relation"} <= set(calibrated.labels)
 
 
+@pytest.mark.long
 def test_corruptions_and_a_race_give_the_probabilities_of_a_run(work: Path) -> None:
     summary = pipeline.fn(
         prepare=PrepareConfig(dataset=str(work / "mine")),
@@ -87,6 +88,7 @@ def test_corruptions_and_a_race_give_the_probabilities_of_a_run(work: Path) -> N
     assert "synthetic.boosted_trees" in calibrated.labels
 
 
+@pytest.mark.long
 def test_a_search_for_high_scores_gives_the_probabilities_of_a_run(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kgcore.config.stages.MOST_CORRUPTIONS", 20_000)  # so that the base rate needs more than drawn
     calibrate = {"base_rate": 0.002, "calibrators": ("platt", "beta")}

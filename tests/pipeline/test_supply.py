@@ -167,14 +167,16 @@ def test_every_vulnerability_that_is_left_out_has_a_reason() -> None:
 
 
 @pytest.mark.long
-def test_a_build_has_a_bill_of_its_materials(tmp_path: Path) -> None:
+def test_a_build_can_be_installed_and_has_a_bill_of_its_materials(tmp_path: Path) -> None:
     folder = copy_of_the_code(tmp_path)
+    shutil.copytree(CHECKOUT / ".ci", folder / ".ci")
     for name in ("Makefile", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy2(CHECKOUT / name, folder)
     make = ["make", "dist", f"BIN={Path(sys.executable).parent}", "READY="]
     done = subprocess.run(make, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    [wheel], [bill] = folder.glob("dist/*.whl"), folder.glob("dist/*.cdx.json")
+    [wheel], [bill], [_source] = (folder.glob(f"dist/*.{end}") for end in ("whl", "cdx.json", "tar.gz"))
+    assert f"\nkgcal {PROJECT['version']}\n" in done.stdout  # of the command in the new environment
     assert wheel.name == f"kgcal-{PROJECT['version']}-py3-none-any.whl"
     assert bill.name == f"kgcal-{PROJECT['version']}.cdx.json"
     listed = json.loads(bill.read_text())
