@@ -137,7 +137,7 @@ def read(
         if isinstance(source, pd.DataFrame | Mapping):
             source = _written(source, Path(work) / "graph")
         config = PrepareConfig(**divided({"dataset": str(source), **settings}, PrepareConfig)[0])
-        used_settings(config)
+        used_settings(config)  # raises for those that the data set cannot have
         prepared = read_dataset(config, root, mirror, partial(tqdm, unit="B", unit_scale=True) if progress else None)
     for note in data_report(prepared, config.split)[1]:
         log.warning(note)
@@ -191,7 +191,8 @@ def train(
                 graph, config, where, checkpoint, math.inf, lambda epoch, loss: bar(epoch, f"loss {loss:.4f}")
             )
     of = graph.name, graph.training_fingerprint()
-    return RecordedModel(**_fields(done.model), config=config, losses=done.losses, graph=of, race=race)
+    trained = done.model.to(find_device("cpu"))
+    return RecordedModel(**_fields(trained), config=config, losses=done.losses, graph=of, race=race)
 
 
 def calibrate(
@@ -203,6 +204,7 @@ def calibrate(
     completeness: float | str | None = None,
     negatives: str | None = None,
     seed: int = 0,
+    device: str = "auto",
     progress: bool = True,
     **settings: Any,
 ) -> MeasuredModel:
@@ -214,6 +216,7 @@ def calibrate(
     negatives     ground_truth or synthetic: the negatives of the calibrator that answers. None: labelled ones if there
                   are some
     seed          of the corruptions and of the fits
+    device        that scores: auto, cpu, cuda or cuda:N
     settings      of CorruptConfig, CalibrateConfig and EvidenceConfig: calibration_strategy, evidence, ...
 
     Raises InputError for an unknown or contradictory setting, MismatchError if the model was trained on other triples,
@@ -234,14 +237,12 @@ def calibrate(
     if isinstance(model, RecordedModel) and model.graph[1] != graph.training_fingerprint():
         raise MismatchError(f"the model was trained on other triples than those of {graph.name}: use its graph")
     calibrators = (calibrators,) if isinstance(calibrators, str) else calibrators
-    given = {"base_rate": base_rate, "calibrators": calibrators, "completeness": completeness and str(completeness)}
-    seeds = dict.fromkeys(("calibration_seed", "combine_seed", "unseen_seed"), seed or None)
-    parts = divided(seeds | given | settings, CorruptConfig, CalibrateConfig, EvidenceConfig)
-    corrupt, fit, seen = CorruptConfig(**parts[0]), CalibrateConfig(**parts[1]), EvidenceConfig(**parts[2])
-    known = PipelineConfigs(_read_with(graph), corrupt=corrupt, calibrate=fit, evidence=seen)
-    configs = presets.resolve("default", known).configs
+    stated = None if completeness is None else str(completeness)
+    given = {"base_rate": base_rate, "calibrators": calibrators, "completeness": stated}
+    configs = _configs(graph, seed, given | settings)
     made = corrupted(graph, configs.corrupt, model)
-    material = _material(model, graph, made, configs, progress)
+    further = Further.of(graph, configs.corrupt, made["valid"], model)
+    material = _material(model.to(find_device(device)), graph, made, further, configs, progress)
     table, rate = material.table, material.config.rate.value
     fitted = fit_evidence(material, fit_calibrators(table, material.config, material.bases)).fitted
     predictions = classify(table, fitted, len(graph.predicates), rate, ClassifyConfig(), material.evidence)
@@ -268,8 +269,22 @@ def load(folder: str | PathLike[str]) -> LoadedModel:
     return load_folder(folder)
 
 
+def _configs(graph: KnowledgeGraph, seed: int, given: Mapping[str, Any]) -> PipelineConfigs:
+    """Return the settings of a pipeline on a graph, with these ones of the stages from corrupt to calibrate."""
+    seeds = dict.fromkeys(("calibration_seed", "combine_seed", "unseen_seed"), seed or None)
+    parts = divided({**seeds, **given}, CorruptConfig, CalibrateConfig, EvidenceConfig)
+    corrupt, fit, seen = CorruptConfig(**parts[0]), CalibrateConfig(**parts[1]), EvidenceConfig(**parts[2])
+    known = PipelineConfigs(_read_with(graph), corrupt=corrupt, calibrate=fit, evidence=seen)
+    return presets.resolve("default", known).configs
+
+
 def _material(
-    model: TrainedModel, graph: KnowledgeGraph, made: dict[str, Corruptions], configs: PipelineConfigs, shown: bool
+    model: TrainedModel,
+    graph: KnowledgeGraph,
+    made: dict[str, Corruptions],
+    further: Further | None,
+    configs: PipelineConfigs,
+    shown: bool,
 ) -> Material:
     """Score the held-out triples and their corruptions, and compute evidence, as the stages of the pipeline do."""
     prepare, corrupt, config = configs.prepare, configs.corrupt, configs.calibrate
@@ -278,7 +293,7 @@ def _material(
         shares = read_completeness(config.completeness, graph)
         shares.missing(np.unique(graph.valid.positives[:, 1]))  # a file may lack a predicate
     table = score_table(graph, made, model, cold)
-    if (further := Further.of(graph, corrupt, made["valid"], model)) is not None:
+    if further is not None:
         with _bar("search", further.most, shown) as bar:
             table = searched_table(table, further, model, on_block=lambda rows: bar(min(rows, further.most)))
     table = replace(with_hidden_facts(table, graph, model, corrupt), completeness=shares)

@@ -182,12 +182,9 @@ def fit_unseen(
     without = graph.valid.confidences is not None or not table.labelled_negatives("valid")
     if without or OF_NAMES.isdisjoint(config.evidence) or not can_fit(rows["valid"]):
         return None
-    prints, labelled, asked = (table.model, graph.fingerprint()), (graph.valid, rows["valid"]), rows["test"].triples
-    rng, combiner, features = (
-        np.random.default_rng(config.unseen_seed),
-        COMBINERS.get(UNSEEN_COMBINER)(),
-        features.extended(names),
-    )
+    prints, labelled = (table.model, graph.fingerprint()), (graph.valid, rows["valid"])
+    rng, combiner = np.random.default_rng(config.unseen_seed), COMBINERS.get(UNSEEN_COMBINER)()
+    features, asked = features.extended(names), rows["test"].triples
     fitted = UnseenAnswers.fit(*prints, UNSEEN_COMBINER, combiner, features, *labelled, rng)
     return fitted, fitted.answers(asked, features.evidence(asked))
 

@@ -331,10 +331,10 @@ def find_device(name: str) -> "torch.device":
 def divided(given: Mapping[str, Any], *kinds: type[Config]) -> list[Mapping[str, Any]]:
     """Return the settings of each kind. Raises InputError for a setting of none, with the name that is most like it."""
     known = [name for kind in kinds for name in kind.model_fields]
-    for name in (name for name in given if name not in known):
-        like = get_close_matches(name, known, 1)
+    if unknown := [name for name in given if name not in known]:
+        like = get_close_matches(unknown[0], known, 1)
         told = f"did you mean {like[0]}?" if like else f"the known ones are {', '.join(known)}"
-        raise InputError(f"unknown setting {name!r}: {told}")
+        raise InputError(f"unknown setting {unknown[0]!r}: {told}")
     return [{name: value for name, value in given.items() if name in kind.model_fields} for kind in kinds]
 
 

@@ -29,10 +29,8 @@ def _body(run: StageRun, config: PrepareConfig) -> None:
     from kgcore.data.datasets.prepare import read_dataset
     from kgcore.measure.report.graph_findings import data_report
 
-    prepared, spec = (
-        read_dataset(config, ensure_home() / "datasets", mirror(), DownloadBar),
-        find_dataset(config.dataset),
-    )
+    spec = find_dataset(config.dataset)
+    prepared = read_dataset(config, ensure_home() / "datasets", mirror(), DownloadBar)
     _log_prepared(run, prepared, spec.url or spec.title)
     if prepared.unseen:
         run.save(UNSEEN, prepared.unseen)

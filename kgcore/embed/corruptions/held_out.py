@@ -396,5 +396,5 @@ def strategy_of(graph: KnowledgeGraph, config: CorruptConfig, model: "TrainedMod
 def corrupted(graph: KnowledgeGraph, config: CorruptConfig, model: "TrainedModel | None") -> dict[str, Corruptions]:
     """Corrupt the held-out positives as the settings say: `corrupt_held_out`, with the seed `calibration_seed`."""
     n, rng = len(graph.valid.positives), np.random.default_rng(config.calibration_seed)
-    strategy, rule = strategy_of(graph, config, model), (config.calibration_sides, config.calibration_filtered)
-    return corrupt_held_out(graph, config.eta(n), strategy, rng, *rule, config.all_up_to(n))
+    strategy, sides, filtered = strategy_of(graph, config, model), config.calibration_sides, config.calibration_filtered
+    return corrupt_held_out(graph, config.eta(n), strategy, rng, sides, filtered, config.all_up_to(n))
