@@ -24,7 +24,7 @@ FAULTY := -n 2 --dist worksteal tests/pipeline/test_outage.py tests/pipeline/tes
 	tests/core/test_mirror.py tests/core/test_bombs.py tests/core/test_tampered.py tests/core/test_extreme_numbers.py \
 	tests/core/test_malformed.py tests/core/test_fuzzed_files.py
 
-.PHONY: run test test-docs test-kills test-faults test-long test-e2e test-mutants test-oldest test-newest check ui bench \
+.PHONY: run docs test test-docs test-kills test-faults test-long test-e2e test-mutants test-oldest test-newest check ui bench \
 	bench-peers lock audit dist generated clean
 .DEFAULT_GOAL := run
 
@@ -36,6 +36,9 @@ test: $(READY) ## run all tests but those of the five targets below
 
 test-docs: $(READY) ## run every command of README and docs as written
 	$(PYTEST) $(PAGES)
+
+docs: $(READY) ## write the documentation as a site into site/; a link that leads nowhere is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 test-kills: $(READY) ## interrupt and kill processes, and go on after it
 	$(PYTEST) $(KILLING)
@@ -130,4 +133,4 @@ generated: $(READY) ## write MLproject, prefect.yaml and docs/reference/settings
 	$(BIN)/python docs/scripts/settings.py
 
 clean: ## remove the environment and all results
-	rm -rf $(VENV) .venv-oldest .venv-newest .kgcal
+	rm -rf $(VENV) .venv-oldest .venv-newest site .kgcal

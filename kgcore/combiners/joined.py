@@ -83,22 +83,26 @@ class Folded(Combiner):
     log-odds wherever it is asked about, and a map that is fitted to the log-odds of the sample's rows is right for all
     other triples: none of them was judged by a member that had seen it.
 
-    Members are fitted to samples that hold more candidates with high scores than a population does. For a triple whose
-    score is below the limit of its predicate, the log-odds are less by `step`, which corrects for it (Fithian & Hastie,
-    Annals of Statistics 42, 2014). They stay non-decreasing in the score.
+    Members are fitted to samples that hold more of the promising candidates than a population does: of those with a
+    high score, and of those that a rule proposes. For any other triple the log-odds are less by `step`, which corrects
+    for it (Fithian & Hastie, Annals of Statistics 42, 2014). They stay non-decreasing in the score.
 
     name     registered name of the members
     members  (K) fitted combiners of the other features; member k was fitted without the triples of fold k
     limits   position of a predicate -> lowest score that is high; a predicate without a limit has high scores only
+    rules    position of a predicate -> lowest confidence, rule_best, of a rule that proposes; without it, no rule does
     step     at least 0
     column   position of the feature `score`
+    rule     position of the feature `rule_best`; -1: there is none
     """
 
     name: str = ""
     members: tuple[Combiner, ...] = ()
     limits: Mapping[int, float] = field(default_factory=dict)
+    rules: Mapping[int, float] = field(default_factory=dict)
     step: float = 0.0
     column: int = 0
+    rule: int = -1
 
     def log_odds(self, values: npt.NDArray[np.float32], predicates: Ints) -> Floats:
         log_odds = np.empty(len(values))
@@ -107,11 +111,9 @@ class Folded(Combiner):
         return log_odds - self.step * self.is_low(values, predicates)
 
     def is_low(self, values: npt.NDArray[np.float32], predicates: Ints) -> Bools:
-        """Return whether the score of each triple (n,) is below the limit of its predicate."""
-        limits = np.full(1 + max([0, *self.limits, int(predicates.max(initial=0))]), -np.inf, dtype=np.float32)
-        for predicate, score in self.limits.items():
-            limits[predicate] = score
-        return values[:, self.column] < limits[predicates]
+        """Return which triples (n,) are not promising: those with a score below the limit that no rule proposes."""
+        low: Bools = values[:, self.column] < _by_predicate(self.limits, -np.inf, predicates)
+        return low & (values[:, self.rule] < _by_predicate(self.rules, np.inf, predicates)) if self.rules else low
 
     def bounds(self, grid: Grid) -> tuple[Floats, Floats]:
         shape = grid.tile.shape
@@ -124,10 +126,14 @@ class Folded(Combiner):
                 own[chosen] = bound[chosen]
         if grid.tile.predicate in self.limits:
             score, limit = grid.column(self.column), np.float32(self.limits[grid.tile.predicate])
+            proposed = np.zeros(shape, dtype=bool)
+            if grid.tile.predicate in self.rules:
+                rule = grid.column(self.rule)
+                proposed.ravel()[rule.apart] = rule.values >= np.float32(self.rules[grid.tile.predicate])
             for own, table in ((low, score.column.low), (high, score.column.high)):
                 scores = np.broadcast_to(score.column.of_pairs(table), shape).copy()
                 scores.ravel()[score.apart] = score.values
-                own -= self.step * (scores < limit)
+                own -= self.step * ((scores < limit) & ~proposed)
         return low, high
 
     def contributions(self, values: npt.NDArray[np.float32], predicates: Ints) -> tuple[float, Floats]:
@@ -148,18 +154,29 @@ class Folded(Combiner):
             "name": self.name,
             "members": [member.parameters() for member in self.members],
             "limits": {str(predicate): score for predicate, score in self.limits.items()},
+            "rules": {str(predicate): confidence for predicate, confidence in self.rules.items()},
             "step": self.step,
             "column": self.column,
+            "rule": self.rule,
         }
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:
         kind = COMBINERS.get(parameters["name"])
         members = tuple(kind.from_parameters(own) for own in parameters["members"])
-        limits = {int(predicate): float(score) for predicate, score in parameters["limits"].items()}
-        return cls(parameters["name"], members, limits, parameters["step"], parameters["column"])
+        limits, rules = ({int(p): float(x) for p, x in parameters[name].items()} for name in ("limits", "rules"))
+        name, step, column, rule = (parameters[key] for key in ("name", "step", "column", "rule"))
+        return cls(name, members, limits, rules, step, column, rule)
 
     def _parts(self, values: npt.NDArray[np.float32]) -> Sequence[tuple[Ints, Combiner]]:
         """Return the rows of each fold that has some, with their member."""
         folds = values[:, -1].astype(np.int64)
         return [(np.flatnonzero(folds == fold), self.members[fold]) for fold in np.unique(folds).tolist()]
+
+
+def _by_predicate(limits: Mapping[int, float], others: float, predicates: Ints) -> npt.NDArray[np.float32]:
+    """Return the limit of each predicate (n,), `others` for those without one."""
+    table = np.full(1 + max([0, *limits, int(predicates.max(initial=0))]), others, dtype=np.float32)
+    for predicate, limit in limits.items():
+        table[predicate] = limit
+    return table[predicates]

@@ -149,6 +149,21 @@ class Rules(Feature):
     def tile(self, tile: Tile) -> Tiled:
         return Tiled((ZERO,) * len(self.names), self.links.linked(tile))
 
+    def proposed(self, predicate: int, least: float) -> Triples:
+        """Return the distinct triples (n, 3) of a predicate whose rule_best is at least `least`, unless train has them.
+
+        Those that train has are among them if a rule with this confidence proposes them when they count.
+        """
+        predicates = self.links.num_predicates
+        kinds = np.delete(np.arange(2 * predicates), predicate)
+        keys = 2 * predicates * predicate + kinds
+        kinds = kinds[self.support(keys) / (self.bodies(keys) + SMOOTHING) >= least]
+        s, p, o = self.facts.triples[self.facts.triples[:, 0] != self.facts.triples[:, 2]].T
+        along, against = np.isin(p, kinds), np.isin(p + predicates, kinds)
+        ends = np.r_[s[along], o[against]], np.r_[o[along], s[against]]
+        found: Triples = np.unique(np.stack([ends[0], np.full(len(ends[0]), predicate), ends[1]], axis=1), axis=0)
+        return found
+
 
 @EVIDENCE.register("paths")
 @dataclass(frozen=True)

@@ -285,8 +285,8 @@ def lost_by(lost: "Lost") -> tuple[dict[str, float], list[str]]:
         return {}, []
     figures = {"likely_facts": lost.likely, "lost_facts": lost.outside, "lost_limit": lost.limit}
     note = (
-        f"evidence was weighed for the candidates with the highest scores: {lost.outside:,} of the {lost.likely:,} "
-        f"validation facts that are as probable as the last row have lower scores, so that at most {lost.limit:.2%} of "
-        "the true facts are lost (95 %)"
+        f"evidence was weighed for the candidates with the highest scores, and those that a rule proposes: of the "
+        f"{lost.likely:,} validation facts that are as probable as the last row, {lost.outside:,} are none of these, so "
+        f"that at most {lost.limit:.2%} of the true facts are lost (95 %)"
     )
     return {name: float(value) for name, value in figures.items()}, [note]

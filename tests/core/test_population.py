@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from kgcore.answer.domains import Domains
-from kgcore.answer.population.draw import DrawSize, draw
+from kgcore.answer.population.draw import RULE, DrawSize, draw
 from kgcore.answer.population.population import PairBlock, Population, stated_facts
 from kgcore.data.completeness import read_completeness
 from kgcore.errors import InputError
+from kgcore.evidence.base import Source
+from kgcore.evidence.pairs import Rules
 from tests.core.calibrated_models import trained_on
 from tests.core.populations import graph_with_types
 
@@ -55,6 +57,28 @@ def test_the_top_of_a_draw_has_the_highest_scores_and_the_weights_are_those_of_a
         assert len(np.unique(rest, axis=0)) == len(rest) > 400
         assert not GRAPH.all_known.contains(rest).any()
         assert (trained.score(rest) < limit).all()
+
+
+@pytest.mark.parametrize("most", [6_000, 1_500])
+def test_the_top_also_has_the_candidates_that_a_rule_proposes(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compared with the rules of every candidate. If they propose too many, those with the best rules are drawn."""
+    monkeypatch.setattr("kgcore.answer.population.draw.FEWEST_TOP", 200)
+    trained = trained_on(GRAPH)
+    rules = Rules.of(Source(GRAPH, trained))
+    size = DrawSize(top=most, rest=1_500, pool=60_000)
+    drawn = draw(WHOLE, trained, size, np.random.default_rng(0), rules=rules)
+    for predicate, candidates in enumerate(WHOLE.sizes.tolist()):
+        rows = drawn.triples[:, 1] == predicate
+        assert drawn.weights[rows].sum() == pytest.approx(candidates)
+        assert len(np.unique(drawn.triples[rows], axis=0)) == rows.sum()
+        every, limit = every_candidate(predicate), drawn.rules[predicate]
+        confidences = rules.values(every)[:, 0].astype(np.float32)
+        high, proposed = trained.score(every) >= drawn.lowest[predicate], confidences >= limit
+        assert sorted(map(tuple, drawn.triples[rows & drawn.in_top])) == sorted(map(tuple, every[high | proposed]))
+        assert 100 < (proposed & ~high).sum() < proposed.sum() <= high.sum() * 1.01
+        lower = confidences[(confidences < limit) & (confidences >= RULE)]
+        assert (most == 6_000) == (len(lower) == 0)
+        assert not len(lower) or (confidences >= lower.max()).sum() > high.sum()
 
 
 def test_a_draw_estimates_sums_over_all_candidates() -> None:

@@ -173,18 +173,20 @@ def test_twice_the_candidates_of_which_twice_as_many_are_true_have_the_same_prob
     np.testing.assert_allclose(curves[0].constants, curves[1].constants, atol=5e-3)
 
 
-def folded() -> tuple[Folded, list[Combiner]]:
+def folded(rules: dict[int, float]) -> tuple[Folded, list[Combiner]]:
     rngs = [np.random.default_rng(seed) for seed in range(FOLDS)]
     members = [BoostedTrees(trees=5).fit(evidence_sample(rng, 300), rng) for rng in rngs]
-    return Folded("boosted_trees", tuple(members), {2: 0.25}, 1.5, 0), list(members)
+    return Folded("boosted_trees", tuple(members), {2: 0.25}, rules, 1.5, 0, 1), list(members)
 
 
-def test_each_triple_is_judged_by_the_member_of_its_fold() -> None:
-    made, members = folded()
+@pytest.mark.parametrize("rules", [{}, {2: 0.8}])
+def test_each_triple_is_judged_by_the_member_of_its_fold(rules: dict[int, float]) -> None:
+    made, members = folded(rules)
     sample = evidence_sample(np.random.default_rng(9), 200)
     folds = np.arange(200) % FOLDS
     values = np.column_stack([sample.values, folds]).astype(np.float32)
     low = (sample.predicates == 2) & (sample.values[:, 0] < 0.25)
+    low &= sample.values[:, 1] < (0.8 if rules else np.inf)
     assert 20 < low.sum() < 150
     expected = [
         members[folds[i]].log_odds(sample.values[i : i + 1], sample.predicates[i : i + 1])[0] - 1.5 * low[i]

@@ -1,7 +1,11 @@
-"""A weighted draw from a population: the candidates with the highest scores in full, and a sample of the others."""
+"""A weighted draw from a population: the most promising candidates in full, and a sample of the others.
+
+The promising ones have the highest scores, or a rule of the graph proposes them. Scores alone would miss the facts that
+a model cannot rank, such as those of a symmetric predicate by TransE.
+"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import ceil
 
 import numpy as np
@@ -14,10 +18,12 @@ from kgcore.answer.question import Question
 from kgcore.arrays import Bools, Floats, Triples
 from kgcore.data.graph import TripleIndex
 from kgcore.embed.models.scorer import Scorer
+from kgcore.evidence.pairs import Rules
 from kgcore.workers import EachPart, OnPart, one_by_one
 
 SUBJECTS_AT_ONCE = 2**13  # subjects of a part of a search
 FEWEST_TOP, FEWEST_REST = 2_000, 500  # rows of a block
+RULE = 0.1  # lowest confidence of a rule that makes a candidate promising
 OF_SUBJECT = 50  # random candidates of a subject
 
 
@@ -25,7 +31,8 @@ OF_SUBJECT = 50  # random candidates of a subject
 class DrawSize:
     """How many candidates are drawn.
 
-    top   candidates with the highest scores, over all blocks: each of them is drawn
+    top   candidates with the highest scores, over all blocks: each of them is drawn. At most as many others are drawn
+          because a rule proposes them
     rest  candidates that stand for all others
     pool  random candidates, over all blocks, from which the rest is chosen: those with high scores more often
     """
@@ -41,14 +48,16 @@ class DrawnCandidates:
 
     triples  (n, 3)
     weights  (n,) number of candidates that each one stands for, at least 1
-    in_top   (n,) whether it is one of the candidates of its block with the highest scores, which stand for themselves
-    lowest   predicate -> lowest score of the top; -inf: all candidates of the block are drawn
+    in_top   (n,) whether it is one of the promising candidates of its block, which stand for themselves
+    lowest   predicate -> lowest of the highest scores; -inf: all candidates of the block are drawn
+    rules    predicate -> lowest confidence of a rule that makes a candidate promising; inf: no rule does
     """
 
     triples: Triples
     weights: Floats
     in_top: Bools
     lowest: Mapping[int, float]
+    rules: Mapping[int, float] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.triples)
@@ -61,22 +70,25 @@ def draw(
     rng: np.random.Generator,
     on_part: OnPart = lambda done: None,
     each_part: EachPart = one_by_one,
+    rules: Rules | None = None,
 ) -> DrawnCandidates:
-    """Draw candidates of each block: those with the highest scores, and a weighted sample of the others.
+    """Draw candidates of each block: the promising ones, and a weighted sample of the others.
 
+    rules      propose candidates, if there are some
     on_part    function that is called with the share of the pairs that are done, from 0 to 1
     each_part  searches the parts of a block
 
-    A block gets a part of `size` in proportion to its validation facts. Of its N candidates, the M with the highest
-    scores weigh 1. The other N - M are represented by random ones: with R of them in descending order of their scores,
-    the i-th is chosen with the probability pi_i, proportional to 1 / (i + 1) but at most 1, and then weighs
-    (N - M) / (R pi_i), scaled so that the weights of a block sum to N (Hajek 1971).
+    A block gets a part of `size` in proportion to its validation facts. Of its N candidates, the M promising ones weigh
+    1: those with the highest scores, and those with a rule_best of at least RULE, or of more if these are too many. The
+    other N - M are represented by random ones: with R of them in descending order of their scores, the i-th is chosen
+    with the probability pi_i, proportional to 1 / (i + 1) but at most 1, and then weighs (N - M) / (R pi_i), scaled so
+    that the weights of a block sum to N (Hajek 1971).
     """
     shares = by_validation(population, 1.0)
     total, done = max(int(population.sizes.sum()), 1), 0
     parts = []
     for block, candidates, share in zip(population.blocks, population.sizes.tolist(), shares.tolist(), strict=True):
-        parts.append(_draw_block(population, block, candidates, scorer, _scaled(size, share), rng, each_part))
+        parts.append(_draw_block(population, block, candidates, scorer, _scaled(size, share), rng, each_part, rules))
         done += candidates
         on_part(done / total)
     return _joined(parts)
@@ -112,12 +124,18 @@ def _draw_block(
     size: DrawSize,
     rng: np.random.Generator,
     each_part: EachPart,
+    rules: Rules | None,
 ) -> DrawnCandidates:
     number = size.top if candidates > size.top + size.rest else candidates
     top = highest(population, block, scorer, number, each_part)
+    lowest = float(scorer.score(top[-1:])[0]) if len(top) < candidates and len(top) else -np.inf
+    confidence = np.inf
+    if rules and len(top) < candidates:
+        proposed, confidence = _proposed(population, block, rules, size.top)
+        top = np.concatenate([top, proposed[~population.graph.index(top).contains(proposed)]])
+    limits = {block.predicate: lowest}, {block.predicate: confidence}
+    first = DrawnCandidates(top, np.ones(len(top)), np.ones(len(top), dtype=bool), *limits)
     left = candidates - len(top)
-    lowest = float(scorer.score(top[-1:])[0]) if left and len(top) else -np.inf
-    first = DrawnCandidates(top, np.ones(len(top)), np.ones(len(top), dtype=bool), {block.predicate: lowest})
     if not left:
         return first
     pool = _random(population, block, top, size.pool, rng)
@@ -127,6 +145,23 @@ def _draw_block(
     weights = 1 / chances[chosen]
     rest = DrawnCandidates(pool[chosen], weights * (left / weights.sum()), np.zeros(int(chosen.sum()), dtype=bool), {})
     return _joined([first, rest])
+
+
+def _proposed(population: Population, block: PairBlock, rules: Rules, most: int) -> tuple[Triples, float]:
+    """Return at most `most` candidates (n, 3) that rules propose, all with at least a confidence; and this confidence.
+
+    It is as low as `most` allows, but at least RULE; inf if there are more candidates with the highest one.
+    """
+    proposed = rules.proposed(block.predicate, RULE)
+    if (listed := population.listed(block)) is not None:
+        proposed = proposed[population.graph.index(listed).contains(proposed)]
+    else:
+        proposed = proposed[block.holds(proposed) & ~population.left_out(block.predicate).contains(proposed)]
+    confidences = rules.values(proposed)[:, 0].astype(np.float32)  # as the feature is stored
+    levels, counts = np.unique(-confidences, return_counts=True)
+    fits = np.flatnonzero(counts.cumsum() <= most)
+    least = float(-levels[fits[-1]]) if len(fits) else np.inf
+    return proposed[confidences >= least], least
 
 
 def highest(population: Population, block: PairBlock, scorer: Scorer, top: int, each_part: EachPart) -> Triples:
@@ -194,4 +229,5 @@ def _joined(parts: list[DrawnCandidates]) -> DrawnCandidates:
         np.concatenate([part.weights for part in every]),
         np.concatenate([part.in_top for part in every]),
         {predicate: score for part in every for predicate, score in part.lowest.items()},
+        {predicate: confidence for part in every for predicate, confidence in part.rules.items()},
     )

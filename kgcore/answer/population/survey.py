@@ -24,6 +24,7 @@ from kgcore.config.calibrate import FOLD, OTHER_SCORES
 from kgcore.errors import InputError
 from kgcore.evidence.base import Source
 from kgcore.evidence.fold import FOLDS, fold_of
+from kgcore.evidence.pairs import Rules
 from kgcore.evidence.table import Features
 from kgcore.registries import STORED
 from kgcore.scores.table import Evidence
@@ -37,6 +38,7 @@ if TYPE_CHECKING:  # torch takes more than a second to load
 COMBINER = "boosted_trees"
 ROWS, FACTS, COMBINED = "candidates.parquet", "facts.parquet", "combined.json"  # the files of a survey
 CANDIDATES_A_FACT = 10  # candidates of a sample, for each validation fact
+LIMITS = {"lowest": -math.inf, "rules": math.inf}  # of the top, and what stands for no limit
 SAMPLE = (20_000, 60_000)  # fewest and most candidates of a sample
 SHARE_OF_TOP = 0.5  # least share of the top in the weight of a sample's candidates
 
@@ -50,7 +52,7 @@ class Survey:
     log_odds     (n,) of the candidates
     facts        (m, 3) validation facts of the population
     of_facts     (m,) log-odds of the facts
-    facts_in_top (m,) whether a fact has a score as high as the candidates of the top, which are all drawn
+    facts_in_top (m,) whether a fact is as promising as the candidates of the top, which are all drawn
     combined     the combiners, which give every triple its log-odds
     """
 
@@ -62,7 +64,7 @@ class Survey:
     combined: Combined
 
     def top(self) -> "Survey":
-        """Return the candidates of the top, and the facts that have scores as high; all if these facts are too few."""
+        """Return the candidates of the top, and the facts that are as promising; all if these facts are too few."""
         rows, facts = self.drawn.in_top, self.facts_in_top
         if facts.sum() < FEWEST_FACTS:
             return self
@@ -77,7 +79,7 @@ class Survey:
         )
 
     def lowered(self, step: float) -> "Survey":
-        """Return the survey with log-odds that are less by `step` for all triples whose scores are below the top."""
+        """Return the survey with log-odds that are less by `step` for all triples that are not in the top."""
         folded = replace(self.folded, step=self.folded.step + step)
         return replace(
             self,
@@ -90,8 +92,11 @@ class Survey:
         """Write the candidates with the columns s, p, o, weight, in_top and log_odds, and the validation facts."""
         drawn = self.drawn
         columns = {"weight": drawn.weights, "in_top": drawn.in_top, "log_odds": self.log_odds}
-        lowest = [[predicate, score if np.isfinite(score) else None] for predicate, score in drawn.lowest.items()]
-        write_table(folder / ROWS, spo_columns(drawn.triples) | columns, {"lowest": lowest})
+        limits = {
+            name: [[predicate, limit if math.isfinite(limit) else None] for predicate, limit in own.items()]
+            for name, own in zip(LIMITS, (drawn.lowest, drawn.rules), strict=True)
+        }
+        write_table(folder / ROWS, spo_columns(drawn.triples) | columns, limits)
         facts = {"in_top": self.facts_in_top, "log_odds": self.of_facts}
         write_table(folder / FACTS, spo_columns(self.facts) | facts)
         write_json(folder / COMBINED, self.combined.to_json())
@@ -101,8 +106,8 @@ class Survey:
         """Read the output of `write`."""
         rows, metadata = read_table(folder / ROWS)
         facts, _ = read_table(folder / FACTS)
-        lowest = {predicate: -np.inf if score is None else score for predicate, score in metadata["lowest"]}
-        drawn = DrawnCandidates(triples_of(rows), rows["weight"], rows["in_top"], lowest)
+        limits = [{p: none if limit is None else limit for p, limit in metadata[name]} for name, none in LIMITS.items()]
+        drawn = DrawnCandidates(triples_of(rows), rows["weight"], rows["in_top"], *limits)
         combined = Combined.from_json(read_json(folder / COMBINED))
         return cls(drawn, rows["log_odds"], triples_of(facts), facts["log_odds"], facts["in_top"], combined)
 
@@ -144,8 +149,10 @@ def survey(
             f"validation has {len(facts):,} facts of the kind that is asked for: probabilities need at least "
             f"{FEWEST_FACTS}"
         )
-    drawn = draw(population, source.trained, size, rng, lambda done: on_part(0.3 * done), each_part)
     features = Features.of(source, (*groups, FOLD))
+    rules = features.groups.get("rules")
+    assert rules is None or isinstance(rules, Rules)
+    drawn = draw(population, source.trained, size, rng, lambda done: on_part(0.3 * done), each_part, rules)
     evidence, of_facts = features.evidence(drawn.triples), features.evidence(facts)
     on_part(0.5)
     folded = _cross_fit(evidence, of_facts, drawn, facts, rng, lambda done: on_part(0.5 + 0.4 * done))
@@ -190,8 +197,12 @@ def _cross_fit(
         member = members[0].tuned() if members else BoostedTrees()
         members.append(member.fit(sample, rng))
         on_part((fold + 1) / FOLDS)
-    limits = {predicate: score for predicate, score in drawn.lowest.items() if np.isfinite(score)}
-    return Folded(COMBINER, tuple(members), limits, step, evidence.names.index("score"))
+    scores, confidences = (
+        {predicate: limit for predicate, limit in own.items() if math.isfinite(limit)}
+        for own in (drawn.lowest, drawn.rules)
+    )
+    rule = evidence.names.index("rule_best") if confidences else -1
+    return Folded(COMBINER, tuple(members), scores, confidences, step, evidence.names.index("score"), rule)
 
 
 def _sample(
