@@ -1,7 +1,8 @@
 """kgcal's library: knowledge graph embeddings, and the calibration that turns their scores into probabilities.
 
-The library is pure and typed: no prefect, no mlflow, no environment variables, no global state. `kgcore.load(folder)`
-loads a calibrated model that answers. Read its rooms in the order in which a triple passes through them:
+Four functions are all that a script needs: `read` a graph, `train` a model, `calibrate` it, `load` what it has saved.
+They stand in library.py, with examples. The library is pure and typed: no prefect, no mlflow, no environment variables,
+no global state. Read its rooms in the order in which a triple passes through them:
 
 data       a file of triples becomes a graph: data/datasets/prepare.py makes a KnowledgeGraph (data/graph.py)
 embed      a model is trained on the graph, and gives scores: embed/models, embed/training
@@ -17,15 +18,27 @@ config/ has the settings, registries.py the names of all components, storage/ th
 wings/ has the capabilities beside this way.
 """
 
-from os import PathLike
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kgcore.answer.loaded import LoadedModel
+    from kgcore.library import calibrate, load, read, train
+
+__all__ = ["calibrate", "load", "read", "train"]
+
+import_module("kgcore.calibrate")  # sets the attribute `calibrate`, only now: later it is the function
+del globals()["calibrate"]
 
 
-def load(folder: "str | PathLike[str]") -> "LoadedModel":
-    """Load a calibrated model from the folder of a logged model. See `kgcore.answer.loaded.load_folder`."""
-    from kgcore.answer.loaded import load_folder  # imported here because it loads torch, which is slow
+def __getattr__(name: str) -> Any:
+    """Return a function of library.py, which loads torch: that takes a second."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        return getattr(import_module("kgcore.library"), name)
+    except ModuleNotFoundError as error:
+        raise ImportError(f"kgcore.{name} needs {error.name}: pip install 'kgcal[train]'") from error
 
-    return load_folder(folder)
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -14,5 +14,6 @@ explanation.py explains the probability of one triple, in numbers and sentences;
 calibration_evidence.py  the calibration triples behind it, and the calibration curve of its predicate
 similar.py     its rank among other subjects and other objects, and the known facts that resemble it
 
-For files, memory is bounded by the size of a block. The calibrated model itself is kgcore/answer/calibrated_model.py.
+For files, memory is bounded by the size of a block. The calibrated model itself is kgcore/answer/calibrated_model.py;
+loaded.py is one that answers, and measured.py one that also has all calibrators of its fit, and their metrics on test.
 """

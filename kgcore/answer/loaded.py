@@ -59,6 +59,9 @@ class LoadedModel:
         """Return the name of the data set that the model was trained on."""
         return self.calibrated.graph.name
 
+    def __repr__(self) -> str:
+        return f"calibrated model of {self.dataset}: {self.label}, base rate {self.calibrated.calibrator.rate}"
+
     @property
     def label(self) -> str:
         """Return the label, such as `synthetic.isotonic`, or `synthetic.linear` for an ensemble."""

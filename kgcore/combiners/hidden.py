@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -9,12 +10,28 @@ from kgcore.arrays import Bools, Floats, Probabilities, Triples, Weights
 from kgcore.calibrate.hidden import MOST, chances_of, hidden_hits
 from kgcore.combiners.base import EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
+from kgcore.config import CorruptConfig, EvidenceConfig
+from kgcore.data.graph import KnowledgeGraph
 from kgcore.evidence.base import Source
 from kgcore.evidence.fold import FOLDS, fold_of
 from kgcore.evidence.table import Features
 from kgcore.scores.table import Evidence, ScoreTable
 
+if TYPE_CHECKING:
+    from kgcore.embed.models.trained import TrainedModel
+
 MOST_ROWS = 20_000  # distinct corruptions that the trees of a fold are fitted to
+
+
+def with_hidden_facts(
+    table: ScoreTable, graph: KnowledgeGraph, trained: "TrainedModel", config: CorruptConfig
+) -> ScoreTable:
+    """Return the score table of a model with `hidden_log_odds`, by the default groups of evidence.
+
+    config  settings of the corruptions. Their seed gives the random numbers
+    """
+    rng = np.random.default_rng([config.calibration_seed, 2])
+    return with_hidden_log_odds(table, Source(graph, trained), EvidenceConfig().evidence, rng)
 
 
 def with_hidden_log_odds(

@@ -11,6 +11,7 @@ same labels hold it: kgcore/calibrate/calibrated.py.
 """
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -22,13 +23,15 @@ from kgcore.calibrate.platt import Platt
 from kgcore.calibrate.sample import ground_truth_sample, shift
 from kgcore.calibrate.support import Band
 from kgcore.combiners.base import Combined, Combiner, EvidenceSample
+from kgcore.config import EvidenceConfig
+from kgcore.config.calibrate import OF_NAMES, UNSEEN_COMBINER
 from kgcore.data.graph import KnowledgeGraph, Split
 from kgcore.embed.models.scorer import Scorer
 from kgcore.errors import InputError, MismatchError, check_format
 from kgcore.evidence.base import Source
 from kgcore.evidence.table import Features, NamedEvidence
-from kgcore.registries import STORED
-from kgcore.scores.table import Evidence
+from kgcore.registries import COMBINERS, STORED
+from kgcore.scores.table import Evidence, ScoreTable
 
 FORMAT = 4
 FEWEST = 20  # rows of each label that a kind of triple needs for a calibrator of its own
@@ -157,6 +160,33 @@ class UnseenAnswers:
         first, second = ((Platt.stored(m["parameters"]), Band.from_json(m["band"])) for m in data["maps"])
         combined = Combined.from_json(data["combined"])
         return cls(combined, data["dataset"], data["entities"], (first, second), data["base_rate"])
+
+
+def fit_unseen(
+    graph: KnowledgeGraph,
+    names: Sequence[str],
+    rows: Mapping[str, Split],
+    features: Features,
+    table: ScoreTable,
+    config: EvidenceConfig,
+) -> tuple[UnseenAnswers, UnseenProbabilities] | None:
+    """Fit the answers about entities that training lacks. Return them, and those about the rows of test.
+
+    None if names are no evidence, or if validation has too few labels of such triples.
+
+    names     of these entities: names[i] has the id E + i, for E entities of train
+    rows      valid and test -> their rows with such an entity
+    features  the groups of evidence of the settings
+    table     scores of the model that the evidence comes from
+    """
+    without = graph.valid.confidences is not None or not table.labelled_negatives("valid")
+    if without or OF_NAMES.isdisjoint(config.evidence) or not can_fit(rows["valid"]):
+        return None
+    prints, labelled = (table.model, graph.fingerprint()), (graph.valid, rows["valid"])
+    rng, combiner = np.random.default_rng(config.unseen_seed), COMBINERS.get(UNSEEN_COMBINER)()
+    features, asked = features.extended(names), rows["test"].triples
+    fitted = UnseenAnswers.fit(*prints, UNSEEN_COMBINER, combiner, features, *labelled, rng)
+    return fitted, fitted.answers(asked, features.evidence(asked))
 
 
 def can_fit(unseen: Split) -> bool:

@@ -6,7 +6,8 @@ spellings, and the choices that no registry of components lists."""
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Self, get_origin
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_origin
 
 from pydantic import (
     BaseModel,
@@ -24,6 +25,9 @@ from pydantic_core import CoreSchema, ErrorDetails
 from kgcore.errors import InputError
 from kgcore.registries import STRATEGIES
 from kgcore.registry import Registry
+
+if TYPE_CHECKING:  # torch takes more than a second to load
+    import torch
 
 Schema = dict[str, Any]
 SHARES = "it needs at least one share, and every share must be above 0"
@@ -306,6 +310,35 @@ class Config(BaseModel):
                 del schema["type"]
                 schema["enum"] = [True, False, None]
         return found
+
+
+def find_device(name: str) -> "torch.device":
+    """Return the torch device `name`; for `auto`, the GPU if there is one, otherwise the CPU.
+
+    Raises InputError if the device does not exist on this machine.
+    """
+    import torch
+
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise InputError(f"there is no device {name!r}: it must be auto, cpu, cuda or cuda:N") from None
+    available = torch.cuda.device_count() if device.type == "cuda" else int(device.type == "cpu")
+    if (device.index or 0) >= available:
+        raise InputError(f"the device {name!r} is not available here: use cpu or auto")
+    return device
+
+
+def divided(given: Mapping[str, Any], *kinds: type[Config]) -> list[Mapping[str, Any]]:
+    """Return the settings of each kind. Raises InputError for a setting of none, with the name that is most like it."""
+    known = [name for kind in kinds for name in kind.model_fields]
+    if unknown := [name for name in given if name not in known]:
+        like = get_close_matches(unknown[0], known, 1)
+        told = f"did you mean {like[0]}?" if like else f"the known ones are {', '.join(known)}"
+        raise InputError(f"unknown setting {unknown[0]!r}: {told}")
+    return [{name: value for name, value in given.items() if name in kind.model_fields} for kind in kinds]
 
 
 def options_of(kind: type[Config]) -> dict[str, Registry[Any]]:

@@ -17,6 +17,7 @@ COMPLETENESS = (
 BY_PREDICATE = "by predicate"  # stands for a file of shares in the settings of a run
 SCORE_CALIBRATORS = ("per_relation", "smoothed_isotonic", "beta")
 INTERVAL = Metavar("RATE|LOW:HIGH")
+FEWEST = 1_000  # positives, and negatives or candidates, that a combiner needs
 
 
 def share_of(text: str) -> tuple[float, float, float] | None:
@@ -176,6 +177,20 @@ class CalibrateConfig(Config):
         """The calibrators that see evidence: combiners."""
         return tuple(name for name in self.calibrators if name not in CALIBRATORS.names())
 
+    def can_combine(self, positives: int, negatives: int, confidences: bool, candidates: int | None = None) -> bool:
+        """Return whether a combiner can be fitted: the settings name one, and there are enough labels or candidates.
+
+        If there are neither, corruptions are the negatives. There are always enough of them. Triples with confidences
+        have no negatives.
+
+        positives, negatives  numbers of labelled validation triples
+        confidences           whether the user names a column of confidences
+        candidates            number of candidates; None: there are none
+        """
+        known = negatives or candidates is not None or confidences
+        others = max(negatives, candidates or 0) if known else FEWEST
+        return bool(self.combiners) and min(positives, others) >= FEWEST
+
     @property
     def has_shares(self) -> bool:
         """Whether the completeness is a file with a share for each predicate."""
@@ -207,6 +222,8 @@ class CalibrateConfig(Config):
 
 
 OTHER_SCORES = "other_scores"  # the group of the further models: a run has it if it has further models
+OF_NAMES = frozenset({"name_roles", "name_pairs", "name_likeness", "name_embeddings"})
+UNSEEN_COMBINER = "boosted_trees"  # it answers about entities that training has not seen
 FOLD = "fold"  # the group that says by which of several combiners a triple is judged
 # The groups about both entities together. They alone are used with corruptions as negatives: what is known of one
 # entity betrays how the entity of a corruption was drawn

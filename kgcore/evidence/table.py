@@ -9,10 +9,12 @@ from typing import Self
 import numpy as np
 
 from kgcore.arrays import Bools, Floats, Ints, Triples
+from kgcore.config.calibrate import OF_PAIRS, OTHER_SCORES
+from kgcore.errors import InputError
 from kgcore.evidence.base import Feature, PairColumn, Source, Tile, Values
 from kgcore.evidence.lookup import words_of
 from kgcore.registries import EVIDENCE
-from kgcore.scores.table import Evidence
+from kgcore.scores.table import LABELLED, Evidence, ScoreTable
 
 ROWS_AT_ONCE = 2**14  # triples of a block
 
@@ -72,6 +74,33 @@ def _values(group: Feature, triples: Triples, seen: Bools) -> Floats:
     values = np.full((len(triples), len(group.names)), np.nan)
     values[seen] = group.values(triples[seen])
     return values
+
+
+def rows_with_evidence(
+    table: ScoreTable, groups: Sequence[str], others: bool = False, candidates: bool = False
+) -> tuple[Bools, tuple[str, ...]]:
+    """Return a mask (n,) of the rows of a score table that need evidence, and the groups of evidence that they get.
+
+    These are the labelled rows of valid, and the rows that measure test. Without labels and candidates, these are also
+    the corruptions of valid, and only groups about both entities are used.
+
+    groups      registered names
+    others      whether there are further models, whose scores are evidence
+    candidates  whether calibrators are fitted to candidates
+
+    Raises InputError if no group is left.
+    """
+    rows = table.rows("valid", LABELLED) | table.measured("test")
+    used = (*groups, *([OTHER_SCORES] if others else []))
+    if not (table.judged_alone("valid") or candidates):
+        rows |= table.corruptions()
+        used = tuple(name for name in used if name in OF_PAIRS)
+    if not used:
+        raise InputError(
+            f"evidence is {', '.join(groups)}: without labels and candidates, name at least one of "
+            f"{', '.join(OF_PAIRS)}"
+        )
+    return rows, used
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ functions import what they need, and the module does not.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -174,6 +174,16 @@ def read_calibrator(folder: Path) -> "Calibrated":
     from kgcore.calibrate.calibrated import Calibrated
 
     return Calibrated.from_json(read_json(folder / CALIBRATOR_FILE))
+
+
+def write_calibrated(
+    folder: Path, bound: "Calibrated", models: "Sequence[TrainedModel]", graph: KnowledgeGraph
+) -> None:
+    """Write all parts of a calibrated model to the folder. `models`: those that its scorer needs, in their order."""
+    write_calibrator(folder, bound)
+    for part, model in zip(parts_of(len(models)), models, strict=True):
+        write_model(folder / part, model)
+    write_graph(folder / GRAPH_PART, graph)
 
 
 def write_graph(folder: Path, graph: KnowledgeGraph) -> None:

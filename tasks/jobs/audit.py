@@ -12,6 +12,7 @@ import pyarrow as pa
 from kgcore.answer.sink import check_ending, sink
 from kgcore.calibrate.sample import check_base_rate
 from kgcore.config import AuditConfig, PipelineConfigs
+from kgcore.config.base import find_device
 from kgcore.data.datasets.base import find_dataset
 from kgcore.data.formats.base import check_readable
 from kgcore.data.graph import KnowledgeGraph
@@ -30,7 +31,6 @@ from tasks.tracking.artifacts import EMBEDDINGS, GRAPH
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import Store, open_store
 from tasks.workspace.flow_run import progress_bar
-from tasks.workspace.resources import find_device
 
 if TYPE_CHECKING:
     from kgcore.embed.models.trained import TrainedModel

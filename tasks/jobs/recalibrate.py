@@ -22,6 +22,7 @@ from kgcore.config import (
     PrepareConfig,
     TrainConfig,
 )
+from kgcore.config.base import find_device
 from kgcore.config.jobs import ImportedModel
 from kgcore.errors import InputError
 from tasks.jobs.manifest import resolve
@@ -32,7 +33,6 @@ from tasks.stages.match import check_file
 from tasks.stages.running import IMPORTED, StageRef, config_of, loss_of
 from tasks.tracking.record import RunRecord, RunTags
 from tasks.tracking.store import Store, open_store
-from tasks.workspace.resources import find_device
 
 log = logging.getLogger("kgcal")
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from kgcore.answer.sink import check_ending
 from kgcore.config import DiscoverConfig
+from kgcore.config.base import find_device
 from kgcore.config.calibrate import BY_PREDICATE, share_of
 from kgcore.config.jobs import SurveyConfig
 from kgcore.errors import InputError
@@ -29,7 +30,7 @@ from tasks.tracking.record import ENSEMBLE_NAME, RunTags
 from tasks.tracking.registry import sources_of
 from tasks.tracking.store import open_store
 from tasks.workspace.flow_run import progress_bar
-from tasks.workspace.resources import THREADS, each_part, find_device, gpu_slot
+from tasks.workspace.resources import THREADS, each_part, gpu_slot
 from tasks.workspace.settings import temporary_folder
 
 if TYPE_CHECKING:

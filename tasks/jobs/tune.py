@@ -14,7 +14,7 @@ import pandas as pd
 from filelock import FileLock
 
 from kgcore.config import PipelineConfigs, TrainConfig, TuneConfig
-from kgcore.config.base import OBJECTIVES
+from kgcore.config.base import OBJECTIVES, find_device
 from kgcore.data.datasets.base import find_dataset
 from kgcore.data.graph import KnowledgeGraph
 from kgcore.errors import FitError, InputError
@@ -31,7 +31,7 @@ from tasks.tracking.keys import code_fingerprint, digest
 from tasks.tracking.record import RUNNING, TRAINING, DatasetId, RunTags, shares_text
 from tasks.tracking.store import Store, open_store
 from tasks.workspace.flow_run import SeriesLog, progress_bar
-from tasks.workspace.resources import find_device, gpu_slot
+from tasks.workspace.resources import gpu_slot
 from tasks.workspace.settings import ensure_home, temporary_folder
 
 if TYPE_CHECKING:

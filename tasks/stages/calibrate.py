@@ -56,14 +56,14 @@ def _body(run: StageRun, config: CalibrateConfig) -> None:
     from kgcore.calibrate.fit import calibration_bases, fit_calibrators
     from kgcore.combiners.fit import fit_evidence, samples_of, with_thin
 
-    table, candidates = scores_of(run.inputs, config.completeness), _candidates(run)
+    table = scores_of(run.inputs, config.completeness)
     bases = calibration_bases(table, config, run.config(CorruptConfig))
-    alone = fit_calibrators(table, config, bases)
-    result = fit_evidence(_material(run, table, config, bases, candidates), alone)
+    material = _material(run, table, config, bases)
+    result = fit_evidence(material, fit_calibrators(table, config, bases))
     _log_calibrators(run, result.fitted, table)
     rows = ((f"{kind}.{name}", value) for kind, own in result.audits.items() for name, value in own.items())
     run.log_metrics({short_label(name): value for name, value in rows})
-    run.save(CALIBRATION_AUDIT, with_thin(result.audits, result.fitted, samples_of(bases, candidates)))
+    run.save(CALIBRATION_AUDIT, with_thin(result.audits, result.fitted, samples_of(bases, material.candidates)))
     if result.log_odds:
         run.save(HELD_OUT_LOG_ODDS, result.log_odds)
     if result.mixture is not None:
@@ -75,17 +75,11 @@ def _body(run: StageRun, config: CalibrateConfig) -> None:
     run.tag(RunTags(base_rate=str(config.rate)))
 
 
-def _material(
-    run: StageRun,
-    table: ScoreTable,
-    config: CalibrateConfig,
-    bases: "Mapping[str, Basis]",
-    candidates: "MatchedCandidates | None",
-) -> "Material":
-    """Load what calibrators that see evidence are fitted to."""
+def _material(run: StageRun, table: ScoreTable, config: CalibrateConfig, bases: "Mapping[str, Basis]") -> "Material":
+    """Load what the calibrators are fitted to."""
     from kgcore.combiners.fit import Material
 
-    sees = EVIDENCE_STAGE.name in run.inputs
+    sees, candidates = EVIDENCE_STAGE.name in run.inputs, _candidates(run)
     return Material(
         table,
         config,

@@ -9,12 +9,10 @@ import shutil
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from kgcore.config import ASSUMED_BASE_RATE, ChooseConfig, TrainConfig
+from kgcore.config import ChooseConfig, TrainConfig
+from kgcore.config.base import find_device
 from kgcore.config.race import DECIDES, RaceConfig, entries
 from kgcore.errors import InputError
-from kgcore.measure.report.race import CHOSEN as IS_CHOSEN
 from kgcore.measure.report.race import Race, RaceRow, contenders_text, race_table
 from kgcore.registries import BACKENDS, LOSSES, MODELS, OPTIMISERS, STRATEGIES
 from tasks.stages.prepare import PREPARE
@@ -24,7 +22,7 @@ from tasks.tracking.artifacts import CHOSEN, GRAPH_WITHOUT_TEST, RACE, RACE_TABL
 from tasks.tracking.record import TRAINING, RunRecord, RunTags
 from tasks.tracking.store import Store, open_store
 from tasks.workspace.flow_run import progress_bar
-from tasks.workspace.resources import find_device, gpu_slot
+from tasks.workspace.resources import gpu_slot
 from tasks.workspace.settings import checkpoint_seconds
 
 if TYPE_CHECKING:
@@ -56,13 +54,10 @@ def _code(config: ChooseConfig) -> tuple[str, ...]:
 def _body(run: StageRun, config: ChooseConfig) -> None:
     assert isinstance(config, RaceConfig)
     graph = run.load(GRAPH_WITHOUT_TEST)
-    confidences = graph.train.confidences is not None
-    found = entries(config, len(graph.train), len(graph.entities), len(graph.predicates), confidences)
-    result = _race(run, config, graph, found)
-    winner = found[result.winner.name]
+    result = _race(run, config, graph)
     run.save(RACE, result)
     run.save(RACE_TABLE, race_table(result))
-    run.save(CHOSEN, winner.as_dict())
+    run.save(CHOSEN, dict(result.winner.settings))
     run.tag(RunTags(note=contenders_text(result)))
     for row in result.rows:
         _log_contender(run, row, config.race_metric)
@@ -72,50 +67,26 @@ def _body(run: StageRun, config: ChooseConfig) -> None:
         log.info("choose    %s", sentence)
 
 
-def _race(run: StageRun, config: RaceConfig, graph: "KnowledgeGraph", found: dict[str, TrainConfig]) -> Race:
+def _race(run: StageRun, config: RaceConfig, graph: "KnowledgeGraph") -> Race:
     """Run the race, and hand the winner's checkpoint over to the stage train."""
-    from kgcore.wings.tuning.objective import SearchObjective  # these imports load torch
-    from kgcore.wings.tuning.race import Track, race
+    from kgcore.wings.tuning.race import Track, choose  # loads torch
 
-    if len(found) == 1:
-        return _without(config, found, "the given settings leave one configuration")
-    try:
-        rng = np.random.default_rng(config.race_seed)
-        judged_on = config.judged_on
-        objective = SearchObjective(graph, config.race_metric, config.negatives, ASSUMED_BASE_RATE, rng, judged_on)
-    except InputError as error:
-        return _without(config, found, str(error))
+    def on_measured(row: RaceRow) -> None:
+        told = row.reason or f"{config.race_metric} {row.value:.4f}"
+        log.info("choose    %s, epoch %d of %d: %s", row.name, row.epochs, row.of, told)
+
     folder = run.store.home / "checkpoints" / run.key
     with gpu_slot(find_device(run.context.device)) as device, progress_bar("choose", 100) as bar:
         track = Track(device, folder, 60 * config.minutes or math.inf, checkpoint_seconds())
-
-        def on_measured(row: RaceRow) -> None:
-            told = row.reason or f"{config.race_metric} {row.value:.4f}"
-            log.info("choose    %s, epoch %d of %d: %s", row.name, row.epochs, row.of, told)
-
-        result = race(
-            graph,
-            found,
-            config.usual,
-            objective,
-            track,
-            lambda share, word: bar(round(100 * share), word),
-            on_measured,
+        result, checkpoint = choose(
+            graph, config, track, lambda share, word: bar(round(100 * share), word), on_measured
         )
-    checkpoint = track.checkpoint([*found].index(result.winner.name))
     if checkpoint.exists():
-        target = handed_over(run.store, training_key(found[result.winner.name], graph))
+        target = handed_over(run.store, training_key(TrainConfig(**result.winner.settings), graph))
         target.parent.mkdir(parents=True, exist_ok=True)
         checkpoint.replace(target)
     shutil.rmtree(folder, ignore_errors=True)
     return result
-
-
-def _without(config: RaceConfig, found: dict[str, TrainConfig], reason: str) -> Race:
-    """Return a result without a race: the first contender is chosen."""
-    name, first = next(iter(found.items()))
-    row = RaceRow(name, IS_CHOSEN, first.epochs, (), 0.0, first.as_dict(), first == config.usual)
-    return Race(config.race_metric, (row,), no_race=reason)
 
 
 def _log_contender(run: StageRun, row: RaceRow, metric: str) -> None:

@@ -2,11 +2,8 @@
 
 import logging
 
-import numpy as np
-
 from kgcore.config import CorruptConfig
-from kgcore.embed.corruptions.base import Mixture
-from kgcore.embed.corruptions.held_out import audit, corrupt_held_out
+from kgcore.embed.corruptions.held_out import audit, corrupted
 from kgcore.registries import STRATEGIES
 from tasks.stages.prepare import PREPARE
 from tasks.stages.running import Stage, StageRun
@@ -33,14 +30,10 @@ def _code(config: CorruptConfig) -> tuple[str, ...]:
 
 
 def _body(run: StageRun, config: CorruptConfig) -> None:
-    graph, rng = run.load(GRAPH), np.random.default_rng(config.calibration_seed)
-    strategy = Mixture(graph, config.calibration_strategy)
-    if strategy.by_model:
-        strategy.see(run.load_model(EMBEDDINGS))
-    sides, filtered, positives = config.calibration_sides, config.calibration_filtered, len(graph.valid.positives)
-    most, drawn = config.all_up_to(positives), config.eta(positives) * positives
+    graph, model = run.load(GRAPH), run.load_model(EMBEDDINGS) if by_model(config) else None
+    drawn = config.eta(len(graph.valid.positives)) * len(graph.valid.positives)
     check_room(f"a table of {drawn:,} corruptions", memory=24 * drawn)  # three numbers of 8 bytes
-    made = corrupt_held_out(graph, config.eta(positives), strategy, rng, sides, filtered, most)
+    made = corrupted(graph, config, model)
     if made["valid"].weights is not None:
         found = f"{len(made['valid'].triples):,}"
         log.info("corrupt   valid: all corruptions of each positive, %s, weighted by their probabilities", found)

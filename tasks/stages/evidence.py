@@ -1,16 +1,15 @@
 """evidence: compute what the model and the training facts know of each held-out triple, beside its score."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kgcore.config import CalibrateConfig, EvidenceConfig, PrepareConfig
-from kgcore.config.calibrate import OF_PAIRS, OTHER_SCORES
+from kgcore.config.base import find_device
+from kgcore.config.calibrate import OTHER_SCORES, UNSEEN_COMBINER
 from kgcore.errors import InputError, MismatchError
 from kgcore.registries import COMBINERS
 from kgcore.registries import EVIDENCE as GROUPS
-from kgcore.scores.table import LABELLED
 from tasks.stages.match import MATCH
 from tasks.stages.running import Stage, StageRef, StageRun, config_of
 from tasks.stages.score import SCORE
@@ -31,43 +30,28 @@ from tasks.tracking.artifacts import (
 )
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
-from tasks.workspace.resources import find_device, gpu_slot
-
-if TYPE_CHECKING:
-    from kgcore.evidence.table import Features
-
-NAMES = {"name_roles", "name_pairs", "name_likeness", "name_embeddings"}
-UNSEEN_COMBINER = "boosted_trees"  # it answers about entities that training has not seen
-FEWEST = 1_000  # positives, and negatives or candidates, that a combiner needs
+from tasks.workspace.resources import gpu_slot
 
 
 def _body(run: StageRun, config: EvidenceConfig) -> None:
+    from kgcore.combiners.unseen import fit_unseen
     from kgcore.evidence.base import Source
-    from kgcore.evidence.table import Features
+    from kgcore.evidence.table import Features, rows_with_evidence
     from kgcore.scores.table import TableEvidence
 
     table = run.load(SCORES)
-    rows = table.rows("valid", LABELLED) | table.measured("test")
-    if synthetic := not (table.judged_alone("valid") or MATCH.name in run.inputs):
-        rows |= table.corruptions()
     others = [run.store.known(run_id) for run_id in other_models(run.inputs)]
     check_others(StageRef("prepare", run.inputs["prepare"]), [StageRef(TRAIN.name, other.run_id) for other in others])
     model_ids = [model_id for other in others for model_id in other.model_ids]
-    groups: tuple[str, ...] = (*config.evidence, *([OTHER_SCORES] if others else []))
-    if synthetic:
-        groups = tuple(name for name in groups if name in OF_PAIRS)
-    if not groups:
-        raise InputError(
-            f"evidence is {', '.join(config.evidence)}: without labels and candidates, name at least one of "
-            f"{', '.join(OF_PAIRS)}"
-        )
+    rows, groups = rows_with_evidence(table, config.evidence, bool(others), MATCH.name in run.inputs)
     with gpu_slot(find_device(run.context.device)) as device:
         first = run.load_model(EMBEDDINGS).to(device)
         further = tuple(run.store.load_model(model_id, EMBEDDINGS).to(device) for model_id in model_ids)
         fingerprints = tuple(other.fingerprint() for other in further)
         if len({table.model, *fingerprints}) <= len(further):
             raise InputError("--other-models names the same model twice, or the model itself: name different models")
-        features = Features.of(Source(run.load(GRAPH), first, further), groups)
+        graph = run.load(GRAPH)
+        features = Features.of(Source(graph, first, further), groups)
         evidence = features.evidence(table.triples[rows])
         matched = run.load(MIXTURE_TRIPLES) if MATCH.name in run.inputs else table.triples[:0]
         candidates = features.evidence(matched)
@@ -75,25 +59,12 @@ def _body(run: StageRun, config: EvidenceConfig) -> None:
     if len(candidates):
         own = TableEvidence(np.arange(len(candidates)), candidates, groups, fingerprints)
         run.save(CANDIDATE_EVIDENCE, own)
-    if run.has(UNSEEN) and NAMES & set(config.evidence) and table.rows("valid", LABELLED, 0).any():
-        _answer_unseen(run, features, config)
+    if run.has(UNSEEN):
+        unseen = run.load(UNSEEN)
+        if found := fit_unseen(graph, unseen.names, unseen.splits, features, table, config):
+            run.save(UNSEEN_ANSWERS, found[0])
+            run.save(UNSEEN_TEST, found[1])
     run.log_metrics({"rows": float(len(evidence) + len(candidates)), "features": float(len(evidence.names))})
-
-
-def _answer_unseen(run: StageRun, features: "Features", config: EvidenceConfig) -> None:
-    """Fit the answers about entities that training lacks, and answer for the test rows, if validation has enough."""
-    from kgcore.combiners.unseen import UnseenAnswers, can_fit
-
-    graph, unseen = run.load(GRAPH), run.load(UNSEEN)
-    if not can_fit(unseen.splits["valid"]) or graph.valid.confidences is not None:
-        return
-    features, asked = features.extended(unseen.names), unseen.splits["test"].triples
-    rng, combiner = np.random.default_rng(config.unseen_seed), COMBINERS.get(UNSEEN_COMBINER)()
-    prints = run.load(SCORES).model, graph.fingerprint()
-    labelled = graph.valid, unseen.splits["valid"]
-    fitted = UnseenAnswers.fit(*prints, UNSEEN_COMBINER, combiner, features, *labelled, rng)
-    run.save(UNSEEN_ANSWERS, fitted)
-    run.save(UNSEEN_TEST, fitted.answers(asked, features.evidence(asked)))
 
 
 EVIDENCE_STAGE = Stage(
@@ -144,17 +115,14 @@ def evidence_of(scores: StageRef, candidates: StageRef | None) -> StageRef | Non
 
 
 def wants_evidence(data: StageRef, config: CalibrateConfig, matched: StageRef | None) -> bool:
-    """Return whether a combiner can be fitted: the settings name one, and there are enough labels or candidates.
-
-    If there are neither, corruptions are the negatives. There are always enough of them. Triples with confidences
-    have no negatives.
+    """Return whether a combiner can be fitted to the labels of a prepare run: see `CalibrateConfig.can_combine`.
 
     matched  the match run; None: there are no candidates
     """
     if not config.combiners:
         return False
     store = open_store()
-    counts = store.load(data.run_id, COUNTS)
-    candidates = store.load(matched.run_id, MATCHED).fit.candidates if matched else 0
-    known = counts["valid_negatives"] or matched or config_of(PrepareConfig, store.known(data.run_id)).given_confidence
-    return min(counts["valid_positives"], max(counts["valid_negatives"], candidates) if known else FEWEST) >= FEWEST
+    counts, prepared = store.load(data.run_id, COUNTS), config_of(PrepareConfig, store.known(data.run_id))
+    candidates = store.load(matched.run_id, MATCHED).fit.candidates if matched else None
+    labels = counts["valid_positives"], counts["valid_negatives"]
+    return config.can_combine(*labels, bool(prepared.given_confidence), candidates)

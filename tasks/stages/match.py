@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgcore.config import MatchConfig
-from kgcore.config.base import HELD_OUT
+from kgcore.config.base import HELD_OUT, find_device
 from kgcore.data.datasets.base import md5_of
 from kgcore.data.formats.base import check_readable
 from kgcore.data.graph import KnowledgeGraph
@@ -23,7 +23,7 @@ from tasks.stages.train import TRAIN
 from tasks.tracking.artifacts import EMBEDDINGS, GRAPH, LABELLED, MATCHED, MIXTURE, MIXTURE_TRIPLES
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
-from tasks.workspace.resources import find_device, gpu_slot
+from tasks.workspace.resources import gpu_slot
 
 if TYPE_CHECKING:
     from kgcore.mixture.judged import JudgedCandidates

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kgcore.config import AuditConfig, PrepareConfig
-from kgcore.config.base import RANDOM
-from kgcore.data.datasets.base import find_dataset, md5_of
+from kgcore.data.datasets.base import find_dataset, md5_of, used_settings
 from kgcore.errors import InputError
-from kgcore.measure.report.data import drawn_notes, label_notes
+from kgcore.measure.report.data import label_notes
 from kgcore.registries import DATASETS, STRATEGIES
 from tasks.stages.running import Context, Stage, StageRef, StageRun, as_task, config_of, run_stage
 from tasks.tracking.artifacts import COUNTS, DATA_REPORT, GRAPH, UNSEEN
@@ -27,35 +26,18 @@ log = logging.getLogger("kgcal")
 
 
 def _body(run: StageRun, config: PrepareConfig) -> None:
-    from kgcore.data.datasets.draw import SplitDraw
-    from kgcore.data.datasets.fetch import fetch
-    from kgcore.data.datasets.prepare import prepare
+    from kgcore.data.datasets.prepare import read_dataset
+    from kgcore.measure.report.graph_findings import data_report
 
     spec = find_dataset(config.dataset)
-    folder = fetch(spec, ensure_home() / "datasets", mirror(), config.size, config.graph_seed, progress=DownloadBar)
-    draw = SplitDraw(config.valid_share, config.test_share, config.split_seed, config.split_rule)
-    prepared = prepare(spec, folder, config.given_columns, draw, config.given_confidence)
-    for note in [*drawn_notes(prepared.counts, config.split, prepared.drawn), *prepared.dropped_notes()]:
-        log.info("prepare   %s", note)
+    prepared = read_dataset(config, ensure_home() / "datasets", mirror(), DownloadBar)
     _log_prepared(run, prepared, spec.url or spec.title)
     if prepared.unseen:
         run.save(UNSEEN, prepared.unseen)
-    _log_report(run, prepared, config.split)
-
-
-def _log_report(run: StageRun, prepared: "Prepared", split: str) -> None:
-    """Save the data report, and log what needs attention."""
-    from kgcore.measure.report.graph_findings import confidence_findings, confidences_of, findings, graph_page, shape_of
-
-    graph = prepared.graph
-    shape = shape_of(graph)
-    confidences = confidences_of(graph)
-    about = findings(graph, shape, prepared.counts, split, prepared.drawn, prepared.both)
-    found = [*about, *confidence_findings(confidences)]
-    run.save(DATA_REPORT, graph_page(graph, shape, found, confidences))
-    for one in found:
-        if one.warns:
-            log.info("prepare   %s: %s. %s", one.title, one.figure, one.meaning)
+    page, notes = data_report(prepared, config.split)
+    run.save(DATA_REPORT, page)
+    for note in notes:
+        log.info("prepare   %s", note)
 
 
 def _code(config: PrepareConfig) -> list[str]:
@@ -71,25 +53,6 @@ def _code(config: PrepareConfig) -> list[str]:
     return code if spec.folder else [*code, DATASETS.module(config.dataset)]
 
 
-def _normalise(config: PrepareConfig) -> PrepareConfig:
-    """Replace the path of a user's data set with its name. Reset the settings that the data set does not use."""
-    spec, recorded = find_dataset(config.dataset), PrepareConfig()
-    if config.given_confidence and not spec.folder:
-        raise InputError(
-            f"confidence is {config.confidence!r}, but the data set {spec.name} has no confidences: leave out "
-            "--confidence, or give a folder or files of your own"
-        )
-    if config.split_rule.kind != RANDOM and not spec.drawn:
-        raise InputError(
-            f"split is {config.split!r}, but the data set {spec.name} has splits: leave out --split, or give its "
-            "triples as one file"
-        )
-    used = ["size", "graph_seed"] if spec.generate else []
-    used += ["columns", "confidence"] if spec.folder else []
-    used += ["split", "valid_share", "test_share", "split_seed"] if spec.drawn else []
-    return recorded.replace(dataset=spec.name, **{name: getattr(config, name) for name in used})
-
-
 PREPARE = Stage(
     name="prepare",
     summary="Fetch a data set, check its files and triples, and number its entities and predicates.",
@@ -97,7 +60,7 @@ PREPARE = Stage(
     config=PrepareConfig,
     body=_body,
     code=_code,
-    normalise=_normalise,
+    normalise=used_settings,
     identity=lambda config: find_dataset(config.dataset).identity(),
 )
 

@@ -4,12 +4,13 @@ Only this stage and train compute with the model for a long time.
 """
 
 from kgcore.config import RankConfig
+from kgcore.config.base import find_device
 from kgcore.measure.metrics.classification import rank_metrics
 from tasks.stages.running import Stage, StageRun
 from tasks.stages.train import TRAIN
 from tasks.tracking.artifacts import EMBEDDINGS, GRAPH, RANK_METRICS, RANKS
 from tasks.workspace.flow_run import progress_bar
-from tasks.workspace.resources import find_device, gpu_slot
+from tasks.workspace.resources import gpu_slot
 
 
 def _body(run: StageRun, config: RankConfig) -> None:

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from kgcore.config import TrainConfig
+from kgcore.config.base import find_device
 from kgcore.config.jobs import ImportedModel
 from kgcore.data.graph import KnowledgeGraph
 from kgcore.errors import MismatchError
@@ -23,7 +24,7 @@ from tasks.tracking.keys import code_fingerprint, digest
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import Store, open_store
 from tasks.workspace.flow_run import SeriesLog, console, progress_bar
-from tasks.workspace.resources import check_room, find_device, free_memory, gpu_slot
+from tasks.workspace.resources import check_room, free_memory, gpu_slot
 from tasks.workspace.settings import checkpoint_seconds, own_database, own_uri, tracking_uri
 
 PRINT_SECONDS = 30.0  # between two lines of progress without a terminal

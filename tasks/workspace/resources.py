@@ -31,25 +31,6 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def find_device(name: str) -> "torch.device":
-    """Return the torch device `name`; for `auto`, the GPU if there is one, otherwise the CPU.
-
-    Raises InputError if the device does not exist on this machine.
-    """
-    import torch
-
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise InputError(f"there is no device {name!r}: it must be auto, cpu, cuda or cuda:N") from None
-    available = torch.cuda.device_count() if device.type == "cuda" else int(device.type == "cpu")
-    if (device.index or 0) >= available:
-        raise InputError(f"the device {name!r} is not available here: use cpu or auto")
-    return device
-
-
 def free_memory(device: "torch.device") -> int:
     """Return the bytes of memory that are free on a device. Memory limits of containers are not seen."""
     import torch

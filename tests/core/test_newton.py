@@ -5,6 +5,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import expit
 
+from kgcore.calibrate import logistic as fits
 from kgcore.calibrate.logistic import TOLERANCE, minimise
 from kgcore.errors import FitError
 
@@ -68,6 +69,6 @@ def test_a_gradient_that_rounding_keeps_from_zero_is_a_minimum() -> None:
 
 
 def test_a_minimum_that_is_not_reached_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kgcore.calibrate.logistic.MAX_STEPS", 1)
+    monkeypatch.setattr(fits, "MAX_STEPS", 1)
     with pytest.raises(FitError, match="a test did not converge in 1 steps"):
         minimise("a test", *logistic(0, 300), np.array([1.0, 0.0]), np.array([True, False]))

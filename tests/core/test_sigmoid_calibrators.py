@@ -12,6 +12,7 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
+from kgcore.calibrate import beta, logistic
 from kgcore.calibrate.beta import BENDS, Beta, best_bend, features
 from kgcore.calibrate.logistic import fit_logistic, mean_keeping_targets, smoothed_targets
 from kgcore.calibrate.platt import Platt
@@ -236,7 +237,7 @@ def test_beta_finds_a_bend_that_is_not_where_platt_scaling_is_one_half(
     labels = (rng.random(len(scores)) < truth).astype(float)
     sample, best = ground_truth_sample(scores, labels), log_loss(truth, labels)
     found = log_loss(Beta().fit_sample(sample).calibrate(scores), labels) - best
-    monkeypatch.setattr("kgcore.calibrate.beta.BENDS", np.array([]))
+    monkeypatch.setattr(beta, "BENDS", np.array([]))
     assert found < 0.6 * (log_loss(Beta().fit_sample(sample).calibrate(scores), labels) - best)
 
 
@@ -261,7 +262,7 @@ def test_the_bend_is_chosen_on_the_means_of_bins_of_equal_width(
     bins: int, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last bin has both of its ends, as in NumPy's histogram."""
-    monkeypatch.setattr("kgcore.calibrate.beta.BINS", bins)
+    monkeypatch.setattr(beta, "BINS", bins)
     z, weights = rng.uniform(-3, 3, 200), rng.uniform(0.5, 2, 200)
     total, edges = np.histogram(z, bins, weights=weights)
     means = np.histogram(z, edges, weights=weights * z)[0] / total
@@ -288,7 +289,7 @@ def test_blocks_of_rows_do_not_change_a_fit(monkeypatch: pytest.MonkeyPatch, rng
     design, bounded = np.stack([f, -np.abs(f), np.ones(500)]), np.array([True, True, False])
     fits = []
     for block in (2**15, 7):
-        monkeypatch.setattr("kgcore.calibrate.logistic.BLOCK", block)
+        monkeypatch.setattr(logistic, "BLOCK", block)
         fits.append(fit_logistic("a test", design, labels, np.full(500, 0.3), np.zeros(3), bounded))
     assert fits[1] == pytest.approx(fits[0], abs=1e-9)
 

@@ -40,7 +40,7 @@ def run(folder: Path, *evidence: str) -> PipelineSummary:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     use_home(tmp_path / "home", monkeypatch)
-    monkeypatch.setattr("tasks.stages.evidence.FEWEST", 100)
+    monkeypatch.setattr("kgcore.config.calibrate.FEWEST", 100)
     (tmp_path / "mine").mkdir()
     return write_positives(tmp_path / "mine")
 

@@ -141,7 +141,7 @@ def saved(module_home: Path) -> Saved:
         record(patch, found)
         few_trees(patch)
         other = second_model(module_home)
-        patch.setattr("tasks.stages.evidence.FEWEST", 100)
+        patch.setattr("kgcore.config.calibrate.FEWEST", 100)
         made = pipeline.fn(
             prepare=prepare,
             train=TrainConfig(model="distmult", **tiny),

@@ -8,6 +8,8 @@ from functools import lru_cache
 from os.path import commonpath
 from pathlib import Path
 
+from kgcore.config import PrepareConfig
+from kgcore.config.base import RANDOM
 from kgcore.data.formats.base import endings, format_name, format_of, stem_of
 from kgcore.errors import InputError
 from kgcore.registries import DATASETS, LAYOUTS
@@ -145,6 +147,28 @@ def find_dataset(name: str) -> DatasetSpec:
         return _of_user(stem_of(path), f"the file {whole}", path.parent, {"train": path.name})
     folder = Path(commonpath([path.parent for path in paths]))
     return _of_user(folder.name, f"{len(paths)} files in {folder}", folder, _by_split(folder, paths))
+
+
+def used_settings(config: PrepareConfig) -> PrepareConfig:
+    """Return the settings with the name of the data set for its path, and without those that it does not use.
+
+    Raises InputError if the data set cannot have a given setting, and as `find_dataset` does.
+    """
+    spec, used = find_dataset(config.dataset), PrepareConfig()
+    if config.given_confidence and not spec.folder:
+        raise InputError(
+            f"confidence is {config.confidence!r}, but the data set {spec.name} has no confidences: leave out "
+            "--confidence, or give a folder or files of your own"
+        )
+    if config.split_rule.kind != RANDOM and not spec.drawn:
+        raise InputError(
+            f"split is {config.split!r}, but the data set {spec.name} has splits: leave out --split, or give its "
+            "triples as one file"
+        )
+    names = ["size", "graph_seed"] if spec.generate else []
+    names += ["columns", "confidence"] if spec.folder else []
+    names += ["split", "valid_share", "test_share", "split_seed"] if spec.drawn else []
+    return used.replace(dataset=spec.name, **{name: getattr(config, name) for name in names})
 
 
 def _is_path(name: str, parts: Sequence[str]) -> bool:

@@ -1,7 +1,7 @@
 """Convert verified files into a `KnowledgeGraph`, and count the contents of the files."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -9,8 +9,10 @@ import numpy as np
 import pandas as pd
 
 from kgcore.arrays import Bools, Floats, Ints, sorted_distinct
-from kgcore.data.datasets.base import DatasetSpec
+from kgcore.config import PrepareConfig
+from kgcore.data.datasets.base import DatasetSpec, find_dataset
 from kgcore.data.datasets.draw import SplitDraw, Values, draw_splits
+from kgcore.data.datasets.fetch import DownloadProgress, fetch
 from kgcore.data.datasets.read import Read, UnseenRows, read_files, unseen_rows
 from kgcore.data.graph import SPLITS, KnowledgeGraph, Split, TripleIndex
 from kgcore.errors import InputError, raise_faults
@@ -136,6 +138,22 @@ class Prepared:
         unknown = describe_unknown_names(self.counts["labels_with_unseen"], self.unknown["labels"])
         parts = [f"{self.counts['labels_rows']:,} labelled triples", unknown]
         return ", ".join([*parts, *(f"{self.counts[f'labels_{name}']:,} {word}" for name, word in words.items())])
+
+
+def read_dataset(
+    config: PrepareConfig,
+    root: Path,
+    mirror: str | None = None,
+    progress: Callable[[str], DownloadProgress] | None = None,
+) -> Prepared:
+    """Read and validate the data set of the settings: `fetch`, then `prepare`, which raise the errors.
+
+    root, mirror, progress  as in `fetch`
+    """
+    spec = find_dataset(config.dataset)
+    folder = fetch(spec, root, mirror, config.size, config.graph_seed, progress)
+    draw = SplitDraw(config.valid_share, config.test_share, config.split_seed, config.split_rule)
+    return prepare(spec, folder, config.given_columns, draw, config.given_confidence)
 
 
 def prepare(

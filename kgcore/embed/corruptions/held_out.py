@@ -6,13 +6,27 @@ in memory are made block by block, and the highest scores of this stream are kep
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
 from kgcore.arrays import Bools, Floats, Ints, Scores, Triples, Weights
+from kgcore.config import CorruptConfig
 from kgcore.data.graph import KnowledgeGraph, Split, TripleIndex
-from kgcore.embed.corruptions.base import OBJECT, SUBJECT, Corruptions, Strategy, corrupt, hits_of, subject_shares
+from kgcore.embed.corruptions.base import (
+    OBJECT,
+    SUBJECT,
+    Corruptions,
+    Mixture,
+    Strategy,
+    corrupt,
+    hits_of,
+    subject_shares,
+)
 from kgcore.errors import InputError
+
+if TYPE_CHECKING:
+    from kgcore.embed.models.trained import TrainedModel
 
 CELLS = 2**21  # probabilities of a block of positives and one side, 16 MiB
 SAMPLE = 16  # positives that tell first how many corruptions there are
@@ -183,6 +197,17 @@ class Further:
     shares: Floats
     known: TripleIndex | None
     rng: np.random.Generator
+
+    @classmethod
+    def of(cls, graph: KnowledgeGraph, config: CorruptConfig, drawn: Corruptions, model: "TrainedModel") -> Self | None:
+        """Return those of valid beyond the corruptions that are drawn; None if these are enough, or all."""
+        positives, looks = graph.valid.positives, config.looks_at(len(graph.valid.positives))
+        if looks is None or drawn.weights is not None:
+            return None
+        strategy, shares = strategy_of(graph, config, model), subject_shares(graph, config.calibration_sides)
+        known = graph.known if config.calibration_filtered else None
+        rng = np.random.default_rng([config.calibration_seed, 1])  # not the stream of the draws
+        return cls(positives, config.eta(len(positives)), looks, strategy, shares, known, rng)
 
     @cached_property
     def number(self) -> float | None:
@@ -358,3 +383,18 @@ def corrupt_held_out(
     if not graph.labelled and graph.test.confidences is None:
         corruptions["test"] = corrupt(graph.test.positives, eta, strategy, rng, shares, graph.all_known)
     return corruptions
+
+
+def strategy_of(graph: KnowledgeGraph, config: CorruptConfig, model: "TrainedModel | None") -> Mixture:
+    """Return the strategies of the settings for a graph. `model` is needed if one of them draws with a model."""
+    strategy = Mixture(graph, config.calibration_strategy)
+    if strategy.by_model and model is not None:
+        strategy.see(model)
+    return strategy
+
+
+def corrupted(graph: KnowledgeGraph, config: CorruptConfig, model: "TrainedModel | None") -> dict[str, Corruptions]:
+    """Corrupt the held-out positives as the settings say: `corrupt_held_out`, with the seed `calibration_seed`."""
+    n, rng = len(graph.valid.positives), np.random.default_rng(config.calibration_seed)
+    strategy, sides, filtered = strategy_of(graph, config, model), config.calibration_sides, config.calibration_filtered
+    return corrupt_held_out(graph, config.eta(n), strategy, rng, sides, filtered, config.all_up_to(n))

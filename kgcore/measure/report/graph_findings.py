@@ -12,10 +12,11 @@ from scipy.sparse.csgraph import connected_components
 
 from kgcore.arrays import Floats, Ints, Probabilities, Triples, sorted_distinct
 from kgcore.config.base import RANDOM
+from kgcore.data.datasets.prepare import Prepared
 from kgcore.data.datasets.twins import MOST_FACTS, SHARE, Families, Repeat, repeats_of
 from kgcore.data.graph import KnowledgeGraph
 from kgcore.measure.report.curation import Finding, curator_findings, such_as
-from kgcore.measure.report.data import html, split_sentence
+from kgcore.measure.report.data import drawn_notes, html, split_sentence
 
 MANY = 1.5  # a predicate is 1-to-n if a subject has this many objects on average (Bordes et al. 2013, section 4.3)
 BINS = 10
@@ -217,6 +218,16 @@ def findings(
     how = _drawn(counts, split, drawn) if "drawn_from_rows" in counts else []
     rows = [*_splits(graph, counts), *how, *_shape(graph, shape), *_leaks(graph, shape, counts)]
     return [*rows, *curator_findings(graph, counts, both)]
+
+
+def data_report(prepared: Prepared, split: str) -> tuple[str, list[str]]:
+    """Return the page about a data set, and what to say of it. `split`: the setting."""
+    graph, counts = prepared.graph, prepared.counts
+    shape, confidences = shape_of(graph), confidences_of(graph)
+    found = findings(graph, shape, counts, split, prepared.drawn, prepared.both) + confidence_findings(confidences)
+    notes = [*drawn_notes(counts, split, prepared.drawn), *prepared.dropped_notes()]
+    notes += [f"{one.title}: {one.figure}. {one.meaning}" for one in found if one.warns]
+    return graph_page(graph, shape, found, confidences), notes
 
 
 def _drawn(counts: Mapping[str, int], split: str, drawn: str) -> list[Finding]:

@@ -15,10 +15,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import torch
 
-from kgcore.config import TrainConfig
+from kgcore.config import ASSUMED_BASE_RATE, TrainConfig
 from kgcore.config.base import OBJECTIVES
+from kgcore.config.race import RaceConfig, entries
 from kgcore.data.graph import KnowledgeGraph
 from kgcore.embed.training.loop import train, worth_compiling
 from kgcore.errors import FitError, InputError
@@ -95,6 +97,34 @@ def race(
     except TimeIsUp:
         time_is_up = True
     return runners.result(field if time_is_up else [], time_is_up)
+
+
+def choose(
+    graph: KnowledgeGraph,
+    config: RaceConfig,
+    track: Track,
+    on_progress: Callable[[float, str], None] = lambda share, word: None,
+    on_measured: Callable[[RaceRow], None] = lambda row: None,
+) -> tuple[Race, Path]:
+    """Choose the training settings for a graph without a test split. Return the race, and the winner's checkpoint.
+
+    Without a race, the first contender is chosen: if there is no other, or if validation has too few triples. Then
+    there is no checkpoint. The arguments are those of `race`, and it raises the same errors.
+    """
+    sizes, confidences = (len(graph.train), len(graph.entities), len(graph.predicates)), graph.train.confidences
+    found, rng = entries(config, *sizes, confidences is not None), np.random.default_rng(config.race_seed)
+    try:
+        if len(found) == 1:
+            raise InputError("the given settings leave one configuration")
+        objective = SearchObjective(
+            graph, config.race_metric, config.negatives, ASSUMED_BASE_RATE, rng, config.judged_on
+        )
+    except InputError as error:
+        name, first = next(iter(found.items()))
+        row = RaceRow(name, CHOSEN, first.epochs, (), 0.0, first.as_dict(), first == config.usual)
+        return Race(config.race_metric, (row,), no_race=str(error)), track.checkpoint(0)
+    result = race(graph, found, config.usual, objective, track, on_progress, on_measured)
+    return result, track.checkpoint([*found].index(result.winner.name))
 
 
 class _Runners:

@@ -1,0 +1,105 @@
+"""A calibrated model with all calibrators of its fit, and with the test split on which they are measured."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from kgcore.answer.calibrated_model import CalibratedModel
+from kgcore.answer.loaded import LoadedModel
+from kgcore.arrays import Ints
+from kgcore.calibrate.calibrated import Calibrated
+from kgcore.config import ClassifyConfig, EvaluateConfig
+from kgcore.config.base import divided
+from kgcore.errors import InputError
+from kgcore.measure.evaluation.evaluate import Measured, evaluate
+from kgcore.measure.evaluation.predictions import Predictions
+from kgcore.measure.metrics.proper import brier
+from kgcore.measure.report.plots import reliability_figures
+from kgcore.measure.report.results import Results, first_table
+from kgcore.storage.folders import write_calibrated
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, repr=False)
+class MeasuredModel(LoadedModel):
+    """A calibrated model that answers as a loaded one does, with all calibrators of its fit, and test to measure them.
+
+    fitted       every calibrator, and the baselines; of each kind of negatives, the best on validation comes first
+    predictions  of all of them on test
+    source       (m,) the positive that each corruption of test was made from; None: the negatives are labelled
+    cold         column of the cold entities, 0 or 2; None: test was not drawn by entities
+    """
+
+    fitted: Sequence[Calibrated]
+    predictions: Predictions
+    source: Ints | None = None
+    cold: int | None = None
+
+    @property
+    def labels(self) -> list[str]:
+        """The labels of all calibrators and baselines, such as `synthetic.per_relation`."""
+        return [bound.label for bound in self.fitted]
+
+    def __getitem__(self, name: str) -> "MeasuredModel":
+        """Return the same model with another calibrator: its label, or its name. Raises InputError if there is none."""
+        kind = self.calibrated.calibrator.negatives
+        ordered = sorted(self.fitted, key=lambda bound: bound.negatives != kind)
+        found = next((bound for bound in ordered if name in (bound.label, bound.shown_name)), None)
+        if found is None:
+            raise InputError(f"there is no calibrator {name!r}: there are {', '.join(self.labels)}")
+        model, graph = self.calibrated.trained.embedding_models, self.calibrated.graph
+        return replace(self, calibrated=CalibratedModel(found.scorer_of(model, graph), found, graph))
+
+    def evaluate(self, *, every: bool = False, **settings: Any) -> pd.DataFrame:
+        """Measure all calibrators on test. Return a row for each label, and a column for each metric.
+
+        every     return all metrics, not only those of the first table of a report
+        settings  of EvaluateConfig and ClassifyConfig: bins, tau, ...
+
+        `attrs["about"]` says what the figures are about.
+
+        >>> import kgcore as kg
+        >>> graph = kg.read("family", size=300)
+        >>> model = kg.train(graph, "transe", epochs=20)
+        >>> calibrated = kg.calibrate(model, graph, calibrators="platt", calibration_eta=5)
+        >>> calibrated.evaluate(bootstrap_replicates=50).loc["uncalibrated"].index.tolist()
+        ['brier', 'log_loss', 'ece', 'sharpness', 'accuracy']
+        """
+        results = Results.of(self._measured(settings))
+        frame = pd.DataFrame.from_dict({row.label: row.metrics for row in results.rows}, orient="index")
+        first = list(first_table(results.confidences))
+        frame = frame[[*first, *(frame.columns.difference(first) if every else ())]]
+        frame.attrs["about"] = " ".join(self.predictions.notes(self.calibrated.calibrator.rate))
+        return frame
+
+    def plot_reliability(self, **settings: Any) -> "Figure":
+        """Draw the reliability diagram of the calibrators with the same negatives as this one. Settings: `evaluate`."""
+        figures = reliability_figures(self._measured(settings), self.predictions.confidences is not None)
+        return figures[f"reliability_{self.calibrated.calibrator.negatives}"]
+
+    def save(self, folder: str | PathLike[str]) -> None:
+        """Write the folder that `kgcore.load` reads: calibrator, embedding models, graph.
+
+        Raises InputError if `folder` is a file.
+        """
+        place, model = Path(folder), self.calibrated
+        if place.exists() and not place.is_dir():
+            raise InputError(f"{place} is a file: name a folder")
+        write_calibrated(place, model.calibrator, model.trained.embedding_models, model.graph)
+
+    def _measured(self, settings: Mapping[str, Any]) -> dict[str, Measured]:
+        evaluation, decisions = divided(settings, EvaluateConfig, ClassifyConfig)
+        config, tau = EvaluateConfig(**evaluation), ClassifyConfig(**decisions).tau
+        return evaluate(self.predictions, config, tau, self.source, cold=self.cold)
+
+    def __repr__(self) -> str:
+        test, label = self.predictions, self.label
+        score = brier(test.probabilities[label], test.truth, test.weights)
+        others = ", ".join(other for other in self.labels if other != label)
+        return f"{super().__repr__()}\nBrier score on test: {score:.4f}\nother calibrators: {others}"

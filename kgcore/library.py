@@ -1,0 +1,341 @@
+"""kgcal from Python: read a graph, train a model, calibrate it, measure it, save it, load it. `import kgcore as kg`.
+
+The functions call what the stages of the pipeline call, in the same order and with the same random numbers. So they
+give the probabilities of `kgcal run` with the same settings. They need no server and no store.
+"""
+
+import logging
+import math
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from tqdm import tqdm
+
+from kgcore.answer.calibrated_model import CalibratedModel
+from kgcore.answer.loaded import LoadedModel, load_folder
+from kgcore.answer.measured import MeasuredModel
+from kgcore.calibrate.fit import calibration_bases, fit_calibrators
+from kgcore.calibrate.validation import answering_label
+from kgcore.combiners.fit import Material, fit_evidence
+from kgcore.combiners.hidden import with_hidden_facts
+from kgcore.combiners.unseen import fit_unseen
+from kgcore.config import (
+    CalibrateConfig,
+    ChooseConfig,
+    ClassifyConfig,
+    CorruptConfig,
+    EvidenceConfig,
+    PipelineConfigs,
+    PrepareConfig,
+    TrainConfig,
+    presets,
+)
+from kgcore.config.base import divided, find_device
+from kgcore.config.race import RaceConfig
+from kgcore.data.completeness import read_completeness
+from kgcore.data.datasets.base import used_settings
+from kgcore.data.datasets.prepare import read_dataset
+from kgcore.data.datasets.read import UnseenRows
+from kgcore.data.graph import KnowledgeGraph, Split
+from kgcore.embed.corruptions.base import Corruptions
+from kgcore.embed.corruptions.held_out import Further, corrupted
+from kgcore.embed.models.trained import TrainedModel
+from kgcore.embed.training.loop import train as fit_model
+from kgcore.errors import InputError, MismatchError, first_line
+from kgcore.evidence.base import Source
+from kgcore.evidence.table import Features, rows_with_evidence
+from kgcore.measure.evaluation.evaluate import kept_sources
+from kgcore.measure.evaluation.predictions import classify
+from kgcore.measure.report.graph_findings import data_report
+from kgcore.measure.report.race import Race
+from kgcore.scores.search import searched_table
+from kgcore.scores.table import TableEvidence, score_table
+from kgcore.wings.tuning.race import Track, choose
+
+log = logging.getLogger("kgcal")
+CACHE = Path("Library/Caches" if sys.platform == "darwin" else ".cache") / "kgcal"  # of public data sets, in the home
+Frames = pd.DataFrame | Mapping[str, pd.DataFrame]
+
+
+@dataclass(frozen=True, repr=False, eq=False, kw_only=True)
+class ReadGraph(KnowledgeGraph):
+    """A graph, with the settings with which it was read, and the held-out rows with entities that train lacks."""
+
+    config: PrepareConfig
+    unseen: UnseenRows | None = None
+
+    def __repr__(self) -> str:
+        splits = ((name, getattr(self, name)) for name in ("train", "valid", "test"))
+        sizes = ", ".join(f"{name} {len(s.positives):,} true and {len(s.negatives):,} false" for name, s in splits)
+        names = f"{len(self.entities):,} entities, {len(self.predicates):,} predicates"
+        return f"graph {self.name}: {names}\ntriples: {sizes}"
+
+
+@dataclass(frozen=True, repr=False, eq=False, kw_only=True)
+class RecordedModel(TrainedModel):
+    """A trained model, with the record of its training.
+
+    config    its settings
+    losses    mean loss of a positive, for each epoch
+    graph     name of the graph, and the fingerprint of its training triples
+    race      the race that chose the settings; None: there was none
+    """
+
+    config: TrainConfig
+    losses: Sequence[float]
+    graph: tuple[str, str]
+    race: Race | None = None
+
+    def __repr__(self) -> str:
+        entities, predicates = self.sizes
+        trained = f"{len(self.losses)} epochs on {self.graph[0]}, loss {self.losses[-1]:.4f}"
+        size = f"{self.config.loss}, k={self.k}, {entities:,} entities, {predicates:,} predicates"
+        chosen = [f"chosen by a race: {self.race.winner.name}"] if self.race and not self.race.no_race else []
+        return "\n".join([f"model {self.name}: {size}", trained, *chosen])
+
+
+def read(
+    source: str | PathLike[str] | Frames,
+    *,
+    name: str | None = None,
+    mirror: str | None = None,
+    folder: str | PathLike[str] | None = None,
+    progress: bool = True,
+    **settings: Any,
+) -> ReadGraph:
+    """Read a graph, and log what `kgcal prepare` says about the data.
+
+    source    a folder, a file, the name of a public data set; or a table with the columns subject, predicate, object
+              and perhaps label, or a table for each of train, valid and test
+    name      name of the graph; None: that of the folder or file, or `graph`
+    mirror    folder or URL that has the public data sets; None: their public hosts
+    folder    where public and generated data sets are kept; None: the user's cache
+    settings  of PrepareConfig: split, valid_share, columns, ...
+
+    Raises InputError for an unknown setting, for data that cannot be used, and for a download that fails.
+
+    >>> import kgcore as kg, pandas as pd
+    >>> kg.read("family", size=300)
+    graph family: 322 entities, 10 predicates
+    triples: train 2,836 true and 0 false, valid 623 true and 621 false, test 417 true and 417 false
+    >>> facts = [(f"drug{i % 9}", "treats", f"disease{i % 7}") for i in range(60)]
+    >>> kg.read(pd.DataFrame(facts, columns=["subject", "predicate", "object"]), name="drugs")
+    graph drugs: 16 entities, 1 predicates
+    triples: train 48 true and 0 false, valid 6 true and 0 false, test 6 true and 0 false
+    """
+    root = Path.home() / CACHE if folder is None else Path(folder)
+    with tempfile.TemporaryDirectory(prefix="kgcal-") as work:
+        if isinstance(source, pd.DataFrame | Mapping):
+            source = _written(source, Path(work) / "graph")
+        config = PrepareConfig(**divided({"dataset": str(source), **settings}, PrepareConfig)[0])
+        used_settings(config)  # raises for those that the data set cannot have
+        prepared = read_dataset(config, root, mirror, partial(tqdm, unit="B", unit_scale=True) if progress else None)
+    for note in data_report(prepared, config.split)[1]:
+        log.warning(note)
+    graph = replace(prepared.graph, name=name or prepared.graph.name)
+    return ReadGraph(**_fields(graph), config=config, unseen=prepared.unseen)
+
+
+def train(
+    graph: KnowledgeGraph,
+    model: str | None = None,
+    *,
+    preset: str | None = None,
+    loss: str | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    progress: bool = True,
+    **settings: Any,
+) -> RecordedModel:
+    """Train a model on the train split of a graph.
+
+    model, loss  registered names; None: the choice of the preset
+    preset       auto (a race on valid), default, best, paper or none, for the settings that are not given; None: as
+                 `kgcal run`, default for data sets whose settings are known, auto for any other graph
+    device       auto, cpu, cuda or cuda:N
+    settings     of TrainConfig and ChooseConfig: k, epochs, minutes (of the race), ...
+
+    Raises InputError for an unknown or contradictory setting, and FitError if the loss does not stay finite.
+
+    >>> import kgcore as kg
+    >>> graph = kg.read("family", size=300)
+    >>> kg.train(graph, "complex", k=20, epochs=2)  # doctest: +ELLIPSIS
+    model complex: self_adversarial, k=20, 322 entities, 10 predicates
+    2 epochs on family, loss ...
+    """
+    given = {"model": model, "loss": loss, "seed": seed or None} | settings
+    own, of_race = divided(given, TrainConfig, ChooseConfig)
+    known = PipelineConfigs(_read_with(graph), TrainConfig(**own), choose=ChooseConfig(**of_race))
+    configs = presets.resolve(preset, known).configs
+    config, race, checkpoint, where = configs.train, None, None, find_device(device)
+    with tempfile.TemporaryDirectory(prefix="kgcal-") as folder:
+        if isinstance(configs.choose, RaceConfig):
+            track = Track(where, Path(folder), 60 * configs.choose.minutes or math.inf)
+            without_test = replace(graph, test=Split(np.zeros((0, 3), dtype=np.int64), np.zeros(0)))
+            with _bar("race", 100, progress) as bar:
+                race, checkpoint = choose(
+                    without_test, configs.choose, track, lambda share, word: bar(round(100 * share), word)
+                )
+            config = TrainConfig(**race.winner.settings)
+        with _bar(f"train {config.model}", config.epochs, progress) as bar:
+            done = fit_model(
+                graph, config, where, checkpoint, math.inf, lambda epoch, loss: bar(epoch, f"loss {loss:.4f}")
+            )
+    of = graph.name, graph.training_fingerprint()
+    trained = done.model.to(find_device("cpu"))
+    return RecordedModel(**_fields(trained), config=config, losses=done.losses, graph=of, race=race)
+
+
+def calibrate(
+    model: TrainedModel,
+    graph: KnowledgeGraph,
+    *,
+    base_rate: float | str | None = None,
+    calibrators: str | Sequence[str] | None = None,
+    completeness: float | str | None = None,
+    negatives: str | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    progress: bool = True,
+    **settings: Any,
+) -> MeasuredModel:
+    """Fit calibrators to valid. The one that is best there answers: it has the lowest cross-fitted Brier score.
+
+    base_rate     share of true triples among your candidates, in (0, 1), or text LOW:HIGH; None: 0.5 is assumed
+    calibrators   registered names; None: the default ones, of the score and of evidence
+    completeness  share of the true facts that the graph knows, in (0, 1), or text as in `read_completeness`
+    negatives     ground_truth or synthetic: the negatives of the calibrator that answers. None: labelled ones if there
+                  are some
+    seed          of the corruptions and of the fits
+    device        that scores: auto, cpu, cuda or cuda:N
+    settings      of CorruptConfig, CalibrateConfig and EvidenceConfig: calibration_strategy, evidence, ...
+
+    Raises InputError for an unknown or contradictory setting, MismatchError if the model was trained on other triples,
+    and FitError if a fit does not converge.
+
+    >>> import kgcore as kg, pandas as pd
+    >>> graph = kg.read("family", size=300)
+    >>> model = kg.train(graph, "transe", epochs=20)
+    >>> calibrated = kg.calibrate(model, graph, base_rate=0.1, calibrators=["platt", "isotonic"], calibration_eta=5)
+    >>> calibrated["synthetic.platt"]  # doctest: +ELLIPSIS
+    calibrated model of family: synthetic.platt, base rate 0.1, stated
+    Brier score on test: ...
+    other calibrators: uncalibrated, base_rate, ground_truth..., ground_truth..., synthetic.isotonic
+    >>> asked = pd.DataFrame({"subject": ["person_2"], "predicate": ["spouse_of"], "object": ["person_3"]})
+    >>> calibrated.predict(asked).columns.tolist()[:5]
+    ['subject', 'predicate', 'object', 'score', 'probability']
+    """
+    if isinstance(model, RecordedModel) and model.graph[1] != graph.training_fingerprint():
+        raise MismatchError(f"the model was trained on other triples than those of {graph.name}: use its graph")
+    calibrators = (calibrators,) if isinstance(calibrators, str) else calibrators
+    stated = None if completeness is None else str(completeness)
+    given = {"base_rate": base_rate, "calibrators": calibrators, "completeness": stated}
+    configs = _configs(graph, seed, given | settings)
+    made = corrupted(graph, configs.corrupt, model)
+    further = Further.of(graph, configs.corrupt, made["valid"], model)
+    material = _material(model.to(find_device(device)), graph, made, further, configs, progress)
+    table, rate = material.table, material.config.rate.value
+    fitted = fit_evidence(material, fit_calibrators(table, material.config, material.bases)).fitted
+    predictions = classify(table, fitted, len(graph.predicates), rate, ClassifyConfig(), material.evidence)
+    source = None
+    if predictions.synthetic_negatives:
+        source = kept_sources(made["test"].source, graph.test.positives[:, 1], made["test"].triples[:, 1])
+    answers = answering_label([bound for bound in fitted if negatives in (None, bound.negatives)])
+    if not answers:
+        raise InputError(f"no calibrator has negatives of the kind {negatives}: leave out negatives")
+    first = CalibratedModel(model, fitted[0], graph)
+    return MeasuredModel(first, fitted, predictions, source, material.cold)[answers]
+
+
+def load(folder: str | PathLike[str]) -> LoadedModel:
+    """Load a calibrated model from the folder of `save`, or of a registered version: see `load_folder`.
+
+    >>> import kgcore as kg
+    >>> graph = kg.read("family", size=300)
+    >>> model = kg.train(graph, "transe", epochs=2)
+    >>> kg.calibrate(model, graph, calibrators="platt", calibration_eta=5).save("model")
+    >>> kg.load("model")
+    calibrated model of family: ground_truth.platt, base rate 0.501, estimated
+    """
+    return load_folder(folder)
+
+
+def _configs(graph: KnowledgeGraph, seed: int, given: Mapping[str, Any]) -> PipelineConfigs:
+    """Return the settings of a pipeline on a graph, with these ones of the stages from corrupt to calibrate."""
+    seeds = dict.fromkeys(("calibration_seed", "combine_seed", "unseen_seed"), seed or None)
+    parts = divided({**seeds, **given}, CorruptConfig, CalibrateConfig, EvidenceConfig)
+    corrupt, fit, seen = CorruptConfig(**parts[0]), CalibrateConfig(**parts[1]), EvidenceConfig(**parts[2])
+    known = PipelineConfigs(_read_with(graph), corrupt=corrupt, calibrate=fit, evidence=seen)
+    return presets.resolve("default", known).configs
+
+
+def _material(
+    model: TrainedModel,
+    graph: KnowledgeGraph,
+    made: dict[str, Corruptions],
+    further: Further | None,
+    configs: PipelineConfigs,
+    shown: bool,
+) -> Material:
+    """Score the held-out triples and their corruptions, and compute evidence, as the stages of the pipeline do."""
+    prepare, corrupt, config = configs.prepare, configs.corrupt, configs.calibrate
+    shares, cold = None, prepare.split_rule.cold_column
+    if config.completeness:
+        shares = read_completeness(config.completeness, graph)
+        shares.missing(np.unique(graph.valid.positives[:, 1]))  # a file may lack a predicate
+    table = score_table(graph, made, model, cold)
+    if further is not None:
+        with _bar("search", further.most, shown) as bar:
+            table = searched_table(table, further, model, on_block=lambda rows: bar(min(rows, further.most)))
+    table = replace(with_hidden_facts(table, graph, model, corrupt), completeness=shares)
+    labels = len(graph.valid.positives), len(graph.valid.negatives)
+    evidence, unseen = None, None
+    if config.can_combine(*labels, bool(prepare.given_confidence)):
+        rows, groups = rows_with_evidence(table, configs.evidence.evidence)
+        features = Features.of(Source(graph, model), groups)
+        evidence = TableEvidence(rows.nonzero()[0], features.evidence(table.triples[rows]), groups)
+        if isinstance(graph, ReadGraph) and (held := graph.unseen):
+            unseen = fit_unseen(graph, held.names, held.splits, features, table, configs.evidence)
+    source, answers = made["valid"].source, unseen[0] if unseen else None
+    bases = calibration_bases(table, config, corrupt)
+    return Material(table, config, bases, source, cold, evidence=evidence, unseen=answers)
+
+
+def _fields(value: KnowledgeGraph | TrainedModel) -> Mapping[str, Any]:
+    return {field.name: getattr(value, field.name) for field in fields(value)}
+
+
+def _read_with(graph: KnowledgeGraph) -> PrepareConfig:
+    return graph.config if isinstance(graph, ReadGraph) else PrepareConfig(dataset=graph.name)
+
+
+def _written(tables: Frames, folder: Path) -> Path:
+    """Write tables to files that are read as a user's own. Return their folder."""
+    folder.mkdir()
+    for split, table in {"train": tables}.items() if isinstance(tables, pd.DataFrame) else tables.items():
+        try:
+            table.to_parquet(folder / f"{split}.parquet", index=False)
+        except (TypeError, ValueError) as error:  # those of pyarrow
+            raise InputError(f"the table {split} has a column that is no text: {first_line(error)}") from error
+    return folder
+
+
+@contextmanager
+def _bar(title: str, total: int, shown: bool) -> Iterator[Callable[..., None]]:
+    """Show a progress bar. Yield a function `move(done, word)`."""
+    with tqdm(desc=title, total=total, disable=not shown) as bar:
+
+        def move(done: int, word: str = "") -> None:
+            bar.set_postfix_str(word, refresh=False)
+            bar.update(done - bar.n)
+
+        yield move

@@ -1,0 +1,157 @@
+"""The functions of `kgcore`: what they read and refuse, what they load, and that their examples run."""
+
+import doctest
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+import kgcore as kg
+from kgcore import library
+from kgcore.answer import measured
+from kgcore.answer.measured import MeasuredModel
+from kgcore.config import TrainConfig, race
+from kgcore.data.datasets.family import write_genealogy
+from kgcore.errors import InputError, MismatchError
+from kgcore.library import ReadGraph
+from tests.docs.pages import Block, blocks_for
+
+FINDER = doctest.DocTestFinder(exclude_empty=True)
+EXAMPLES = [example for module in (library, measured) for example in FINDER.find(module) if example.examples]
+LIGHT = """
+import sys, kgcore as kg
+assert {"read", "train", "calibrate", "load"} <= set(dir(kg)), dir(kg)
+assert not {"torch", "numpy", "pandas"} & set(sys.modules)
+import kgcore.data.datasets.prepare, kgcore.calibrate.sample
+assert "kgcore.library" not in sys.modules
+assert kg.calibrate is sys.modules["kgcore.library"].calibrate
+assert not {"prefect", "mlflow", "optuna", "rich"} & set(sys.modules)
+"""
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def graph(cache: Path) -> ReadGraph:
+    return kg.read("family", size=300, folder=cache)
+
+
+@pytest.fixture(scope="module")
+def calibrated(graph: ReadGraph) -> MeasuredModel:
+    model = kg.train(graph, "transe", k=16, epochs=5, progress=False)
+    return kg.calibrate(model, graph, base_rate="0.1:0.3", calibrators=["platt", "isotonic"], calibration_eta=3)
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name.rpartition(".")[2])
+def test_the_example_runs(example: doctest.DocTest, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library, "CACHE", cache)
+    monkeypatch.chdir(cache)
+    assert doctest.DocTestRunner().run(example).failed == 0
+
+
+@pytest.mark.parametrize("block", blocks_for(__file__), ids=lambda block: block.page)
+@pytest.mark.usefixtures("quick_trees")
+def test_the_documented_example_runs(
+    block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine").mkdir()
+    write_genealogy(tmp_path / "mine", 200, 1)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(race, "contenders", lambda rows, entities, predicates: {"short": TrainConfig(k=8, epochs=9)})
+    exec(block.text, {})
+    assert "ground_truth.per_relation" in capsys.readouterr().out
+
+
+def test_every_function_has_an_example() -> None:
+    shown = {example.name.rpartition(".")[2] for example in EXAMPLES}
+    assert {*kg.__all__, "evaluate"} <= shown
+
+
+def test_the_import_is_light_and_the_names_are_those_of_the_functions() -> None:
+    done = subprocess.run([sys.executable, "-c", LIGHT], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_library_that_is_not_installed_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "kgcore.library", None)
+    with pytest.raises(ImportError, match=r"kgcore.train needs .*: pip install 'kgcal\[train\]'"):
+        kg.train  # noqa: B018
+
+
+def test_tables_are_read_as_files_are(graph: ReadGraph, cache: Path) -> None:
+    tables = {
+        name: graph.names_of(split.triples).assign(label=split.labels.astype(int))
+        for name, split in (("train", graph.train), ("valid", graph.valid), ("test", graph.test))
+    }
+    again = kg.read(tables, name="family")
+    assert again.training_fingerprint() == graph.training_fingerprint()
+    assert again.test_fingerprint() == graph.test_fingerprint()
+    one = kg.read(tables["train"].drop(columns="label"), valid_share=0.2)
+    assert (one.name, len(one.valid.positives) > len(one.test.positives) > 0) == ("graph", True)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda graph: kg.read("family", sise=3), "unknown setting 'sise': did you mean size?"),
+        (lambda graph: kg.read(pd.DataFrame({"subject": ["a"]})), "has no column"),
+        (lambda graph: kg.read(pd.DataFrame({"subject": ["a", 1]})), "the table train has a column that is no text"),
+        (lambda graph: kg.read("family", split="time:3"), "the data set family has splits"),
+        (lambda graph: kg.train(graph, epoch=3), "unknown setting 'epoch': did you mean epochs?"),
+        (lambda graph: kg.train(graph, k=-1), "k is -1: it must be at least 1"),
+        (lambda graph: kg.train(graph, "tranze"), "unknown model 'tranze'"),
+        (lambda graph: kg.train(graph, preset="fast"), "unknown preset 'fast'"),
+        (lambda graph: kg.train(graph, device="gpu"), "there is no device 'gpu'"),
+        (lambda graph: kg.train(graph, zzzz=1), "unknown setting 'zzzz': the known ones are model, "),
+    ],
+)
+def test_a_mistake_is_a_sentence(graph: ReadGraph, call, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        call(graph)
+
+
+def test_mistakes_of_calibration_are_sentences(calibrated: MeasuredModel, graph: ReadGraph, cache: Path) -> None:
+    [model] = calibrated.calibrated.trained.embedding_models
+    for settings, message in (
+        ({"base_rates": 0.1}, "did you mean base_rate?"),
+        ({"base_rate": 2}, "base_rate is 2: it must be above 0 and below 1"),
+        ({"negatives": "candidates"}, "no calibrator has negatives of the kind candidates: leave out negatives"),
+    ):
+        with pytest.raises(InputError, match=message):
+            kg.calibrate(model, graph, calibrators="platt", calibration_eta=3, **settings)
+    with pytest.raises(MismatchError, match="trained on other triples"):
+        kg.calibrate(model, kg.read("family", size=300, graph_seed=1, folder=cache))
+    with pytest.raises(InputError, match="no calibrator 'beta'"):
+        calibrated["beta"]
+
+
+def test_a_saved_model_answers_to_the_last_bit(calibrated: MeasuredModel, graph: ReadGraph, tmp_path: Path) -> None:
+    asked = graph.names_of(graph.test.triples[:40])
+    for label in ("ground_truth.isotonic", "synthetic.platt"):
+        calibrated[label].save(tmp_path / label)
+        pd.testing.assert_frame_equal(
+            kg.load(tmp_path / label).predict(asked), calibrated[label].predict(asked), check_exact=True
+        )
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="is a file"):
+        calibrated.save(tmp_path / "file")
+
+
+def test_what_it_says_of_itself(calibrated: MeasuredModel, graph: ReadGraph) -> None:
+    [model] = calibrated.calibrated.trained.embedding_models
+    assert repr(graph).splitlines()[0] == "graph family: 322 entities, 10 predicates"
+    assert repr(model).splitlines()[0] == "model transe: self_adversarial, k=16, 322 entities, 10 predicates"
+    synthetic = calibrated["synthetic.platt"]
+    first, brier, _ = repr(synthetic).splitlines()
+    assert first == "calibrated model of family: synthetic.platt, base rate 0.179 [0.1, 0.3], stated"
+    table = synthetic.evaluate(bootstrap_replicates=50)
+    assert brier == f"Brier score on test: {table.loc['synthetic.platt', 'brier']:.4f}"
+    assert "labelled negatives" in table.attrs["about"]
+    assert isinstance(synthetic.plot_reliability(bins=5, bootstrap_replicates=50), Figure)
+    assert synthetic["isotonic"].label == "synthetic.isotonic"

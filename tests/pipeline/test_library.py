@@ -1,0 +1,104 @@
+"""`kgcore.read`, `train` and `calibrate` give the model and the probabilities of a pipeline with the same settings."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kgcore as kg
+from flows.pipeline import pipeline
+from kgcore.config import CalibrateConfig, CorruptConfig, PrepareConfig, TrainConfig, race
+from kgcore.data.datasets.family import write_genealogy
+from kgcore.measure.report.summary import PipelineSummary
+from tasks.tracking.artifacts import EMBEDDINGS, PREDICTIONS
+from tasks.tracking.store import open_store
+from tests.conftest import FEW_REPLICATES, use_home
+
+TRAINING: dict[str, Any] = {"k": 16, "epochs": 9, "batch_size": 128}
+PORTFOLIO = {"complex": TrainConfig(model="complex", learning_rate=0.1, **TRAINING)}
+
+
+@pytest.fixture(scope="module")
+def work(quick_trees: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Use a home, a short portfolio, and trees for small graphs. Yield a folder with a graph without labels."""
+    work = tmp_path_factory.mktemp("library")
+    mine, made = work / "mine", work / "made"
+    for folder in (mine, made):
+        folder.mkdir()
+    write_genealogy(made, 300, 1)
+    for split in ("train", "valid", "test"):
+        rows = [line.split("\t") for line in (made / f"{split}.txt").read_text().splitlines()]
+        text = "".join("\t".join(row[:3]) + "\n" for row in rows if row[3:] in ([], ["1"]))
+        (mine / f"{split}.txt").write_text(text)
+    with pytest.MonkeyPatch.context() as patch:
+        use_home(work / "home", patch)
+        patch.setattr("kgcore.config.calibrate.FEWEST", 100)
+        patch.setattr(race, "contenders", lambda rows, entities, predicates: PORTFOLIO)
+        yield work
+
+
+def check_equal(summary: PipelineSummary, model: Any, calibrated: Any) -> None:
+    """Compare the model, every probability on test, the calibrator that answers, and the metrics."""
+    store = open_store()
+    [model_id] = store.get(summary.runs["train"]).model_ids
+    assert model.fingerprint() == store.load_model(model_id, EMBEDDINGS).fingerprint()
+    expected = store.load(summary.runs["classify"], PREDICTIONS)
+    assert calibrated.labels == [label for label in expected.probabilities if label != "uncalibrated_raw"]
+    for label, q in expected.probabilities.items():
+        np.testing.assert_array_equal(calibrated.predictions.probabilities[label], q, label)
+    assert calibrated.label == summary.answers
+    metrics = calibrated.evaluate(every=True, bootstrap_replicates=50)
+    for row in summary.results.rows:
+        assert metrics.loc[row.label].dropna().to_dict() == row.metrics
+    assert calibrated.plot_reliability(bootstrap_replicates=50).axes
+
+
+def test_labelled_negatives_give_the_probabilities_of_a_run(work: Path) -> None:
+    settings = {"base_rate": 0.1, "completeness": 0.8, "calibration_eta": 5}
+    summary = pipeline.fn(
+        prepare=PrepareConfig(size=300),
+        train=TrainConfig(model="transe", **TRAINING),
+        corrupt=CorruptConfig(calibration_eta="5"),
+        calibrate=CalibrateConfig(base_rate=0.1, completeness="0.8"),
+        evaluate=FEW_REPLICATES,
+    )
+    graph = kg.read("family", size=300, folder=work / "cache", progress=False)
+    model = kg.train(graph, "transe", progress=False, **TRAINING)
+    calibrated = kg.calibrate(model, graph, progress=False, **settings)
+    check_equal(summary, model, calibrated)
+    assert {"ground_truth.boosted_trees", "synthetic.per_relation"} <= set(calibrated.labels)
+
+
+@pytest.mark.long
+def test_corruptions_and_a_race_give_the_probabilities_of_a_run(work: Path) -> None:
+    summary = pipeline.fn(
+        prepare=PrepareConfig(dataset=str(work / "mine")),
+        train=TrainConfig(**TRAINING),
+        evaluate=FEW_REPLICATES,
+    )
+    graph = kg.read(work / "mine")
+    model = kg.train(graph, progress=False, **TRAINING)
+    assert model.race is not None
+    assert summary.race is not None
+    assert model.race.winner.values == summary.race.winner.values
+    calibrated = kg.calibrate(model, graph, progress=False)
+    check_equal(summary, model, calibrated)
+    assert "synthetic.boosted_trees" in calibrated.labels
+
+
+@pytest.mark.long
+def test_a_search_for_high_scores_gives_the_probabilities_of_a_run(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kgcore.config.stages.MOST_CORRUPTIONS", 20_000)  # so that the base rate needs more than drawn
+    calibrate = {"base_rate": 0.002, "calibrators": ("platt", "beta")}
+    summary = pipeline.fn(
+        prepare=PrepareConfig(dataset=str(work / "mine")),
+        train=TrainConfig(**TRAINING),
+        calibrate=CalibrateConfig(**calibrate),
+        evaluate=FEW_REPLICATES,
+        preset="default",
+    )
+    graph = kg.read(work / "mine")
+    model = kg.train(graph, preset="default", progress=False, **TRAINING)
+    check_equal(summary, model, kg.calibrate(model, graph, progress=False, **calibrate))
