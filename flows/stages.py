@@ -161,7 +161,7 @@ def published_stage(ref: StageRef) -> str:
     metrics = [{"metric": name, "value": round(value, 6)} for name, value in sorted(run.metrics.items())]
     dataset = open_store().known(run.lineage["prepare"]).dataset.name
     said = [ResultTable(notes=[f"MLflow run `{ref.run_id}` {done}."])]
-    publish(Result(title=ref.stage, warning=stale, tables=[*said, *tables], run=ref.run_id, rows=metrics), dataset)
+    publish(Result(title=ref.stage, verdict=stale, tables=[*said, *tables], run=ref.run_id, rows=metrics), dataset)
     return ref.run_id
 
 

@@ -45,7 +45,7 @@ class Result:
 
     title      what it is about
     verdict    what matters most, in a sentence or two above all others; '': none
-    tables   tables, each with a heading and sentences
+    tables     tables, each with a heading and sentences
     sentences  what follows from them
     files      what a file holds -> its path or address
     run        id of the MLflow run; '': none
