@@ -21,6 +21,7 @@ from flows.job import job_modules
 
 # Python's 700 would have it look through all objects of the libraries hundreds of times, for a tenth of a run's time
 ALLOCATIONS = 10_000
+NEED_LABELS = ("watch", "recalibrate")  # they look for a file of labels before they load anything
 
 # module -> command -> the first paragraph of its help; empty for a hidden command. The help lists them in this order.
 SUMMARIES: dict[str, dict[str, str]] = {
@@ -172,7 +173,8 @@ class LaterCommand(TyperCommand):
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """Return the context of the command itself, which is loaded now: after a look for the file of labels."""
-        for path in (word for option, word in pairwise(args) if option == "--labels"):
+        needed = [word for option, word in pairwise(args) if option == "--labels"] if self.name in NEED_LABELS else []
+        for path in needed:
             try:
                 Path(path).open("rb").close()
             except OSError as error:

@@ -59,7 +59,7 @@ def test_light_commands_import_nothing_heavy(arguments: list[str], tmp_path: Pat
     assert not HEAVY & modules
 
 
-@pytest.mark.parametrize("command", ["watch", "recalibrate", "audit"])
+@pytest.mark.parametrize("command", ["watch", "recalibrate"])
 def test_a_missing_file_of_labels_is_reported_before_anything_is_loaded(command: str, tmp_path: Path) -> None:
     _, modules = loaded(tmp_path, command, "--labels", "nope.tsv")
     assert not modules & (HEAVY | {"flows.jobs"})
