@@ -97,7 +97,7 @@ def test_an_imported_model_is_the_one_that_was_exported_and_is_re_used(trained: 
     assert fingerprint(trained.kgcal, run_id) == fingerprint(trained.kgcal, trained.run_id)
     assert trained.imported(*TABLES) == run_id
     run = client_of(trained.kgcal).get_run(run_id)
-    assert run.data.params == {"model": "transe", "model_options": "{}", "k": "4"}
+    assert run.data.params == {"model": "transe", "model_options": "none", "k": "4"}
     assert tags_of(run).note == "Not trained by kgcal: imported from e.npy and r.npy."
 
 
@@ -157,7 +157,7 @@ def test_a_checkpoint_in_pykeens_layout_is_loaded_by_another_process(trained: Tr
     run_id = trained.imported("pykeen", "peer", "--trust", "--dataset", "graph")
     # the norm is stated here, and is the default of the model that kgcal trained
     run = client_of(trained.kgcal).get_run(run_id)
-    assert run.data.params == {"model": "transe", "model_options": "{'norm': 1.0}", "k": "4"}
+    assert run.data.params == {"model": "transe", "model_options": "norm=1", "k": "4"}
     assert tags_of(run).note == "Not trained by kgcal: imported from the PyKEEN folder peer."
     norm = trained.imported(*TABLES, "--model-options", "norm=1")
     assert fingerprint(trained.kgcal, run_id) == fingerprint(trained.kgcal, norm)
