@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from kgcore.answer.population.survey import Survey
 
 _BOOLEANS = ("decision", "known")
-TEXT = pd.StringDtype(na_value=np.nan)  # the text of pandas 3, with pandas 2.3, too
+TEXT = pd.StringDtype(na_value=np.nan)  # as in pandas 3; in pandas 2.3, "str" writes "None" for a missing value
 _MODEL_FILES = ("model.json", "embeddings.safetensors")
 _GRAPH_FILES = ("graph.json", *(f"{name}.parquet" for name in ("entities", "predicates", "train", "valid", "test")))
 

@@ -47,7 +47,10 @@ class MeasuredModel(LoadedModel):
         return [bound.label for bound in self.fitted]
 
     def __getitem__(self, name: str) -> "MeasuredModel":
-        """Return the same model with another calibrator: its label, or its name. Raises InputError if there is none."""
+        """Return the same model with the calibrator that has this label or name.
+
+        Raises InputError if no calibrator has it.
+        """
         kind = self.calibrated.calibrator.negatives
         ordered = sorted(self.fitted, key=lambda bound: bound.negatives != kind)
         found = next((bound for bound in ordered if name in (bound.label, bound.shown_name)), None)

@@ -93,7 +93,7 @@ class Folded(Combiner):
     rules    position of a predicate -> lowest confidence, rule_best, of a rule that proposes; without it, no rule does
     step     at least 0
     column   position of the feature `score`
-    rule     position of the feature `rule_best`; -1: there is none
+    rule     position of the feature `rule_best`; -1: the members do not see it
     """
 
     name: str = ""

@@ -185,7 +185,7 @@ class CalibrateConfig(Config):
 
         positives, negatives  numbers of labelled validation triples
         confidences           whether the user names a column of confidences
-        candidates            number of candidates; None: there are none
+        candidates            number of candidates; None: without candidates
         """
         known = negatives or candidates is not None or confidences
         others = max(negatives, candidates or 0) if known else FEWEST

@@ -25,7 +25,7 @@ class Later:
 
     run    the run of the single stage
     newest the newest run of the last stage that is based on it or on an earlier run of its stage, with the same inputs
-    runs   later stage -> its newest run that is based on `run`; if there is none, the one that `newest` is based on
+    runs   later stage -> its newest run that is based on `run`, otherwise the run that `newest` is based on
     stale  the stages of `runs` that are based on an earlier run
     """
 

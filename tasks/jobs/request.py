@@ -285,8 +285,8 @@ def lost_by(lost: "Lost") -> tuple[dict[str, float], list[str]]:
         return {}, []
     figures = {"likely_facts": lost.likely, "lost_facts": lost.outside, "lost_limit": lost.limit}
     note = (
-        "evidence was weighed for the candidates with the highest scores, and those that a rule proposes: of the "
-        f"{lost.likely:,} validation facts that are as probable as the last row, {lost.outside:,} are none of these, "
-        f"so that at most {lost.limit:.2%} of the true facts are lost (95 %)"
+        "evidence was weighed for the candidates with the highest scores, and those that a rule proposes. "
+        f"{lost.likely:,} validation facts are as probable as the last row; {lost.outside:,} of them are not among "
+        f"these candidates. So at most {lost.limit:.2%} of the true facts are lost (95 %)"
     )
     return {name: float(value) for name, value in figures.items()}, [note]

@@ -16,10 +16,5 @@ def database() -> Iterator[Postgres]:
 
 @pytest.fixture(scope="module")
 def local(tmp_path_factory: pytest.TempPathFactory, database: Postgres) -> Iterator[Local]:
-    made = Local(tmp_path_factory.mktemp("local"), database)
-    try:
-        done = made.kgcal("up", *made.ports)
-        assert done.returncode == 0, done.stderr
+    with Local(tmp_path_factory.mktemp("local"), database).running() as made:
         yield made
-    finally:
-        made.kgcal("down")

@@ -2,9 +2,10 @@
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import psutil
 import requests
@@ -36,6 +37,16 @@ class Local:
         self.kgcal = Kgcal(folder, **variables)
         self.mlflow, self.prefect = free_port(), free_port()
         self.ports = ["--mlflow-port", str(self.mlflow), "--prefect-port", str(self.prefect)]
+
+    @contextmanager
+    def running(self) -> Iterator[Self]:
+        """Start the servers and the worker by `kgcal up`; stop them at the end."""
+        try:
+            done = self.kgcal("up", *self.ports)
+            assert done.returncode == 0, done.stderr
+            yield self
+        finally:
+            self.kgcal("down")
 
     def state(self) -> dict[str, str]:
         """Return service -> state from the output of `kgcal status`."""

@@ -27,13 +27,8 @@ def champion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Champion:
 
 @pytest.fixture
 def served(champion: Champion) -> Iterator[Local]:
-    made = Local(champion.home.parent, None)
-    try:
-        done = made.kgcal("up", *made.ports)
-        assert done.returncode == 0, done.stderr
+    with Local(champion.home.parent, None).running() as made:
         yield made
-    finally:
-        made.kgcal("down")
 
 
 def test_drift_ends_with_missing_facts_by_a_new_champion(champion: Champion, served: Local) -> None:

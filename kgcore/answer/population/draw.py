@@ -130,7 +130,7 @@ def _draw_block(
     top = highest(population, block, scorer, number, each_part)
     lowest = float(scorer.score(top[-1:])[0]) if len(top) < candidates and len(top) else -np.inf
     confidence = np.inf
-    if rules and len(top) < candidates:
+    if rules is not None and len(top) < candidates:
         proposed, confidence = _proposed(population, block, rules, size.top)
         top = np.concatenate([top, proposed[~population.graph.index(top).contains(proposed)]])
     limits = {block.predicate: lowest}, {block.predicate: confidence}

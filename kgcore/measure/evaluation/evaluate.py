@@ -203,7 +203,7 @@ def untested(bound: Calibrated, predictions: Predictions, incomplete: bool = Fal
     """Return why the test rows are no test of a calibrator, in a clause; '' if they are one.
 
     The arguments are those of `miscalibrated`. The base rate of the test rows must be near that of the calibrator. If
-    their negatives are corruptions, it must be fitted to corruptions, and none of them may be true.
+    their negatives are corruptions, it must be fitted to corruptions that are all false.
     """
     if abs(predictions.base_rate - bound.base_rate) > SAME_BASE_RATE:
         return f"{percent(predictions.base_rate)} of its triples are true, and they assume {percent(bound.base_rate)}"

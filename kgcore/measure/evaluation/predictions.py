@@ -201,7 +201,7 @@ def classify(
 ) -> Predictions:
     """Compute probabilities and decisions on the test rows of the table (paper, section 5.3).
 
-    rng  draws the examples; None: there are none
+    rng  draws the examples; None: no examples are drawn
 
     If a split has no labelled negatives, its corruptions are the negatives, weighted to the base rate in each relation.
     This holds for the test rows and for the validation rows that the per-relation thresholds are learned on. Labelled
