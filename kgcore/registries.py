@@ -56,7 +56,7 @@ OPTIMISERS: "Registry[type[RowOptimiser]]" = Registry(
     "optimiser", "kgcore.embed.optimisers", files={"base": "adagrad adam"}
 )
 BACKENDS: "Registry[type[Backend]]" = Registry(
-    "backend of a device", "kgcore.wings", files={"fast_cpu.training": "cpu", "fast_gpu": "cuda"}
+    "backend of a device", "kgcore.wings", files={"fast_cpu.training": "cpu", "fast_gpu.training": "cuda"}
 )
 LOSSES: "Registry[type[Loss]]" = Registry(
     "loss",

@@ -26,13 +26,13 @@ class Typed(Strategy):
         super().__init__(graph)
         self._uniform = Uniform(graph)
         train = graph.train.triples
-        self._seen = {column: np.unique(self._keys(train[:, 1], train[:, column])) for column in (SUBJECT, OBJECT)}
+        self.seen = {column: np.unique(self._keys(train[:, 1], train[:, column])) for column in (SUBJECT, OBJECT)}
 
     def _keys(self, predicates: Ints, entities: Ints) -> Ints:
         return predicates * self.num_entities + entities
 
     def draw(self, triples: Triples, column: int, count: int, rng: np.random.Generator) -> Ints:
-        seen, predicates, replaced = self._seen[column], triples[:, 1], triples[:, column]
+        seen, predicates, replaced = self.seen[column], triples[:, 1], triples[:, column]
         first, beyond = (np.searchsorted(seen, self._keys(p, np.zeros_like(p))) for p in (predicates, predicates + 1))
         place = np.searchsorted(seen, self._keys(predicates, replaced))
         held = seen[place.clip(max=len(seen) - 1)] == self._keys(predicates, replaced)
@@ -50,9 +50,9 @@ class Typed(Strategy):
         chances = np.zeros((len(triples), self.num_entities))
         for predicate in np.unique(triples[:, 1]).tolist():
             ends = np.searchsorted(
-                self._seen[column], [predicate * self.num_entities, (predicate + 1) * self.num_entities]
+                self.seen[column], [predicate * self.num_entities, (predicate + 1) * self.num_entities]
             )
-            members = self._seen[column][slice(*ends)] - predicate * self.num_entities
+            members = self.seen[column][slice(*ends)] - predicate * self.num_entities
             chances[np.ix_(triples[:, 1] == predicate, members)] = 1
         chances[np.arange(len(triples)), triples[:, column]] = 0
         others = chances.sum(axis=1)

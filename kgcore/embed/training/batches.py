@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kgcore.arrays import Bools, Ints, Probabilities, Triples
+from kgcore.arrays import Bools, Floats, Ints, Probabilities, Triples
 from kgcore.config import TrainConfig
 from kgcore.config.base import object_share
 from kgcore.data.graph import KnowledgeGraph
@@ -34,30 +34,44 @@ class StepCorruptions:
     inverse gets the subject side's part. Each gets at least one corruption.
 
     strategy      the corruption strategies of training, mixed in their shares
-
+    eta           number of corruptions of a chunk
+    shares        (R,) share of the corruptions that replace the subject, for each predicate
+    by_chunk      whether the random rounding of each chunk's share has its own random number
+    inverse       whether the graph has inverse predicates
+    filtered      whether the loss ignores corruptions that are known facts
     by_predicate  whether all positives of a chunk must have the same predicate
     """
 
     def __init__(self, graph: KnowledgeGraph, config: TrainConfig, rng: np.random.Generator) -> None:
         self.strategy = Mixture(graph, config.training_strategy)
-        self._eta, self._rng = config.training_eta, rng
+        self.eta, self._rng = config.training_eta, rng
         share = object_share(config.training_sides)
         self._object_share = 0.5 if share is None else share
         self._shares = subject_shares(graph, "bernoulli") if share is None else None
-        self._inverse = config.inverse_relations
-        if self._inverse and self._shares is None:
+        self.inverse = config.inverse_relations
+        if self.inverse and self._shares is None:
             self._shares = np.repeat([1 - self._object_share, self._object_share], len(graph.predicates) // 2)
         differ = self._shares is not None and bool(np.ptp(self._shares))
         self.by_predicate = self.strategy.by_predicate or differ
-        self._known = graph.index(graph.train.positives) if config.training_filtered else None
+        self.by_chunk, self.filtered = self._shares is not None, config.training_filtered
+        constant = np.full(len(graph.predicates), 1 - self._object_share)
+        self.shares: Floats = constant if self._shares is None else self._shares
+        self._known = graph.index(graph.train.positives) if self.filtered else None
+
+    @property
+    def most(self) -> dict[int, int]:
+        """Return column -> the largest number of entities that a chunk of any step needs for it."""
+        possible = self.eta * self.shares
+        subjects, objects = int(np.ceil(possible.max())), self.eta - int(np.floor(possible.min()))
+        return {SUBJECT: 0, OBJECT: max(objects, 1)} if self.inverse else {SUBJECT: subjects, OBJECT: objects}
 
     def draw(self, batch: Triples, chunk: int) -> SharedCorruptions:
         """Draw the corruptions of the positives (b, 3). b must be a multiple of `chunk`."""
         leaders = batch[::chunk]
         on_subject = self._on_subject(leaders)
         most_subjects, most_objects = self._largest_counts(on_subject)
-        on_object = self._eta - on_subject
-        if self._inverse:
+        on_object = self.eta - on_subject
+        if self.inverse:
             on_subject, most_subjects = np.zeros_like(on_subject), 0
             on_object, most_objects = np.maximum(on_object, 1), max(most_objects, 1)
         subjects = self.strategy.draw(leaders, SUBJECT, most_subjects, self._rng)
@@ -80,9 +94,9 @@ class StepCorruptions:
         leaders  (chunks, 3) the first positive of each chunk
         """
         if self._shares is None:
-            on_object = int(np.floor(self._eta * self._object_share + self._rng.random()))
-            return np.full(len(leaders), self._eta - on_object)
-        expected = self._eta * self._shares[leaders[:, 1]]
+            on_object = int(np.floor(self.eta * self._object_share + self._rng.random()))
+            return np.full(len(leaders), self.eta - on_object)
+        expected = self.eta * self._shares[leaders[:, 1]]
         return np.floor(expected + self._rng.random(len(leaders))).astype(np.int64)
 
     def _largest_counts(self, on_subject: Ints) -> tuple[int, int]:
@@ -91,8 +105,8 @@ class StepCorruptions:
         If each predicate has its own share, every chunk of every step draws these numbers. All arrays then have the
         same shape, so that the code is compiled only once. The mask leaves out the draws that a chunk does not need.
         """
-        possible = on_subject if self._shares is None else self._eta * self._shares
-        return int(np.ceil(possible.max())), self._eta - int(np.floor(possible.min()))
+        possible = on_subject if self._shares is None else self.eta * self._shares
+        return int(np.ceil(possible.max())), self.eta - int(np.floor(possible.min()))
 
     def _left_out(self, batch: Triples, chunk: int, column: int, drawn: Ints, counts: Ints) -> Bools:
         """Return the mask (b, n) of one side's corruptions, True where the loss of a positive ignores a corruption.
@@ -135,23 +149,30 @@ class Batches:
 
         Each positive occurs in one step. The order is random.
         """
-        order = rng.permutation(len(self.predicates))
-        if self.chunk == 1 or not self.by_predicate:
+        order, whole = rng.permutation(len(self.predicates)), self.whole()
+        if whole is None:
             return self._cut(order, self.chunk)
         order = order[np.argsort(self.predicates[order], kind="stable")]
-        counts = np.bincount(self.predicates)
-        place = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)  # within the predicate
-        whole = place < np.repeat(counts // self.chunk * self.chunk, counts)
         chunks = rng.permutation(order[whole].reshape(-1, self.chunk))
         steps = self._cut(chunks.ravel(), self.chunk) + self._cut(rng.permutation(order[~whole]), 1)
         return [steps[number] for number in rng.permutation(len(steps))]
 
     def __len__(self) -> int:
         """Return the number of steps in an epoch."""
-        if self.chunk == 1 or not self.by_predicate:
+        mask = self.whole()
+        if mask is None:
             return -(-len(self.predicates) // self.size)
-        whole = int((np.bincount(self.predicates) // self.chunk * self.chunk).sum())
+        whole = int(mask.sum())
         return -(-whole // self.size) - (-(len(self.predicates) - whole) // self.size)
+
+    def whole(self) -> Bools | None:
+        """Return the mask (n,) of the positives in whole chunks, when they are sorted by predicate. None: all are."""
+        if self.chunk == 1 or not self.by_predicate:
+            return None
+        counts = np.bincount(self.predicates)
+        place = np.arange(len(self.predicates)) - np.repeat(np.cumsum(counts) - counts, counts)  # within the predicate
+        whole: Bools = place < np.repeat(counts // self.chunk * self.chunk, counts)
+        return whole
 
     def _cut(self, order: Ints, chunk: int) -> list[tuple[Ints, int]]:
         return [(order[start : start + self.size], chunk) for start in range(0, len(order), self.size)]

@@ -1,7 +1,8 @@
 """The training loop: epochs, callbacks and checkpoints, and the state that an epoch changes.
 
-All random numbers come from one NumPy generator on the CPU. Therefore a training has the same result on every device,
-up to rounding. A checkpoint holds the tables, the state of their optimisers, the generator and the losses. On a CPU, a
+All random numbers come from one NumPy generator on the CPU, but for a GPU that draws the order and the corruptions of a
+training itself, from the same distributions. Without these, a training has the same result on every device, up to
+rounding. A checkpoint holds the tables, the state of their optimisers, the generator and the losses. On a CPU, a
 training that continues from a checkpoint ends with the same bits as an uninterrupted one."""
 
 import json
@@ -31,7 +32,7 @@ from kgcore.embed.models.trained import TrainedModel, folded
 from kgcore.embed.optimisers.base import RowOptimiser
 from kgcore.embed.training.batches import Batches, StepCorruptions, TrainingBatch
 from kgcore.embed.training.objective import StepObjective
-from kgcore.embed.training.step import Backend, Step, Tables
+from kgcore.embed.training.step import Backend, Step, Tables, WholeEpoch
 from kgcore.errors import FitError, InputError
 from kgcore.registries import BACKENDS, LOSSES, MODELS, OPTIMISERS
 from kgcore.registry import build
@@ -195,8 +196,11 @@ class TrainingState:
         self._steps = config.epochs * len(self.batches)
         rewarded = bool(self._strategy.tables)
         objective, backend, whole = StepObjective(model, loss, config, rewarded), backend_of(device), None
+        self._whole_epoch: WholeEpoch | None = None
         if backend and not (compiled or rewarded or self._confidences is not None):
             whole = backend.step(config, model, loss, objective.evaluate, self.tables)
+        if backend and whole:
+            self._whole_epoch = backend.epoch(graph, config, self.corruptions, self.batches, whole, device)
         if compiled is None:
             compiled = whole is None and worth_compiling(config, self._steps, device)
         shape = (size, min(chunk, size)) if compiled else None
@@ -207,6 +211,9 @@ class TrainingState:
 
     def run_epoch(self, epoch: int) -> float:
         """Train on each positive once, in a new order. Return the mean loss per positive. `epoch` counts from 1."""
+        if self._whole_epoch:
+            self.losses.append(self._whole_epoch(epoch) / len(self.positives))
+            return self.losses[-1]
         if self._strategy.by_model:
             self._strategy.see(self.trained(folds=False))
         lost, steps = torch.zeros((), device=self._device), iter(self.batches.draw(self.rng))

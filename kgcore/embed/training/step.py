@@ -25,7 +25,7 @@ from kgcore.embed.corruptions.base import OBJECT, SUBJECT
 from kgcore.embed.losses.base import Loss
 from kgcore.embed.models.base import Embeddings, GraphModel, Model
 from kgcore.embed.optimisers.base import RowOptimiser
-from kgcore.embed.training.batches import StepCorruptions, TrainingBatch, fill_last_chunk
+from kgcore.embed.training.batches import Batches, StepCorruptions, TrainingBatch, fill_last_chunk
 from kgcore.embed.training.objective import Gathered, StepLosses, StepObjective, dropout
 from kgcore.errors import KgcalWarning, first_line
 
@@ -33,6 +33,7 @@ DRAWN = 2**14  # rows of a table that are drawn at a time
 T = TypeVar("T")
 Evaluate = Callable[[Mapping[str, Tensor], Gathered, Tensor, int, int], StepLosses]
 WholeStep = Callable[[TrainingBatch, int, float, Callable[[], None]], Tensor]  # as `Step.run`
+WholeEpoch = Callable[[int], float]  # number of an epoch, from 1 -> the sum of its losses
 
 
 @dataclass(frozen=True)
@@ -183,6 +184,21 @@ class Backend(ABC):
 
         evaluate  computes the losses of a batch: see `StepObjective.evaluate`
         """
+
+    @staticmethod
+    def epoch(
+        graph: KnowledgeGraph,
+        config: TrainConfig,
+        corruptions: StepCorruptions,
+        batches: Batches,
+        step: WholeStep,
+        device: torch.device,
+    ) -> WholeEpoch | None:
+        """Return the epochs of a training, with corruptions that the device draws. None: the backend draws none.
+
+        step  what `step` of the backend has returned
+        """
+        return None
 
 
 class Step:

@@ -1,0 +1,305 @@
+"""A training step on a GPU, recorded as a CUDA graph.
+
+A step of 1,152 positives has about 130 small kernels, and the GPU's host takes ten times as long to start them one by
+one as the GPU takes to run them. So a step is recorded once for each shape of a batch and then replayed. A recorded
+step never waits for the host, and its shapes do not depend on values: a row that occurs twice is updated twice, to the
+same numbers. The formulas are those of the model, the loss and the optimiser.
+
+`GpuBackend` chooses it for a whole training. Where the GPU can draw the corruptions (draws.py), the host only replays
+steps. Otherwise it draws the corruptions of the next step while the GPU works, as for a training on a CPU. Trainings in
+several threads of a process have a stream each, so that their steps overlap.
+"""
+
+import gc
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from kgcore.config import TrainConfig
+from kgcore.data.graph import KnowledgeGraph
+from kgcore.embed.corruptions.base import OBJECT, SUBJECT
+from kgcore.embed.losses.base import Loss
+from kgcore.embed.models.base import GraphModel, Model
+from kgcore.embed.optimisers.base import RowOptimiser
+from kgcore.embed.training.batches import Batches, StepCorruptions, TrainingBatch
+from kgcore.embed.training.objective import Gathered
+from kgcore.embed.training.step import Backend, Evaluate, Tables, WholeEpoch, WholeStep
+from kgcore.errors import KgcalWarning, first_line
+from kgcore.registries import BACKENDS
+from kgcore.wings.fast_gpu.draws import DrawnSteps, Steps
+
+WARM_UPS = 2  # steps of a shape before it is recorded: libraries allocate their workspaces in them
+IN_FLIGHT = 4  # batches that the host may prepare before the GPU has read them
+DRAWN = 2**25  # corruptions of the steps that are drawn at a time
+RECORDING = threading.Lock()  # no other thread may wait for all of the GPU's work while a step is recorded
+
+
+@BACKENDS.register("cuda")
+class GpuBackend(Backend):
+    """Recorded steps: see `Backend`."""
+
+    @staticmethod
+    def step(config: TrainConfig, model: Model, loss: Loss, evaluate: Evaluate, tables: Tables) -> WholeStep | None:
+        """Return the recorded steps of a training. None: it has dropout, or its model encodes the graph."""
+        if config.dropout or isinstance(model, GraphModel):
+            return None
+        return RecordedStep(evaluate, tables, tables.entities.table.device)
+
+    @staticmethod
+    def epoch(
+        graph: KnowledgeGraph,
+        config: TrainConfig,
+        corruptions: StepCorruptions,
+        batches: Batches,
+        step: WholeStep,
+        device: torch.device,
+    ) -> WholeEpoch | None:
+        """Return the epochs of a training. None: the GPU cannot draw its corruptions."""
+        if not isinstance(step, RecordedStep) or not DrawnSteps.can_draw(corruptions):
+            return None
+        return Epochs(DrawnSteps(graph, corruptions, batches, config.seed, device), config, len(batches), step).run
+
+
+@dataclass(frozen=True)
+class Form:
+    """The shape of a batch.
+
+    rows      b, the number of positives in whole chunks
+    count     number of positives that count
+    chunk     number of positives that share their corruptions
+    subjects  m, the number of replacements of a chunk's subjects
+    objects   n, the number of replacements of its objects
+    """
+
+    rows: int
+    count: int
+    chunk: int
+    subjects: int
+    objects: int
+
+    @property
+    def sizes(self) -> list[int]:
+        """Return the numbers of ids: subjects, objects, replacements of subjects, those of objects, predicates."""
+        chunks = self.rows // self.chunk
+        return [self.rows, self.rows, chunks * self.subjects, chunks * self.objects, self.rows]
+
+    @property
+    def inputs(self) -> list[tuple[tuple[int, ...], torch.dtype]]:
+        """Return the shapes and types of what `RecordedStep.step` reads: ids, the mask, the number and the rate."""
+        mask = (self.rows, self.subjects + self.objects)
+        return [((sum(self.sizes),), torch.int64), (mask, torch.bool), ((2,), torch.float64)]
+
+
+class Epochs:
+    """The epochs of a training whose corruptions the GPU draws.
+
+    length  number of steps of an epoch
+    """
+
+    def __init__(self, drawn: DrawnSteps, config: TrainConfig, length: int, step: "RecordedStep") -> None:
+        self._drawn, self._config, self._length, self._step = drawn, config, length, step
+
+    def run(self, epoch: int) -> float:
+        """Train on each positive once, in a new order. Return the sum of the losses. Waits for the GPU at the end."""
+        with self._step.own_stream():
+            shapes, kinds = self._drawn.epoch(epoch)
+            first, lost = 1 + (epoch - 1) * self._length, torch.zeros((), device=self._step.device)
+            done, most = [0] * len(shapes), sum(self._drawn.most.values())
+            length = max(1, DRAWN // max(1, max(steps.rows.shape[1] for steps in shapes) * most))
+            for start in range(0, len(kinds), length):
+                window = np.array(kinds[start : start + length])
+                inputs = {}
+                for kind in set(window.tolist()):
+                    steps, numbers = shapes[kind], first + start + np.flatnonzero(window == kind)
+                    part = steps.part(done[kind], done[kind] + len(numbers))
+                    done[kind] += len(numbers)
+                    on_device = torch.from_numpy(numbers).to(self._step.device)
+                    inputs[kind] = zip(*self._drawn.draw(part, on_device), self._when(on_device), strict=True)
+                for kind in window.tolist():
+                    lost += self._step.replay(self._form(shapes[kind]), next(inputs[kind]))
+            return float(lost)
+
+    def _form(self, steps: Steps) -> Form:
+        most = self._drawn.most
+        return Form(steps.rows.shape[1], steps.count, steps.chunk, most[SUBJECT], most[OBJECT])
+
+    def _when(self, numbers: Tensor) -> Tensor:
+        """Return the number and the learning rate (n, 2) of each step (n,): see `TrainingState.run_epoch`."""
+        config = self._config
+        fallen = (1 - config.learning_rate_end) * (numbers.double() - 1) / (config.epochs * self._length)
+        return torch.stack([numbers.double(), config.learning_rate * (1 - fallen)], 1)
+
+
+class RecordedStep:
+    """The steps of a training. Each shape of a batch has a recording. On a CPU, steps run without a recording.
+
+    The corruptions must not depend on the scores of the step, and positives have no confidences.
+    """
+
+    def __init__(self, evaluate: Evaluate, tables: Tables, device: torch.device) -> None:
+        self._evaluate, self._tables, self.device = evaluate, tables, device
+        self._recordings: dict[Form, _Recording] = {}
+        self._host: dict[Form, _HostBatches] = {}
+        new_stream: Callable[[torch.device], torch.cuda.Stream] = torch.cuda.Stream
+        self._stream = new_stream(device) if device.type == "cuda" else None
+        self._scratch = [
+            torch.zeros(len(table.table), dtype=torch.int64, device=device)
+            for table in (tables.entities, tables.predicates)
+        ]
+
+    def __call__(
+        self, batch: TrainingBatch, number: int, learning_rate: float, also: Callable[[], None] = lambda: None
+    ) -> Tensor:
+        """Update the tables with a batch. Return its loss before the update. The next step overwrites this tensor.
+
+        number  number of the step, from 1
+        also    called once, while the GPU works
+        """
+        drawn = batch.corruptions
+        subjects, objects = drawn.subjects.shape[1], drawn.objects.shape[1]
+        form = Form(len(batch.positives), batch.count, batch.chunk, subjects, objects)
+        if form not in self._host:
+            self._host[form] = _HostBatches(form, self.device)
+        with self._host[form].load(batch, number, learning_rate) as inputs:
+            loss = self.replay(form, inputs)
+        also()
+        return loss
+
+    def replay(self, form: Form, inputs: Sequence[Tensor]) -> Tensor:
+        """Update the tables with a batch on any device. Return its loss as `__call__` does.
+
+        inputs  as `Form.inputs`
+        """
+        if form not in self._recordings:  # a training has few: full or last batches, whole chunks or single positives
+            self._recordings[form] = _Recording(self.step, form, self.device)
+        return self._recordings[form].run(inputs)
+
+    def own_stream(self) -> AbstractContextManager[object]:
+        """Return a context whose work has a stream of its own on the GPU."""
+        if self._stream is None:
+            return nullcontext()
+        self._stream.wait_stream(torch.cuda.current_stream(self.device))
+        return torch.cuda.stream(self._stream)
+
+    def step(self, form: Form, ids: Tensor, left_out: Tensor, when: Tensor) -> Tensor:
+        """Update the tables, and return the loss of the batch before the update. Nothing here waits for the GPU.
+
+        ids       subjects (b), objects (b), replacements of subjects, replacements of objects, predicates (b)
+        left_out  (b, n + m) bool: True where the loss of a positive ignores a corruption
+        when      (2,) float64: the number of the step and the learning rate
+        """
+        tables, sizes = self._tables, form.sizes
+        entity_ids, predicate_ids = torch.split(ids, [sum(sizes[:-1]), sizes[-1]])
+        leaves = [
+            tables.entities.table.index_select(0, entity_ids).requires_grad_(),
+            tables.predicates.table.index_select(0, predicate_ids).requires_grad_(),
+            *(table.table.clone().requires_grad_() for table in tables.shared.values()),
+        ]
+        s, o, corrupted_s, corrupted_o = torch.split(leaves[0], sizes[:-1])
+        rows = Gathered(s, o, leaves[1], corrupted_s, corrupted_o, (s, o))
+        losses = self._evaluate(
+            dict(zip(tables.shared, leaves[2:], strict=True)), rows, left_out, form.chunk, form.count
+        )
+        of_entities, of_predicates, *others = torch.autograd.grad(losses.loss + losses.penalty, leaves)
+        number, rate = when.unbind()
+        self._update(tables.entities, entity_ids, of_entities, self._scratch[0], number, rate)
+        self._update(tables.predicates, predicate_ids, of_predicates, self._scratch[1], number, rate)
+        for table, gradient in zip(tables.shared.values(), others, strict=True):
+            table.step(torch.arange(len(gradient), device=self.device), gradient, number, rate)
+        return losses.loss.detach()
+
+    def _update(
+        self, table: RowOptimiser, ids: Tensor, gradient: Tensor, scratch: Tensor, number: Tensor, rate: Tensor
+    ) -> None:
+        """Update the rows of a table with the gradient of each of their uses."""
+        if len(ids) < len(table.table):
+            places = places_of_equals(ids, scratch)
+            sums = torch.zeros_like(gradient).index_add_(0, places, gradient)
+            rows, sums = ids, sums.index_select(0, places)
+        else:  # most rows are used: one update for each row of the table, and that of a used one for the others
+            rows = scratch.copy_(ids[:1].expand_as(scratch)).index_copy_(0, ids, ids)
+            sums = torch.zeros_like(table.table).index_add_(0, ids, gradient).index_select(0, rows)
+        table.step(rows, sums, number, rate)
+
+
+def places_of_equals(ids: Tensor, scratch: Tensor) -> Tensor:
+    """Return a place (n,) for each id: equal ids have the same place, at which one of them stands.
+
+    ids      (n,) integers in [0, len(scratch))
+    scratch  one integer for each possible id. It is overwritten
+    """
+    scratch.index_copy_(0, ids, torch.arange(len(ids), device=ids.device))
+    return scratch.index_select(0, ids)
+
+
+class _HostBatches:
+    """Memory of the host through which batches of one shape get to the GPU."""
+
+    def __init__(self, form: Form, device: torch.device) -> None:
+        self._on_gpu, self._runs = device.type == "cuda", 0
+        self._buffers = [
+            [torch.empty(shape, dtype=dtype, pin_memory=self._on_gpu) for shape, dtype in form.inputs]
+            for _ in range(IN_FLIGHT)
+        ]
+        new_event: Callable[[], torch.cuda.Event] = torch.cuda.Event
+        self._read = [new_event() for _ in range(IN_FLIGHT)] if self._on_gpu else []
+
+    @contextmanager
+    def load(self, batch: TrainingBatch, number: int, rate: float) -> Iterator[Sequence[Tensor]]:
+        """Yield the inputs of a step. The block starts the copies that read them."""
+        turn = self._runs % IN_FLIGHT
+        self._runs += 1
+        if self._on_gpu:
+            self._read[turn].synchronize()
+        drawn, (s, p, o) = batch.corruptions, batch.positives.T
+        ids, left_out, when = (tensor.numpy() for tensor in self._buffers[turn])
+        np.concatenate([s, o, drawn.subjects.ravel(), drawn.objects.ravel(), p], out=ids)
+        left_out[:], when[:] = drawn.left_out, (number, rate)
+        yield self._buffers[turn]
+        if self._on_gpu:
+            self._read[turn].record()
+
+
+class _Recording:
+    """A step for batches of one shape, the memory that it reads, and the CUDA graph that replays it.
+
+    step  as `RecordedStep.step`
+    """
+
+    def __init__(self, step: Callable[..., Tensor], form: Form, device: torch.device) -> None:
+        self._step, self._form, self._on_gpu = step, form, device.type == "cuda"
+        self._inputs = [torch.empty(shape, dtype=dtype, device=device) for shape, dtype in form.inputs]
+        self._runs = 0
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self._loss = torch.zeros((), device=device)
+
+    def run(self, inputs: Sequence[Tensor]) -> Tensor:
+        """Run the step for a batch. Record it first, after the warm-ups."""
+        for tensor, source in zip(self._inputs, inputs, strict=True):
+            tensor.copy_(source, non_blocking=True)
+        self._runs += 1
+        if self._on_gpu and self._runs == WARM_UPS + 1:
+            self._record()
+        if self._graph is None:
+            return self._step(self._form, *self._inputs)
+        self._graph.replay()
+        return self._loss
+
+    def _record(self) -> None:
+        """Record the step. If this fails, one KgcalWarning says so, and steps run without a recording."""
+        graph = torch.cuda.CUDAGraph()
+        gc.collect()  # the memory of former recordings must not be freed while a step is recorded
+        try:
+            with RECORDING, torch.cuda.graph(graph, capture_error_mode="thread_local"):
+                self._loss = self._step(self._form, *self._inputs)
+        except RuntimeError as error:
+            reason = f"training runs without a CUDA graph, which is slower: {first_line(error)}"
+            warnings.warn(reason, KgcalWarning, stacklevel=2)
+        else:
+            self._graph = graph
