@@ -193,10 +193,12 @@ class Backend(ABC):
         batches: Batches,
         step: WholeStep,
         device: torch.device,
+        compiled: bool,
     ) -> WholeEpoch | None:
         """Return the epochs of a training, with corruptions that the device draws. None: the backend draws none.
 
-        step  what `step` of the backend has returned
+        step      what `step` of the backend has returned
+        compiled  whether there are enough steps to compile their code
         """
         return None
 

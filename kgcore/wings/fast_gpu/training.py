@@ -26,10 +26,9 @@ from kgcore.data.graph import KnowledgeGraph
 from kgcore.embed.corruptions.base import OBJECT, SUBJECT
 from kgcore.embed.losses.base import Loss
 from kgcore.embed.models.base import GraphModel, Model
-from kgcore.embed.optimisers.base import RowOptimiser
 from kgcore.embed.training.batches import Batches, StepCorruptions, TrainingBatch
-from kgcore.embed.training.objective import Gathered
-from kgcore.embed.training.step import Backend, Evaluate, Tables, WholeEpoch, WholeStep
+from kgcore.embed.training.objective import Gathered, StepLosses
+from kgcore.embed.training.step import Backend, Evaluate, Tables, WholeEpoch, WholeStep, compile_if_possible
 from kgcore.errors import KgcalWarning, first_line
 from kgcore.registries import BACKENDS
 from kgcore.wings.fast_gpu.draws import DrawnSteps, Steps
@@ -37,6 +36,7 @@ from kgcore.wings.fast_gpu.draws import DrawnSteps, Steps
 WARM_UPS = 2  # steps of a shape before it is recorded: libraries allocate their workspaces in them
 IN_FLIGHT = 4  # batches that the host may prepare before the GPU has read them
 DRAWN = 2**25  # corruptions of the steps that are drawn at a time
+DENSE, SMALL = 4, 2**22  # uses of an entity of four, or numbers of a table: a pass of the table is faster than its rows
 RECORDING = threading.Lock()  # no other thread may wait for all of the GPU's work while a step is recorded
 
 
@@ -59,11 +59,13 @@ class GpuBackend(Backend):
         batches: Batches,
         step: WholeStep,
         device: torch.device,
+        compiled: bool,
     ) -> WholeEpoch | None:
         """Return the epochs of a training. None: the GPU cannot draw its corruptions."""
         if not isinstance(step, RecordedStep) or not DrawnSteps.can_draw(corruptions):
             return None
-        return Epochs(DrawnSteps(graph, corruptions, batches, config.seed, device), config, len(batches), step).run
+        drawn = DrawnSteps(graph, corruptions, batches, config.seed, device)
+        return Epochs(drawn, config, len(batches), step, compiled).run
 
 
 @dataclass(frozen=True)
@@ -99,16 +101,21 @@ class Form:
 class Epochs:
     """The epochs of a training whose corruptions the GPU draws.
 
-    length  number of steps of an epoch
+    length    number of steps of an epoch
+    compiled  whether to compile the steps of the shape that occurs most often
     """
 
-    def __init__(self, drawn: DrawnSteps, config: TrainConfig, length: int, step: "RecordedStep") -> None:
-        self._drawn, self._config, self._length, self._step = drawn, config, length, step
+    def __init__(
+        self, drawn: DrawnSteps, config: TrainConfig, length: int, step: "RecordedStep", compiled: bool
+    ) -> None:
+        self._drawn, self._config, self._length, self._step, self._compiled = drawn, config, length, step, compiled
 
     def run(self, epoch: int) -> float:
         """Train on each positive once, in a new order. Return the sum of the losses. Waits for the GPU at the end."""
         with self._step.own_stream():
             shapes, kinds = self._drawn.epoch(epoch)
+            if self._compiled:
+                self._step.compiled_for = self._form(max(shapes, key=lambda steps: len(steps.rows)))
             first, lost = 1 + (epoch - 1) * self._length, torch.zeros((), device=self._step.device)
             done, most = [0] * len(shapes), sum(self._drawn.most.values())
             length = max(1, DRAWN // max(1, max(steps.rows.shape[1] for steps in shapes) * most))
@@ -140,10 +147,17 @@ class RecordedStep:
     """The steps of a training. Each shape of a batch has a recording. On a CPU, steps run without a recording.
 
     The corruptions must not depend on the scores of the step, and positives have no confidences.
+
+    compiled_for  the shape of the batches that use compiled code; None: no batch does
     """
 
     def __init__(self, evaluate: Evaluate, tables: Tables, device: torch.device) -> None:
         self._evaluate, self._tables, self.device = evaluate, tables, device
+        self.compiled_for: Form | None = None
+        self._compiled = (
+            compile_if_possible(self._losses, "training"),
+            compile_if_possible(self._update, "training"),
+        )
         self._recordings: dict[Form, _Recording] = {}
         self._host: dict[Form, _HostBatches] = {}
         new_stream: Callable[[torch.device], torch.cuda.Stream] = torch.cuda.Stream
@@ -194,38 +208,56 @@ class RecordedStep:
         left_out  (b, n + m) bool: True where the loss of a positive ignores a corruption
         when      (2,) float64: the number of the step and the learning rate
         """
-        tables, sizes = self._tables, form.sizes
-        entity_ids, predicate_ids = torch.split(ids, [sum(sizes[:-1]), sizes[-1]])
+        tables, (number, rate) = self._tables, when.unbind()
+        entity_ids, predicate_ids = torch.split(ids, [sum(form.sizes[:-1]), form.sizes[-1]])
+        dense = self._is_dense(len(entity_ids))
+        losses_of, update = self._compiled if dense and form == self.compiled_for else (self._losses, self._update)
+        used = ((tables.entities, entity_ids), (tables.predicates, predicate_ids))
         leaves = [
-            tables.entities.table.index_select(0, entity_ids).requires_grad_(),
-            tables.predicates.table.index_select(0, predicate_ids).requires_grad_(),
-            *(table.table.clone().requires_grad_() for table in tables.shared.values()),
+            *(table.table.detach() if dense else table.table.index_select(0, rows) for table, rows in used),
+            *(table.table.detach() for table in tables.shared.values()),
         ]
-        s, o, corrupted_s, corrupted_o = torch.split(leaves[0], sizes[:-1])
-        rows = Gathered(s, o, leaves[1], corrupted_s, corrupted_o, (s, o))
-        losses = self._evaluate(
-            dict(zip(tables.shared, leaves[2:], strict=True)), rows, left_out, form.chunk, form.count
-        )
-        of_entities, of_predicates, *others = torch.autograd.grad(losses.loss + losses.penalty, leaves)
-        number, rate = when.unbind()
-        self._update(tables.entities, entity_ids, of_entities, self._scratch[0], number, rate)
-        self._update(tables.predicates, predicate_ids, of_predicates, self._scratch[1], number, rate)
-        for table, gradient in zip(tables.shared.values(), others, strict=True):
-            table.step(torch.arange(len(gradient), device=self.device), gradient, number, rate)
+        for leaf in leaves:
+            leaf.requires_grad_()
+        losses = losses_of(form, leaves, [entity_ids, predicate_ids] if dense else [], left_out)
+        gradients = torch.autograd.grad(losses.loss + losses.penalty, leaves)
+        if dense:
+            update([entity_ids, predicate_ids], gradients, number, rate)
+        else:
+            for (table, rows), gradient, scratch in zip(used, gradients, self._scratch, strict=False):
+                places = places_of_equals(rows, scratch)
+                sums = torch.zeros_like(gradient).index_add_(0, places, gradient)
+                table.step(rows, sums.index_select(0, places), number, rate)
+            self._update([], gradients[2:], number, rate)
         return losses.loss.detach()
 
-    def _update(
-        self, table: RowOptimiser, ids: Tensor, gradient: Tensor, scratch: Tensor, number: Tensor, rate: Tensor
-    ) -> None:
-        """Update the rows of a table with the gradient of each of their uses."""
-        if len(ids) < len(table.table):
-            places = places_of_equals(ids, scratch)
-            sums = torch.zeros_like(gradient).index_add_(0, places, gradient)
-            rows, sums = ids, sums.index_select(0, places)
-        else:  # most rows are used: one update for each row of the table, and that of a used one for the others
-            rows = scratch.copy_(ids[:1].expand_as(scratch)).index_copy_(0, ids, ids)
-            sums = torch.zeros_like(table.table).index_add_(0, ids, gradient).index_select(0, rows)
-        table.step(rows, sums, number, rate)
+    def _is_dense(self, uses: int) -> bool:
+        """Return whether the gradient of a step is one of all entities, not one of each use of an entity."""
+        entities = self._tables.entities.table
+        return DENSE * uses >= len(entities) or entities.numel() <= SMALL
+
+    def _losses(self, form: Form, leaves: Sequence[Tensor], ids: Sequence[Tensor], left_out: Tensor) -> StepLosses:
+        """Return the losses of a batch.
+
+        leaves  the rows of entities and predicates, and the shared tables
+        ids     the rows of all entities and of all predicates that the batch uses; empty: `leaves` has these already
+        """
+        entities, predicates, *others = leaves
+        if ids:
+            entities, predicates = entities.index_select(0, ids[0]), predicates.index_select(0, ids[1])
+        s, o, corrupted_s, corrupted_o = torch.split(entities, form.sizes[:-1])
+        rows = Gathered(s, o, predicates, corrupted_s, corrupted_o, (s, o))
+        shared = dict(zip(self._tables.shared, others, strict=True))
+        return self._evaluate(shared, rows, left_out, form.chunk, form.count)
+
+    def _update(self, ids: Sequence[Tensor], gradients: Sequence[Tensor], number: Tensor, rate: Tensor) -> None:
+        """Update whole tables: the rows `ids` of entities and predicates, if given, and all rows of shared tables."""
+        tables = [*(self._tables.entities, self._tables.predicates)[: len(ids)], *self._tables.shared.values()]
+        for place, (table, gradient) in enumerate(zip(tables, gradients, strict=True)):
+            used = torch.full((len(gradient),), place >= len(ids), device=gradient.device)
+            if place < len(ids):
+                used = used.index_fill(0, ids[place], True)
+            table.step_where(used, gradient, number, rate)
 
 
 def places_of_equals(ids: Tensor, scratch: Tensor) -> Tensor:
@@ -288,7 +320,8 @@ class _Recording:
             self._record()
         if self._graph is None:
             return self._step(self._form, *self._inputs)
-        self._graph.replay()
+        with RECORDING:  # PyTorch allows no replay while another step is recorded
+            self._graph.replay()
         return self._loss
 
     def _record(self) -> None:
