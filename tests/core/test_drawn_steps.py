@@ -13,7 +13,7 @@ from kgcore.data.graph import KnowledgeGraph, Split
 from kgcore.embed.corruptions.base import OBJECT, SUBJECT
 from kgcore.embed.training.batches import SharedCorruptions, TrainingBatch
 from kgcore.embed.training.loop import TrainingState, built, with_inverses
-from kgcore.wings.fast_gpu.draws import GAMMA, Counters, DrawnSteps, Steps, mixed
+from kgcore.wings.fast_gpu.draws import GAMMA, Counters, DrawnSteps, mixed
 from kgcore.wings.fast_gpu.training import GpuBackend
 from tests.core.trainings import CPU
 
@@ -70,8 +70,7 @@ def test_a_number_depends_on_its_step_and_not_on_what_is_drawn_with_it() -> None
 def test_corruptions_have_the_distribution_of_their_strategies(settings: str) -> None:
     drawn, plain = drawn_steps(SETTINGS[settings] | {"chunk_size": 1, "training_eta": 7})
     for row in (0, 1, 2):
-        steps = Steps(torch.full((4_000, 1), row), 1, 1)
-        ids, left_out = drawn.draw(steps, torch.arange(1, 4_001))
+        ids, left_out = drawn.draw(torch.full((4_000, 1), row), 1, torch.arange(1, 4_001))
         most = drawn.most[SUBJECT]
         of_subject, of_object = ids[:, 2 : 2 + most], ids[:, 2 + most : -1]
         positive = graph().train.triples[row : row + 1]
@@ -108,11 +107,10 @@ def test_an_epoch_has_each_positive_once_in_chunks_of_one_predicate(settings: st
 def batches(drawn: DrawnSteps, epoch: int, length: int) -> list[TrainingBatch]:
     """Return the steps of an epoch as a host draws them."""
     shapes, kinds = drawn.epoch(epoch)
-    done, made = [0] * len(shapes), []
+    made = []
     for place, kind in enumerate(kinds):
-        steps = shapes[kind].part(done[kind], done[kind] + 1)
-        done[kind] += 1
-        ids, left_out = drawn.draw(steps, torch.tensor([1 + (epoch - 1) * length + place]))
+        steps, shapes[kind] = shapes[kind].cut(1)
+        ids, left_out = drawn.draw(steps.rows, steps.chunk, torch.tensor([1 + (epoch - 1) * length + place]))
         rows, chunks = steps.rows.shape[1], steps.rows.shape[1] // steps.chunk
         m, n = drawn.most[SUBJECT], drawn.most[OBJECT]
         s, o, subjects, objects, p = torch.split(ids[0], [rows, rows, chunks * m, chunks * n, rows])

@@ -8,7 +8,7 @@ a training that goes on from a checkpoint draws those of an uninterrupted one. T
 Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
@@ -87,9 +87,9 @@ class Steps:
     chunk: int
     count: int
 
-    def part(self, start: int, end: int) -> "Steps":
-        """Return the steps from `start` to before `end`."""
-        return Steps(self.rows[start:end], self.chunk, self.count)
+    def cut(self, first: int) -> tuple["Steps", "Steps"]:
+        """Return the first steps and the others."""
+        return replace(self, rows=self.rows[:first]), replace(self, rows=self.rows[first:])
 
 
 class DrawnSteps:
@@ -147,15 +147,16 @@ class DrawnSteps:
             made.append(Steps(filled, chunk_here, part.shape[1]))
         return made
 
-    def draw(self, steps: Steps, numbers: Tensor) -> tuple[Tensor, Tensor]:
+    def draw(self, rows: Tensor, chunk: int, numbers: Tensor) -> tuple[Tensor, Tensor]:
         """Draw the corruptions of steps.
 
+        rows     (n, b) and `chunk`: see `Steps`
         numbers  (n,) of the steps, from 1
 
         Returns the ids (n, m) and the mask (n, b, n') of each step, as `RecordedStep.step` reads them.
         """
-        positives = self._triples[steps.rows]
-        leaders = positives[:, :: steps.chunk]
+        positives = self._triples[rows]
+        leaders = positives[:, ::chunk]
         expected = self._eta * self._shares[leaders[..., 1]]
         tossed = self._numbers.draw(COUNTS, numbers, (leaders.shape[1] if self._by_chunk else 1,)) / 2**BITS
         on_subject = torch.floor(expected + tossed).long()
@@ -168,7 +169,7 @@ class DrawnSteps:
         masks = []
         for column in (OBJECT, SUBJECT):
             entities = drawn[column]
-            own = positives[..., column].reshape(len(positives), -1, steps.chunk)[..., None] == entities[:, :, None]
+            own = positives[..., column].reshape(len(positives), -1, chunk)[..., None] == entities[:, :, None]
             unneeded = torch.arange(entities.shape[2], device=self._device) >= counts[column][..., None]
             masks.append((own | unneeded[:, :, None]).flatten(1, 2))
         return ids, torch.cat(masks, 2)

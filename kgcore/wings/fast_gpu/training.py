@@ -109,28 +109,49 @@ class Epochs:
         self, drawn: DrawnSteps, config: TrainConfig, length: int, step: "RecordedStep", compiled: bool
     ) -> None:
         self._drawn, self._config, self._length, self._step, self._compiled = drawn, config, length, step, compiled
+        self._fast_draw, self._drawn_for = compile_if_possible(drawn.draw, "drawing corruptions"), torch.Size()
 
     def run(self, epoch: int) -> float:
         """Train on each positive once, in a new order. Return the sum of the losses. Waits for the GPU at the end."""
+        device = self._step.device
         with self._step.own_stream():
             shapes, kinds = self._drawn.epoch(epoch)
             if self._compiled:
                 self._step.compiled_for = self._form(max(shapes, key=lambda steps: len(steps.rows)))
-            first, lost = 1 + (epoch - 1) * self._length, torch.zeros((), device=self._step.device)
-            done, most = [0] * len(shapes), sum(self._drawn.most.values())
-            length = max(1, DRAWN // max(1, max(steps.rows.shape[1] for steps in shapes) * most))
+            first, lost = 1 + (epoch - 1) * self._length, torch.zeros((), device=device)
+            most = max(steps.rows.shape[1] for steps in shapes) * sum(self._drawn.most.values())
+            length = max(1, DRAWN // max(most, 1))
             for start in range(0, len(kinds), length):
-                window = np.array(kinds[start : start + length])
-                inputs = {}
-                for kind in set(window.tolist()):
-                    steps, numbers = shapes[kind], first + start + np.flatnonzero(window == kind)
-                    part = steps.part(done[kind], done[kind] + len(numbers))
-                    done[kind] += len(numbers)
-                    on_device = torch.from_numpy(numbers).to(self._step.device)
-                    inputs[kind] = zip(*self._drawn.draw(part, on_device), self._when(on_device), strict=True)
-                for kind in window.tolist():
-                    lost += self._step.replay(self._form(shapes[kind]), next(inputs[kind]))
+                window, batches = kinds[start : start + length], {}
+                for kind in sorted(set(window)):
+                    places = [place for place, other in enumerate(window, first + start) if other == kind]
+                    part, shapes[kind] = shapes[kind].cut(len(places))
+                    numbers = torch.tensor(places).to(device)
+                    batches[kind] = zip(*self._draw(part, numbers), self._when(numbers), strict=True)
+                for kind in window:
+                    lost += self._step.replay(self._form(shapes[kind]), next(batches[kind]))
             return float(lost)
+
+    def _draw(self, steps: Steps, numbers: Tensor) -> tuple[Tensor, Tensor]:
+        """Draw corruptions: see `DrawnSteps.draw`. If steps are compiled, so are the draws of the first shape on a GPU.
+
+        The first compiled draw is compared with a plain one: for a CPU, PyTorch 2.13 compiles some of them wrongly.
+        """
+        given = (steps.rows, steps.chunk, numbers)
+        if (
+            not self._compiled
+            or numbers.device.type == "cpu"
+            or steps.rows.shape != (self._drawn_for or steps.rows.shape)
+        ):
+            return self._drawn.draw(*given)
+        drawn = self._fast_draw(*given)
+        if not self._drawn_for:
+            plain, self._drawn_for = self._drawn.draw(*given), steps.rows.shape
+            if not all(map(torch.equal, drawn, plain)):
+                warnings.warn("corruptions are drawn without torch.compile, which draws others", KgcalWarning, 2)
+                self._fast_draw = self._drawn.draw
+                return plain
+        return drawn
 
     def _form(self, steps: Steps) -> Form:
         most = self._drawn.most
@@ -219,7 +240,9 @@ class RecordedStep:
         ]
         for leaf in leaves:
             leaf.requires_grad_()
-        losses = losses_of(form, leaves, [entity_ids, predicate_ids] if dense else [], left_out)
+        losses = losses_of(
+            form.sizes, form.chunk, form.count, leaves, [entity_ids, predicate_ids] if dense else [], left_out
+        )
         gradients = torch.autograd.grad(losses.loss + losses.penalty, leaves)
         if dense:
             update([entity_ids, predicate_ids], gradients, number, rate)
@@ -236,8 +259,16 @@ class RecordedStep:
         entities = self._tables.entities.table
         return DENSE * uses >= len(entities) or entities.numel() <= SMALL
 
-    def _losses(self, form: Form, leaves: Sequence[Tensor], ids: Sequence[Tensor], left_out: Tensor) -> StepLosses:
-        """Return the losses of a batch.
+    def _losses(
+        self,
+        sizes: list[int],
+        chunk: int,
+        count: int,
+        leaves: Sequence[Tensor],
+        ids: Sequence[Tensor],
+        left_out: Tensor,
+    ) -> StepLosses:
+        """Return the losses of a batch. The first three arguments are those of its `Form`: torch.compile knows numbers.
 
         leaves  the rows of entities and predicates, and the shared tables
         ids     the rows of all entities and of all predicates that the batch uses; empty: `leaves` has these already
@@ -245,10 +276,10 @@ class RecordedStep:
         entities, predicates, *others = leaves
         if ids:
             entities, predicates = entities.index_select(0, ids[0]), predicates.index_select(0, ids[1])
-        s, o, corrupted_s, corrupted_o = torch.split(entities, form.sizes[:-1])
+        s, o, corrupted_s, corrupted_o = torch.split(entities, sizes[:-1])
         rows = Gathered(s, o, predicates, corrupted_s, corrupted_o, (s, o))
         shared = dict(zip(self._tables.shared, others, strict=True))
-        return self._evaluate(shared, rows, left_out, form.chunk, form.count)
+        return self._evaluate(shared, rows, left_out, chunk, count)
 
     def _update(self, ids: Sequence[Tensor], gradients: Sequence[Tensor], number: Tensor, rate: Tensor) -> None:
         """Update whole tables: the rows `ids` of entities and predicates, if given, and all rows of shared tables."""
