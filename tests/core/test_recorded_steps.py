@@ -18,7 +18,7 @@ from tests.core.trainings import CPU
 
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 FACTORISED = [name for name in MODELS.names() if not issubclass(MODELS.get(name), GraphModel)]
-SETTINGS = {
+SETTINGS: dict[str, dict[str, Any]] = {
     "shared": {"chunk_size": 16},
     "per_triple": {"chunk_size": 1, "optimiser": "adagrad"},
     "penalty": {"chunk_size": 16, "training_eta": 5, "lp_weight": 1e-3, "loss": "nll"},
@@ -31,15 +31,20 @@ def graph() -> KnowledgeGraph:
     return KnowledgeGraph("small", names, names[:3], Split(triples, np.ones(500)), none, none)
 
 
-def trained(model: str, backend: type[GpuBackend] | None, settings: dict[str, Any]) -> Training:
+ROW_BY_ROW = {"shared"}  # settings with which entities are updated as in a large table; the others, in one pass
+
+
+def trained(model: str, backend: type[GpuBackend] | None, settings: str) -> Training:
     """Train on the CPU by the steps of a backend; None: by automatic differentiation of single steps.
 
     The host draws the corruptions: test_drawn_steps.py has those that a GPU draws.
     """
-    config = TrainConfig(model=model, k=8, epochs=3, batch_size=200, **settings)
+    config = TrainConfig(model=model, k=8, epochs=3, batch_size=200, **SETTINGS[settings])
     with (
         patch("kgcore.embed.training.loop.backend_of", lambda device: backend),
         patch.object(DrawnSteps, "can_draw", lambda corruptions: False),
+        patch("kgcore.wings.fast_gpu.training.LARGE", 0 if settings in ROW_BY_ROW else 2**27),
+        patch("kgcore.wings.fast_gpu.training.SMALL", 0 if settings in ROW_BY_ROW else 2**22),
     ):
         return train(graph(), config, CPU)
 
@@ -47,7 +52,7 @@ def trained(model: str, backend: type[GpuBackend] | None, settings: dict[str, An
 @pytest.mark.parametrize("settings", SETTINGS)
 @pytest.mark.parametrize("model", FACTORISED)
 def test_recorded_steps_train_as_single_steps_do(model: str, settings: str) -> None:
-    ours, plain = (trained(model, backend, SETTINGS[settings]) for backend in (GpuBackend, None))
+    ours, plain = (trained(model, backend, settings) for backend in (GpuBackend, None))
     np.testing.assert_allclose(ours.losses, plain.losses, rtol=1e-5)
     tables, expected = ours.model.embeddings, plain.model.embeddings
     np.testing.assert_allclose(tables.entities, expected.entities, atol=2e-5)

@@ -200,8 +200,7 @@ class TrainingState:
         if backend and not (compiled or rewarded or self._confidences is not None):
             whole = backend.step(config, model, loss, objective.evaluate, self.tables)
         if backend and whole:
-            worth = compiled is None and self._steps >= COMPILE_FROM_STEPS
-            self._whole_epoch = backend.epoch(graph, config, self.corruptions, self.batches, whole, device, worth)
+            self._whole_epoch = backend.epoch(graph, config, self.corruptions, self.batches, whole, device, compiled)
         if compiled is None:
             compiled = whole is None and worth_compiling(config, self._steps, device)
         shape = (size, min(chunk, size)) if compiled else None

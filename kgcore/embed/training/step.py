@@ -193,12 +193,12 @@ class Backend(ABC):
         batches: Batches,
         step: WholeStep,
         device: torch.device,
-        compiled: bool,
+        compiled: bool | None,
     ) -> WholeEpoch | None:
         """Return the epochs of a training, with corruptions that the device draws. None: the backend draws none.
 
         step      what `step` of the backend has returned
-        compiled  whether there are enough steps to compile their code
+        compiled  see `TrainingState`
         """
         return None
 

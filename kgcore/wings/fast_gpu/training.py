@@ -3,7 +3,8 @@
 A step of 1,152 positives has about 130 small kernels, and the GPU's host takes ten times as long to start them one by
 one as the GPU takes to run them. So a step is recorded once for each shape of a batch and then replayed. A recorded
 step never waits for the host, and its shapes do not depend on values: a row that occurs twice is updated twice, to the
-same numbers. The formulas are those of the model, the loss and the optimiser.
+same numbers. A table that is not large is updated in one pass, and the steps of a long training are compiled. The
+formulas are those of the model, the loss and the optimiser.
 
 `GpuBackend` chooses it for a whole training. Where the GPU can draw the corruptions (draws.py), the host only replays
 steps. Otherwise it draws the corruptions of the next step while the GPU works, as for a training on a CPU. Trainings in
@@ -36,7 +37,9 @@ from kgcore.wings.fast_gpu.draws import DrawnSteps, Steps
 WARM_UPS = 2  # steps of a shape before it is recorded: libraries allocate their workspaces in them
 IN_FLIGHT = 4  # batches that the host may prepare before the GPU has read them
 DRAWN = 2**25  # corruptions of the steps that are drawn at a time
-DENSE, SMALL = 4, 2**22  # uses of an entity of four, or numbers of a table: a pass of the table is faster than its rows
+SMALL, LARGE = 2**22, 2**27  # numbers of a table: up to SMALL, steps update it in one pass; above LARGE, row by row
+USED = 0.25  # between them: in one pass if a step uses so many entities, as a share of all
+COMPILE_FROM_STEPS = 30_000  # compiling takes 6 to 20 s, and saves .3 to .7 ms of a step with 20 corruptions a positive
 RECORDING = threading.Lock()  # no other thread may wait for all of the GPU's work while a step is recorded
 
 
@@ -59,13 +62,14 @@ class GpuBackend(Backend):
         batches: Batches,
         step: WholeStep,
         device: torch.device,
-        compiled: bool,
+        compiled: bool | None,
     ) -> WholeEpoch | None:
         """Return the epochs of a training. None: the GPU cannot draw its corruptions."""
         if not isinstance(step, RecordedStep) or not DrawnSteps.can_draw(corruptions):
             return None
         drawn = DrawnSteps(graph, corruptions, batches, config.seed, device)
-        return Epochs(drawn, config, len(batches), step, compiled).run
+        worth = compiled is None and config.epochs * len(batches) >= COMPILE_FROM_STEPS
+        return Epochs(drawn, config, len(batches), step, worth).run
 
 
 @dataclass(frozen=True)
@@ -255,9 +259,12 @@ class RecordedStep:
         return losses.loss.detach()
 
     def _is_dense(self, uses: int) -> bool:
-        """Return whether the gradient of a step is one of all entities, not one of each use of an entity."""
+        """Return whether the gradient of a step is one of all entities, not one of each use of an entity.
+
+        Then a step has fewer and larger kernels, and needs memory for some more tables of this size.
+        """
         entities = self._tables.entities.table
-        return DENSE * uses >= len(entities) or entities.numel() <= SMALL
+        return entities.numel() <= (LARGE if uses >= USED * len(entities) else SMALL)
 
     def _losses(
         self,
