@@ -113,7 +113,9 @@ class Epochs:
         self, drawn: DrawnSteps, config: TrainConfig, length: int, step: "RecordedStep", compiled: bool
     ) -> None:
         self._drawn, self._config, self._length, self._step, self._compiled = drawn, config, length, step, compiled
-        self._fast_draw, self._drawn_for = compile_if_possible(drawn.draw, "drawing corruptions"), torch.Size()
+        self._fast_draw, self._drawn_for = drawn.draw, torch.Size()
+        if compiled:
+            self._fast_draw = compile_if_possible(drawn.draw, "drawing corruptions")
 
     def run(self, epoch: int) -> float:
         """Train on each positive once, in a new order. Return the sum of the losses. Waits for the GPU at the end."""
@@ -121,7 +123,7 @@ class Epochs:
         with self._step.own_stream():
             shapes, kinds = self._drawn.epoch(epoch)
             if self._compiled:
-                self._step.compiled_for = self._form(max(shapes, key=lambda steps: len(steps.rows)))
+                self._step.compile_for(self._form(max(shapes, key=lambda steps: len(steps.rows))))
             first, lost = 1 + (epoch - 1) * self._length, torch.zeros((), device=device)
             most = max(steps.rows.shape[1] for steps in shapes) * sum(self._drawn.most.values())
             length = max(1, DRAWN // max(most, 1))
@@ -172,17 +174,12 @@ class RecordedStep:
     """The steps of a training. Each shape of a batch has a recording. On a CPU, steps run without a recording.
 
     The corruptions must not depend on the scores of the step, and positives have no confidences.
-
-    compiled_for  the shape of the batches that use compiled code; None: no batch does
     """
 
     def __init__(self, evaluate: Evaluate, tables: Tables, device: torch.device) -> None:
         self._evaluate, self._tables, self.device = evaluate, tables, device
-        self.compiled_for: Form | None = None
-        self._compiled = (
-            compile_if_possible(self._losses, "training"),
-            compile_if_possible(self._update, "training"),
-        )
+        self._compiled_for: Form | None = None
+        self._losses_of, self._update_of = self._losses, self._update
         self._recordings: dict[Form, _Recording] = {}
         self._host: dict[Form, _HostBatches] = {}
         new_stream: Callable[[torch.device], torch.cuda.Stream] = torch.cuda.Stream
@@ -219,6 +216,13 @@ class RecordedStep:
             self._recordings[form] = _Recording(self.step, form, self.device)
         return self._recordings[form].run(inputs)
 
+    def compile_for(self, form: Form) -> None:
+        """Use compiled code for the batches of this shape, if they update entities in one pass."""
+        if self._compiled_for is None:
+            self._losses_of = compile_if_possible(self._losses, "training")
+            self._update_of = compile_if_possible(self._update, "training")
+        self._compiled_for = form
+
     def own_stream(self) -> AbstractContextManager[object]:
         """Return a context whose work has a stream of its own on the GPU."""
         if self._stream is None:
@@ -236,7 +240,8 @@ class RecordedStep:
         tables, (number, rate) = self._tables, when.unbind()
         entity_ids, predicate_ids = torch.split(ids, [sum(form.sizes[:-1]), form.sizes[-1]])
         dense = self._is_dense(len(entity_ids))
-        losses_of, update = self._compiled if dense and form == self.compiled_for else (self._losses, self._update)
+        fast = dense and form == self._compiled_for
+        losses_of, update = (self._losses_of, self._update_of) if fast else (self._losses, self._update)
         used = ((tables.entities, entity_ids), (tables.predicates, predicate_ids))
         leaves = [
             *(table.table.detach() if dense else table.table.index_select(0, rows) for table, rows in used),
