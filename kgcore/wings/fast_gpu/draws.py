@@ -23,8 +23,8 @@ from kgcore.embed.training.batches import Batches, StepCorruptions, fill_last_ch
 
 GAMMA, FACTORS = -0x61C8864680B583EB, (-0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15)  # of SplitMix64, as signed numbers
 BITS = 31  # of a random number: its product with a number of entities fits into 63 bits
-ORDER, CHUNKS, LEFT_OVER, COUNTS = range(4)  # what numbers are for
-ENTITIES, PARTS = {SUBJECT: 4, OBJECT: 5}, {SUBJECT: 6, OBJECT: 7}
+ORDER, CHUNKS, LEFT_OVER, KINDS, COUNTS = range(5)  # what numbers are for
+ENTITIES, PARTS = {SUBJECT: 5, OBJECT: 6}, {SUBJECT: 7, OBJECT: 8}
 
 
 def mixed(numbers: Tensor) -> Tensor:
@@ -53,8 +53,8 @@ class Counters:
 
     @staticmethod
     def of(seed: int) -> "Counters":
-        """Return the numbers of a seed, which must be below 2^63."""
-        return Counters(int(mixed(torch.tensor(seed + 1) * GAMMA)))
+        """Return the numbers of a seed. Seeds are equal modulo 2^63."""
+        return Counters(int(mixed(torch.tensor((seed + 1) % 2**63) * GAMMA)))
 
     def draw(self, purpose: int, steps: Tensor, shape: tuple[int, ...]) -> Tensor:
         """Return independent random numbers, uniform in 0, ..., 2^BITS - 1: (n, *shape), int64.
@@ -98,7 +98,7 @@ class DrawnSteps:
     def __init__(
         self, graph: KnowledgeGraph, corruptions: StepCorruptions, batches: Batches, seed: int, device: torch.device
     ) -> None:
-        self._numbers, self._device, self._batches, self._seed = Counters.of(seed), device, batches, seed
+        self._counters, self._device, self._batches = Counters.of(seed), device, batches
         self._triples = torch.from_numpy(graph.train.triples).to(device)
         self._entities, self._eta = len(graph.entities), corruptions.eta
         self._inverse, self._by_chunk = corruptions.inverse, corruptions.by_chunk
@@ -124,16 +124,17 @@ class DrawnSteps:
     def epoch(self, number: int) -> tuple[list[Steps], list[int]]:
         """Return the steps of an epoch by shape, and the shape of each step in their order."""
         size, chunk = self._batches.size, self._batches.chunk
-        order = self._numbers.order(ORDER, number, torch.arange(len(self._triples), device=self._device))
+        order = self._counters.order(ORDER, number, torch.arange(len(self._triples), device=self._device))
         if self._whole is None:
             shapes = self._cut(order, size, chunk)
             return shapes, [kind for kind, steps in enumerate(shapes) for _ in steps.rows]
         order = order[torch.argsort(self._triples[order, 1], stable=True)]
-        chunks = self._numbers.order(CHUNKS, number, order[self._whole].view(-1, chunk)).flatten()
-        left_over = self._numbers.order(LEFT_OVER, number, order[~self._whole])
+        chunks = self._counters.order(CHUNKS, number, order[self._whole].view(-1, chunk)).flatten()
+        left_over = self._counters.order(LEFT_OVER, number, order[~self._whole])
         shapes = self._cut(chunks, size, chunk) + self._cut(left_over, size, 1)
-        kinds = [kind for kind, steps in enumerate(shapes) for _ in steps.rows]
-        return shapes, np.random.default_rng([self._seed, number]).permutation(kinds).tolist()
+        kinds = torch.tensor([kind for kind, steps in enumerate(shapes) for _ in steps.rows])
+        shuffled: list[int] = self._counters.order(KINDS, number, kinds).tolist()
+        return shapes, shuffled
 
     @staticmethod
     def _cut(order: Tensor, size: int, chunk: int) -> list[Steps]:
@@ -158,7 +159,7 @@ class DrawnSteps:
         positives = self._triples[rows]
         leaders = positives[:, ::chunk]
         expected = self._eta * self._shares[leaders[..., 1]]
-        tossed = self._numbers.draw(COUNTS, numbers, (leaders.shape[1] if self._by_chunk else 1,)) / 2**BITS
+        tossed = self._counters.draw(COUNTS, numbers, (leaders.shape[1] if self._by_chunk else 1,)) / 2**BITS
         on_subject = torch.floor(expected + tossed).long()
         counts = {SUBJECT: on_subject, OBJECT: self._eta - on_subject}
         if self._inverse:
@@ -177,13 +178,13 @@ class DrawnSteps:
     def _replacements(self, leaders: Tensor, column: int, count: int, numbers: Tensor) -> Tensor:
         """Return the entities (n, c, count) that replace the `column` of the leaders (n, c, 3) of chunks."""
         shape = (leaders.shape[1], count)
-        made = self._numbers.draw(ENTITIES[column], numbers, shape)
+        made = self._counters.draw(ENTITIES[column], numbers, shape)
         uniform = _below(made, self._entities - 1)
         uniform = uniform + (uniform >= leaders[..., column, None])
         if column not in self._seen:
             return uniform
         typed = self._typed(self._seen[column], leaders, column, made, uniform)
-        tossed = self._numbers.draw(PARTS[column], numbers, (1,)) / 2**BITS
+        tossed = self._counters.draw(PARTS[column], numbers, (1,)) / 2**BITS
         ends = torch.floor(self._ends * count + tossed + 1e-9)  # of each strategy's share of the draws
         part = (torch.arange(count, device=self._device)[:, None] >= ends[:, None]).sum(-1)
         return torch.where(self._is_typed[part][:, None], typed, uniform)
