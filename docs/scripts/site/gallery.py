@@ -8,6 +8,7 @@ cells of a page share one namespace and one folder, which is empty at first. Wha
     {{ f"{share:.0%}" }}            the value of an expression, after all cells
     <!-- holds: share > 0.5 -->     it must be true after all cells, or the run fails
     <!-- needs: NAME.zip -->        a file in the folder KGCAL_MIRROR; without it, the page is shown without outputs
+    <!-- servers -->                the cells start servers with `kgcal up`; they are stopped after the run in any case
 """
 
 import ast
@@ -29,6 +30,7 @@ CELL = re.compile(r"^```(python|sh)\b[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTA
 VALUE = re.compile(r"\{\{ (.+?) \}\}")
 HOLDS = re.compile(r"<!-- holds: (.+?) -->")
 NEEDS = re.compile(r"<!-- needs: (.+?) -->")
+SERVERS = "<!-- servers -->"
 WITHOUT = "This page was built without `{}`, so it has no outputs and no numbers."
 QUIET = {"KGCAL_PREFECT": "off", "OMP_NUM_THREADS": "1", "MPLBACKEND": "Agg", "COLUMNS": "100"}
 PROGRESS = re.compile(r"[^\n]*\r[^\n]*\n?")  # bars that overwrite themselves
@@ -76,9 +78,14 @@ def run(page: Path, folder: Path) -> None:
         }
         command = [sys.executable, __file__, str(page.resolve()), str(folder.resolve())]
         environment = os.environ | QUIET | paths
-        done = subprocess.run(  # noqa: S603
-            command, cwd=work, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
-        )
+        if has_servers := SERVERS in page.read_text(encoding="utf-8"):
+            del environment["KGCAL_PREFECT"]
+        how: dict[str, Any] = {"cwd": work, "env": environment, "capture_output": True, "text": True, "check": False}
+        try:
+            done = subprocess.run(command, timeout=SECONDS, **how)  # noqa: S603
+        finally:
+            if has_servers:
+                subprocess.run([sys.executable, "-m", "kgcal", "down"], **how)  # noqa: S603
     if done.returncode:
         raise NotebookError(f"{page.name}: {done.stderr.strip()}")
 
