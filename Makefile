@@ -37,8 +37,8 @@ test: $(READY) ## run all tests but those of the five targets below
 test-docs: $(READY) ## run every command of README and docs as written
 	$(PYTEST) $(PAGES)
 
-docs: $(READY) ## write the documentation as a site into site/; a link that leads nowhere is an error
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+docs: $(READY) ## run the notebooks and write the site into site/; a link that leads nowhere is an error
+	NO_MKDOCS_2_WARNING=1 .ci/in_memory $(BIN)/mkdocs build --strict --quiet
 
 test-kills: $(READY) ## interrupt and kill processes, and go on after it
 	$(PYTEST) $(KILLING)

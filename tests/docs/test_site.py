@@ -1,5 +1,6 @@
 """The site of the documentation: `make docs`."""
 
+import os
 import re
 import subprocess
 import sys
@@ -12,10 +13,14 @@ from tests.docs.pages import CHECKOUT
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, written as `make docs` does: a link or an anchor that leads nowhere is an error."""
+    """The site, written as `make docs` does, without the outputs of notebooks, which tests/docs/test_gallery.py makes.
+
+    A link or an anchor that leads nowhere is an error.
+    """
     folder = tmp_path_factory.mktemp("site")
     build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
-    done = subprocess.run(build, cwd=CHECKOUT, capture_output=True, text=True)
+    environment = os.environ | {"NOTEBOOKS": "false"}
+    done = subprocess.run(build, cwd=CHECKOUT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return folder
 

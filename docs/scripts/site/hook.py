@@ -3,13 +3,21 @@ order, and the library has a page for each room. `make docs` has MkDocs call the
 """
 
 import re
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 
+sys.path.insert(0, str(Path(__file__).parent))
+import gallery
+
 CHECKOUT = Path(__file__).resolve().parents[3]
+AT_ONCE = 2  # notebooks that run at the same time
 OUTSIDE = ("CHANGELOG.md", "CONTRIBUTING.md")  # pages outside docs/
 # page -> title, and the modules or packages whose public names it has
 ROOMS = {
@@ -48,7 +56,27 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for room, (title, places) in ROOMS.items():
         names = [f"::: {module}" for place in places for module in modules_of(place)]
         files.append(File.generated(config, f"api/{room}.md", content="\n\n".join([f"# {title}", *names])))
+    if config.extra["notebooks"]:
+        run_notebooks(files, config)
     return files
+
+
+def run_notebooks(files: Files, config: MkDocsConfig) -> None:
+    """Replace the pages of the gallery by what they are after a run: with outputs, pictures, and notebooks beside them.
+
+    Raises PluginError if one fails, which ends the build.
+    """
+    pages = sorted((CHECKOUT / "docs" / "gallery").glob("*.md"))
+    with tempfile.TemporaryDirectory(prefix="kgcal-gallery-") as made, ThreadPoolExecutor(AT_ONCE) as pool:
+        try:
+            list(pool.map(lambda page: gallery.run(page, Path(made)), pages))
+        except gallery.NotebookError as error:
+            raise PluginError(str(error)) from error
+        for path in sorted(Path(made).iterdir()):
+            place = f"gallery/{path.name}"
+            if source := files.get_file_from_path(place):
+                files.remove(source)
+            files.append(File.generated(config, place, content=path.read_bytes()))
 
 
 def modules_of(place: str) -> list[str]:
