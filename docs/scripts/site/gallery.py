@@ -85,7 +85,7 @@ def run(page: Path, folder: Path) -> None:
             done = subprocess.run(command, timeout=SECONDS, **how)  # noqa: S603
         finally:
             if has_servers:
-                subprocess.run([sys.executable, "-m", "kgcal", "down"], **how)  # noqa: S603
+                subprocess.run([sys.executable, "-m", "kgcal", "down"], **how)
     if done.returncode:
         raise NotebookError(f"{page.name}: {done.stderr.strip()}")
 
