@@ -34,7 +34,7 @@ SERVERS = "<!-- servers -->"
 WITHOUT = "This page was built without `{}`, so it has no outputs and no numbers."
 QUIET = {"KGCAL_PREFECT": "off", "OMP_NUM_THREADS": "1", "MPLBACKEND": "Agg", "COLUMNS": "100"}
 PROGRESS = re.compile(r"[^\n]*\r[^\n]*\n?")  # bars that overwrite themselves
-SECONDS = 300  # until a notebook is given up
+SECONDS = 900  # until a notebook is given up
 
 
 class NotebookError(Exception):
@@ -83,6 +83,8 @@ def run(page: Path, folder: Path) -> None:
         how: dict[str, Any] = {"cwd": work, "env": environment, "capture_output": True, "text": True, "check": False}
         try:
             done = subprocess.run(command, timeout=SECONDS, **how)  # noqa: S603
+        except subprocess.TimeoutExpired as error:
+            raise NotebookError(f"{page.name}: it runs for more than {SECONDS} seconds") from error
         finally:
             if has_servers:
                 subprocess.run([sys.executable, "-m", "kgcal", "down"], **how)
