@@ -251,6 +251,9 @@ class Mixture(Strategy):
 
     `draw` rounds share x `count` up or down at random, so that its expected value is exact. The numbers are the same
     for all triples of a draw. `draw_one` chooses a strategy at random for each triple.
+
+    parts  the strategies
+    ends   the sum of the shares up to and including each strategy; the last one is 1
     """
 
     def __init__(self, graph: KnowledgeGraph, shares: Mapping[str, float]) -> None:

@@ -18,6 +18,8 @@ class Typed(Strategy):
 
     Krompass et al., "Type-Constrained Representation Learning in Knowledge Graphs", ISWC 2015 (local closed world).
     Memory: one number for each distinct (predicate, subject) pair and each distinct (predicate, object) pair.
+
+    seen  column -> these pairs, as ascending numbers predicate x E + entity
     """
 
     by_predicate = True

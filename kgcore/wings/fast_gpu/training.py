@@ -154,7 +154,8 @@ class Epochs:
         if not self._drawn_for:
             plain, self._drawn_for = self._drawn.draw(*given), steps.rows.shape
             if not all(map(torch.equal, drawn, plain)):
-                warnings.warn("corruptions are drawn without torch.compile, which draws others", KgcalWarning, 2)
+                reason = "corruptions are drawn without torch.compile, which is slower: the compiled draws are wrong"
+                warnings.warn(reason, KgcalWarning, stacklevel=2)
                 self._fast_draw = self._drawn.draw
                 return plain
         return drawn
