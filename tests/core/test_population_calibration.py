@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from scipy.special import expit
 
@@ -13,6 +14,7 @@ from kgcore.answer.population.calibration import Calibration
 from kgcore.answer.population.curve import Cells, fit_curve, hinges, knots_of
 from kgcore.answer.population.draw import DrawSize, ranked_by
 from kgcore.answer.population.fit import Lost, fit_population, in_order
+from kgcore.answer.population.lists import flagged
 from kgcore.answer.population.population import PairBlock, Population, UnknownFacts, stated_facts
 from kgcore.answer.population.survey import Survey, survey
 from kgcore.answer.question import Question
@@ -158,6 +160,18 @@ def test_no_probability_is_beyond_what_the_facts_support() -> None:
     assert (pooled <= 51 / 52).all()
     _, high = fit.bound.interval(beyond, q, np.zeros(3, dtype=np.int64))
     assert (high[1:] == 1).all()
+
+
+def test_a_triple_with_more_evidence_than_every_validation_fact_is_beyond_the_calibrated_range(
+    surveyed: tuple[Population, Survey, Calibration],
+) -> None:
+    population, made, calibration = surveyed
+    strongest = float(made.of_facts[made.facts_in_top].max())
+    scores = pa.table({"score": [strongest - 1, strongest, strongest + 1e-6]})
+    triples = population.positives[:3]
+    flags = flagged(scores, triples, population.graph, calibration)["flag"].to_pylist()
+    assert flags == [None, None, "beyond the calibrated range"]
+    assert flagged(scores, triples, population.graph)["flag"].to_pylist() == [None, None, None]
 
 
 def test_twice_the_candidates_of_which_twice_as_many_are_true_have_the_same_probabilities() -> None:
