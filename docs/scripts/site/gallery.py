@@ -146,7 +146,7 @@ class Notebook:
             return f"![What the cell draws]({name})"
         if hasattr(value, "to_html"):
             named, numbers = any(value.index.names), value.index.dtype.kind == "i"
-            table = value.reset_index() if named else value
+            table = value.reset_index(allow_duplicates=True) if named else value
             return str(table.to_html(border=0, index=not (named or numbers))).replace(' class="dataframe"', "")
         return "\n\n".join(blocks(repr(value)))
 
