@@ -34,7 +34,7 @@ NEEDS = re.compile(r"<!-- needs: (.+?) -->")
 ALIGNED = re.compile(r"\S {2,}\S|─{9}")
 SERVERS = "<!-- servers -->"
 WITHOUT = "This page was built without `{}`, so it has no outputs and no numbers."
-QUIET = {"KGCAL_PREFECT": "off", "OMP_NUM_THREADS": "1", "MPLBACKEND": "Agg", "COLUMNS": "100"}
+QUIET = {"KGCAL_PREFECT": "off", "OMP_NUM_THREADS": "1", "MPLBACKEND": "Agg", "COLUMNS": "92"}
 PROGRESS = re.compile(r"[^\n]*\r[^\n]*\n?")  # bars that overwrite themselves
 SECONDS = 900  # until a notebook is given up
 
