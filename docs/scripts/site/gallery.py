@@ -172,7 +172,7 @@ def executed(text: str, name: str, folder: Path) -> str:
 def without_outputs(text: str, missing: str) -> str:
     """Return a page that was not run: its first line, why it has no outputs, and the rest."""
     title, _, rest = HOLDS.sub("", VALUE.sub("(not computed)", text)).partition("\n")
-    return f"{title}\n\n!!! note\n    {WITHOUT.format(missing)}\n{rest}"
+    return f"{title}\n\n!!! note\n    {WITHOUT.format(missing)}\n\n{rest}"
 
 
 def jupyter(text: str) -> str:
