@@ -23,6 +23,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +31,10 @@ CELL = re.compile(r"^```(python|sh)\b[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTA
 VALUE = re.compile(r"\{\{ (.+?) \}\}")
 HOLDS = re.compile(r"<!-- holds: (.+?) -->")
 NEEDS = re.compile(r"<!-- needs: (.+?) -->")
+ALIGNED = re.compile(r"\S {2,}\S|─{9}")
 SERVERS = "<!-- servers -->"
 WITHOUT = "This page was built without `{}`, so it has no outputs and no numbers."
-QUIET = {"KGCAL_PREFECT": "off", "OMP_NUM_THREADS": "1", "MPLBACKEND": "Agg", "COLUMNS": "100"}
+QUIET = {"KGCAL_PREFECT": "off", "OMP_NUM_THREADS": "1", "MPLBACKEND": "Agg", "COLUMNS": "92"}
 PROGRESS = re.compile(r"[^\n]*\r[^\n]*\n?")  # bars that overwrite themselves
 SECONDS = 900  # until a notebook is given up
 
@@ -92,6 +94,16 @@ def run(page: Path, folder: Path) -> None:
         raise NotebookError(f"{page.name}: {done.stderr.strip()}")
 
 
+def blocks(printed: str) -> Iterator[str]:
+    """Yield printed text as blocks: tables, whose columns are aligned, and sentences, whose lines may be broken."""
+    text = PROGRESS.sub("", printed).replace(os.environ.get("KGCAL_HOME") or "\0", ".kgcal").strip()
+    for aligned, lines in groupby(text.splitlines(), lambda line: bool(ALIGNED.search(line))):
+        block = "\n".join(map(str.rstrip, lines)).strip("\n")
+        if block:
+            fenced = f"```text\n{block}\n```"
+            yield f'<div class="aligned" markdown>\n\n{fenced}\n\n</div>' if aligned else fenced
+
+
 class Notebook:
     """A page that is being run. Pictures and other files go to `folder`, under names that begin with the page's."""
 
@@ -111,8 +123,7 @@ class Notebook:
         else:
             with redirect_stdout(printed), redirect_stderr(printed):
                 value = self._last_value(cell)
-        text = re.sub(r" +$", "", PROGRESS.sub("", printed.getvalue()), flags=re.MULTILINE).strip()
-        shown = [f"```text\n{text}\n```"] if text else []
+        shown = [*blocks(printed.getvalue())]
         shown += [self._shown(value)] if value is not None else []
         return "\n\n".join(['\n\n<div class="output" markdown>', *shown, "</div>"]) if shown else ""
 
@@ -134,8 +145,10 @@ class Notebook:
             value.savefig(self._folder / name, dpi=120, bbox_inches="tight")
             return f"![What the cell draws]({name})"
         if hasattr(value, "to_html"):
-            return str(value.to_html(border=0)).replace(' class="dataframe"', "")
-        return f"```text\n{value!r}\n```"
+            named, numbers = any(value.index.names), value.index.dtype.kind == "i"
+            table = value.reset_index(allow_duplicates=True) if named else value
+            return str(table.to_html(border=0, index=not (named or numbers))).replace(' class="dataframe"', "")
+        return "\n\n".join(blocks(repr(value)))
 
     def prose(self, text: str) -> str:
         """Return text with the values of its expressions. Raises NotebookError if a statement does not hold."""
@@ -159,7 +172,7 @@ def executed(text: str, name: str, folder: Path) -> str:
 def without_outputs(text: str, missing: str) -> str:
     """Return a page that was not run: its first line, why it has no outputs, and the rest."""
     title, _, rest = HOLDS.sub("", VALUE.sub("(not computed)", text)).partition("\n")
-    return f"{title}\n\n!!! note\n    {WITHOUT.format(missing)}\n{rest}"
+    return f"{title}\n\n!!! note\n    {WITHOUT.format(missing)}\n\n{rest}"
 
 
 def jupyter(text: str) -> str:
