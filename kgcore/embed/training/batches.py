@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kgcore.arrays import Bools, Floats, Ints, Probabilities, Triples
+from kgcore.arrays import Bools, Ints, Probabilities, Triples
 from kgcore.config import TrainConfig
 from kgcore.config.base import object_share
 from kgcore.data.graph import KnowledgeGraph
@@ -47,20 +47,24 @@ class StepCorruptions:
         self.eta, self._rng = config.training_eta, rng
         share = object_share(config.training_sides)
         self._object_share = 0.5 if share is None else share
-        self._shares = subject_shares(graph, "bernoulli") if share is None else None
-        self.inverse = config.inverse_relations
-        if self.inverse and self._shares is None:
-            self._shares = np.repeat([1 - self._object_share, self._object_share], len(graph.predicates) // 2)
-        differ = self._shares is not None and bool(np.ptp(self._shares))
-        self.by_predicate = self.strategy.by_predicate or differ
-        self.by_chunk, self.filtered = self._shares is not None, config.training_filtered
-        constant = np.full(len(graph.predicates), 1 - self._object_share)
-        self.shares: Floats = constant if self._shares is None else self._shares
+        self.inverse, self.filtered = config.inverse_relations, config.training_filtered
+        self.by_chunk = share is None or self.inverse
+        if share is None:
+            self.shares = subject_shares(graph, "bernoulli")
+        elif self.inverse:
+            self.shares = np.repeat([1 - share, share], len(graph.predicates) // 2)
+        else:
+            self.shares = np.full(len(graph.predicates), 1 - share)
+        self.by_predicate = self.strategy.by_predicate or (self.by_chunk and bool(np.ptp(self.shares)))
         self._known = graph.index(graph.train.positives) if self.filtered else None
 
     @property
     def most(self) -> dict[int, int]:
-        """Return column -> the largest number of entities that a chunk of any step needs for it."""
+        """Return column -> the largest number of entities that a chunk of any step needs for it.
+
+        If each predicate has its own share, every chunk of every step draws these numbers. All arrays then have the
+        same shape, so that the code is compiled only once. The mask leaves out the draws that a chunk does not need.
+        """
         possible = self.eta * self.shares
         subjects, objects = int(np.ceil(possible.max())), self.eta - int(np.floor(possible.min()))
         return {SUBJECT: 0, OBJECT: max(objects, 1)} if self.inverse else {SUBJECT: subjects, OBJECT: objects}
@@ -69,13 +73,12 @@ class StepCorruptions:
         """Draw the corruptions of the positives (b, 3). b must be a multiple of `chunk`."""
         leaders = batch[::chunk]
         on_subject = self._on_subject(leaders)
-        most_subjects, most_objects = self._largest_counts(on_subject)
         on_object = self.eta - on_subject
+        most = self.most if self.by_chunk else {SUBJECT: int(on_subject[0]), OBJECT: int(on_object[0])}
         if self.inverse:
-            on_subject, most_subjects = np.zeros_like(on_subject), 0
-            on_object, most_objects = np.maximum(on_object, 1), max(most_objects, 1)
-        subjects = self.strategy.draw(leaders, SUBJECT, most_subjects, self._rng)
-        objects = self.strategy.draw(leaders, OBJECT, most_objects, self._rng)
+            on_subject, on_object = np.zeros_like(on_subject), np.maximum(on_object, 1)
+        subjects = self.strategy.draw(leaders, SUBJECT, most[SUBJECT], self._rng)
+        objects = self.strategy.draw(leaders, OBJECT, most[OBJECT], self._rng)
         left_out: Bools = np.concatenate(
             [
                 self._left_out(batch, chunk, OBJECT, objects, on_object),
@@ -93,20 +96,11 @@ class StepCorruptions:
 
         leaders  (chunks, 3) the first positive of each chunk
         """
-        if self._shares is None:
+        if not self.by_chunk:
             on_object = int(np.floor(self.eta * self._object_share + self._rng.random()))
             return np.full(len(leaders), self.eta - on_object)
-        expected = self.eta * self._shares[leaders[:, 1]]
+        expected = self.eta * self.shares[leaders[:, 1]]
         return np.floor(expected + self._rng.random(len(leaders))).astype(np.int64)
-
-    def _largest_counts(self, on_subject: Ints) -> tuple[int, int]:
-        """Return the largest number of subjects and the largest number of objects that a chunk can need.
-
-        If each predicate has its own share, every chunk of every step draws these numbers. All arrays then have the
-        same shape, so that the code is compiled only once. The mask leaves out the draws that a chunk does not need.
-        """
-        possible = on_subject if self._shares is None else self.eta * self._shares
-        return int(np.ceil(possible.max())), self.eta - int(np.floor(possible.min()))
 
     def _left_out(self, batch: Triples, chunk: int, column: int, drawn: Ints, counts: Ints) -> Bools:
         """Return the mask (b, n) of one side's corruptions, True where the loss of a positive ignores a corruption.

@@ -32,7 +32,7 @@ from kgcore.embed.models.trained import TrainedModel, folded
 from kgcore.embed.optimisers.base import RowOptimiser
 from kgcore.embed.training.batches import Batches, StepCorruptions, TrainingBatch
 from kgcore.embed.training.objective import StepObjective
-from kgcore.embed.training.step import Backend, Step, Tables, WholeEpoch
+from kgcore.embed.training.step import Backend, Step, Tables
 from kgcore.errors import FitError, InputError
 from kgcore.registries import BACKENDS, LOSSES, MODELS, OPTIMISERS
 from kgcore.registry import build
@@ -196,11 +196,9 @@ class TrainingState:
         self._steps = config.epochs * len(self.batches)
         rewarded = bool(self._strategy.tables)
         objective, backend, whole = StepObjective(model, loss, config, rewarded), backend_of(device), None
-        self._whole_epoch: WholeEpoch | None = None
         if backend and not (compiled or rewarded or self._confidences is not None):
             whole = backend.step(config, model, loss, objective.evaluate, self.tables)
-        if backend and whole:
-            self._whole_epoch = backend.epoch(graph, config, self.corruptions, self.batches, whole, device, compiled)
+        self._whole_epoch = whole.epochs(graph, config, self.corruptions, self.batches, compiled) if whole else None
         if compiled is None:
             compiled = whole is None and worth_compiling(config, self._steps, device)
         shape = (size, min(chunk, size)) if compiled else None

@@ -32,7 +32,6 @@ from kgcore.errors import KgcalWarning, first_line
 DRAWN = 2**14  # rows of a table that are drawn at a time
 T = TypeVar("T")
 Evaluate = Callable[[Mapping[str, Tensor], Gathered, Tensor, int, int], StepLosses]
-WholeStep = Callable[[TrainingBatch, int, float, Callable[[], None]], Tensor]  # as `Step.run`
 WholeEpoch = Callable[[int], float]  # number of an epoch, from 1 -> the sum of its losses
 
 
@@ -167,6 +166,28 @@ def around(wanted: Tensor, hops: int, entities: int, triples: Tensor) -> tuple[T
     return found, torch.stack([position[kept[:, 0]], kept[:, 1], position[kept[:, 2]]], 1)
 
 
+class WholeStep(ABC):
+    """A runner of the steps of one training, in place of automatic differentiation: see `Backend`."""
+
+    @abstractmethod
+    def run(self, batch: TrainingBatch, number: int, learning_rate: float, also: Callable[[], None]) -> Tensor:
+        """Update the tables with a batch: see `Step.run`."""
+
+    def epochs(
+        self,
+        graph: KnowledgeGraph,
+        config: TrainConfig,
+        corruptions: StepCorruptions,
+        batches: Batches,
+        compiled: bool | None,
+    ) -> WholeEpoch | None:
+        """Return what trains whole epochs, with corruptions that the device draws. None: it does not draw these.
+
+        compiled  see `TrainingState`
+        """
+        return None
+
+
 class Backend(ABC):
     """A faster way to run training steps on a device. It is chosen for a whole training.
 
@@ -184,23 +205,6 @@ class Backend(ABC):
 
         evaluate  computes the losses of a batch: see `StepObjective.evaluate`
         """
-
-    @staticmethod
-    def epoch(
-        graph: KnowledgeGraph,
-        config: TrainConfig,
-        corruptions: StepCorruptions,
-        batches: Batches,
-        step: WholeStep,
-        device: torch.device,
-        compiled: bool | None,
-    ) -> WholeEpoch | None:
-        """Return the epochs of a training, with corruptions that the device draws. None: the backend draws none.
-
-        step      what `step` of the backend has returned
-        compiled  see `TrainingState`
-        """
-        return None
 
 
 class Step:
@@ -250,7 +254,7 @@ class Step:
                 it while the tables are updated: it must not read them
         """
         if self._whole is not None:
-            return self._whole(batch, number, learning_rate, also)
+            return self._whole.run(batch, number, learning_rate, also)
         drawn, positives, tables = batch.corruptions, batch.positives, self._tables
         ids = np.concatenate([positives[:, 0], positives[:, 2], drawn.subjects.ravel(), drawn.objects.ravel()])
         entities, entity_places = tables.take(tables.entities, ids)

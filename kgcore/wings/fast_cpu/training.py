@@ -98,7 +98,7 @@ class StepBatch(NamedTuple):
     used: int
 
 
-class FastStep:
+class FastStep(WholeStep):
     """The loop over the chunks of a step, or over its positives if each has corruptions of its own.
 
     model       a model of FORMS
@@ -289,4 +289,4 @@ class CpuBackend(Backend):
         factor = float(getattr(model, "factor", 1))
         constants = (factor, first, second, float(config.lp_weight), float(config.lp_power))
         form, kind, number = FORMS[config.model], COMPARISONS[model.comparator.name], LOSSES.index(config.loss)
-        return FastStep(config, model, form, kind, number, constants, entities, predicates, torch.get_num_threads()).run
+        return FastStep(config, model, form, kind, number, constants, entities, predicates, torch.get_num_threads())

@@ -7,15 +7,14 @@ same numbers. A table that is not large is updated in one pass, and the steps of
 formulas are those of the model, the loss and the optimiser.
 
 `GpuBackend` chooses it for a whole training. Where the GPU can draw the corruptions (draws.py), the host only replays
-steps. Otherwise it draws the corruptions of the next step while the GPU works, as for a training on a CPU. Trainings in
-several threads of a process have a stream each, so that their steps overlap.
+steps. Otherwise it draws the corruptions of the next step while the GPU works, as for a training on a CPU.
 """
 
 import gc
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,7 +38,7 @@ IN_FLIGHT = 4  # batches that the host may prepare before the GPU has read them
 DRAWN = 2**25  # corruptions of the steps that are drawn at a time
 SMALL, LARGE = 2**22, 2**27  # numbers of a table: up to SMALL, steps update it in one pass; above LARGE, row by row
 USED = 0.25  # between them: in one pass if a step uses so many entities, as a share of all
-COMPILE_FROM_STEPS = 30_000  # compiling takes 6 to 20 s, and saves .3 to .7 ms of a step with 20 corruptions a positive
+COMPILE_FROM_STEPS = 30_000  # compiling takes 6 to 20 s, and saves .47 ms of a step of the paper's TransE on WN11
 RECORDING = threading.Lock()  # no other thread may wait for all of the GPU's work while a step is recorded
 
 
@@ -53,23 +52,6 @@ class GpuBackend(Backend):
         if config.dropout or isinstance(model, GraphModel):
             return None
         return RecordedStep(evaluate, tables, tables.entities.table.device)
-
-    @staticmethod
-    def epoch(
-        graph: KnowledgeGraph,
-        config: TrainConfig,
-        corruptions: StepCorruptions,
-        batches: Batches,
-        step: WholeStep,
-        device: torch.device,
-        compiled: bool | None,
-    ) -> WholeEpoch | None:
-        """Return the epochs of a training. None: the GPU cannot draw its corruptions."""
-        if not isinstance(step, RecordedStep) or not DrawnSteps.can_draw(corruptions):
-            return None
-        drawn = DrawnSteps(graph, corruptions, batches, config.seed, device)
-        worth = compiled is None and config.epochs * len(batches) >= COMPILE_FROM_STEPS
-        return Epochs(drawn, config, len(batches), step, worth).run
 
 
 @dataclass(frozen=True)
@@ -120,23 +102,22 @@ class Epochs:
     def run(self, epoch: int) -> float:
         """Train on each positive once, in a new order. Return the sum of the losses. Waits for the GPU at the end."""
         device = self._step.device
-        with self._step.own_stream():
-            shapes, kinds = self._drawn.epoch(epoch)
-            if self._compiled:
-                self._step.compile_for(self._form(max(shapes, key=lambda steps: len(steps.rows))))
-            first, lost = 1 + (epoch - 1) * self._length, torch.zeros((), device=device)
-            most = max(steps.rows.shape[1] for steps in shapes) * sum(self._drawn.most.values())
-            length = max(1, DRAWN // max(most, 1))
-            for start in range(0, len(kinds), length):
-                window, batches = kinds[start : start + length], {}
-                for kind in sorted(set(window)):
-                    places = [place for place, other in enumerate(window, first + start) if other == kind]
-                    part, shapes[kind] = shapes[kind].cut(len(places))
-                    numbers = torch.tensor(places).to(device)
-                    batches[kind] = zip(*self._draw(part, numbers), self._when(numbers), strict=True)
-                for kind in window:
-                    lost += self._step.replay(self._form(shapes[kind]), next(batches[kind]))
-            return float(lost)
+        shapes, kinds = self._drawn.epoch(epoch)
+        if self._compiled:
+            self._step.compile_for(self._form(max(shapes, key=lambda steps: len(steps.rows))))
+        first, lost = 1 + (epoch - 1) * self._length, torch.zeros((), device=device)
+        most = max(steps.rows.shape[1] for steps in shapes) * sum(self._drawn.most.values())
+        length = max(1, DRAWN // max(most, 1))
+        for start in range(0, len(kinds), length):
+            window, batches = kinds[start : start + length], {}
+            for kind in sorted(set(window)):
+                places = [place for place, other in enumerate(window, first + start) if other == kind]
+                part, shapes[kind] = shapes[kind].cut(len(places))
+                numbers = torch.tensor(places).to(device)
+                batches[kind] = zip(*self._draw(part, numbers), self._when(numbers), strict=True)
+            for kind in window:
+                lost += self._step.replay(self._form(shapes[kind]), next(batches[kind]))
+        return float(lost)
 
     def _draw(self, steps: Steps, numbers: Tensor) -> tuple[Tensor, Tensor]:
         """Draw corruptions: see `DrawnSteps.draw`. If steps are compiled, so are the draws of the first shape on a GPU.
@@ -171,7 +152,7 @@ class Epochs:
         return torch.stack([numbers.double(), config.learning_rate * (1 - fallen)], 1)
 
 
-class RecordedStep:
+class RecordedStep(WholeStep):
     """The steps of a training. Each shape of a batch has a recording. On a CPU, steps run without a recording.
 
     The corruptions must not depend on the scores of the step, and positives have no confidences.
@@ -183,14 +164,12 @@ class RecordedStep:
         self._losses_of, self._update_of = self._losses, self._update
         self._recordings: dict[Form, _Recording] = {}
         self._host: dict[Form, _HostBatches] = {}
-        new_stream: Callable[[torch.device], torch.cuda.Stream] = torch.cuda.Stream
-        self._stream = new_stream(device) if device.type == "cuda" else None
         self._scratch = [
             torch.zeros(len(table.table), dtype=torch.int64, device=device)
             for table in (tables.entities, tables.predicates)
         ]
 
-    def __call__(
+    def run(
         self, batch: TrainingBatch, number: int, learning_rate: float, also: Callable[[], None] = lambda: None
     ) -> Tensor:
         """Update the tables with a batch. Return its loss before the update. The next step overwrites this tensor.
@@ -209,7 +188,7 @@ class RecordedStep:
         return loss
 
     def replay(self, form: Form, inputs: Sequence[Tensor]) -> Tensor:
-        """Update the tables with a batch on any device. Return its loss as `__call__` does.
+        """Update the tables with a batch on any device. Return its loss as `run` does.
 
         inputs  as `Form.inputs`
         """
@@ -217,19 +196,27 @@ class RecordedStep:
             self._recordings[form] = _Recording(self.step, form, self.device)
         return self._recordings[form].run(inputs)
 
+    def epochs(
+        self,
+        graph: KnowledgeGraph,
+        config: TrainConfig,
+        corruptions: StepCorruptions,
+        batches: Batches,
+        compiled: bool | None,
+    ) -> WholeEpoch | None:
+        """Return what trains whole epochs. None: a GPU cannot draw the corruptions."""
+        if not DrawnSteps.can_draw(corruptions):
+            return None
+        drawn = DrawnSteps(graph, corruptions, batches, config.seed, self.device)
+        worth = compiled is None and config.epochs * len(batches) >= COMPILE_FROM_STEPS
+        return Epochs(drawn, config, len(batches), self, worth).run
+
     def compile_for(self, form: Form) -> None:
         """Use compiled code for the batches of this shape, if they update entities in one pass."""
         if self._compiled_for is None:
             self._losses_of = compile_if_possible(self._losses, "training")
             self._update_of = compile_if_possible(self._update, "training")
         self._compiled_for = form
-
-    def own_stream(self) -> AbstractContextManager[object]:
-        """Return a context whose work has a stream of its own on the GPU."""
-        if self._stream is None:
-            return nullcontext()
-        self._stream.wait_stream(torch.cuda.current_stream(self.device))
-        return torch.cuda.stream(self._stream)
 
     def step(self, form: Form, ids: Tensor, left_out: Tensor, when: Tensor) -> Tensor:
         """Update the tables, and return the loss of the batch before the update. Nothing here waits for the GPU.
