@@ -6,7 +6,7 @@ from uuid import UUID
 
 import psutil
 from prefect.client.orchestration import SyncPrefectClient
-from prefect.states import Cancelling, Crashed
+from prefect.states import Cancelled, Cancelling, Crashed
 
 from flows.local.prefect_server import client_of
 from flows.local.processes import end_processes, stop
@@ -19,6 +19,7 @@ from tasks.workspace.services import MLFLOW, PREFECT, RECORDER, WORKER, Service,
 from tasks.workspace.settings import home, tracking_uri
 
 log = logging.getLogger("kgcal")
+MESSAGE = "ended by kgcal down"  # of the states that it gives to flow runs
 
 
 def down(seconds: float = 30.0) -> list[str]:
@@ -26,7 +27,7 @@ def down(seconds: float = 30.0) -> list[str]:
 
     Return the names of the stopped services. A recorder that a command uses is not stopped.
 
-    seconds  time that cancelled flow runs have to end; after it they are killed and marked as crashed
+    seconds  time that cancelled flow runs have to end; after it they are killed
     """
     with services_lock():
         known = recorded_services()
@@ -45,11 +46,12 @@ def down(seconds: float = 30.0) -> list[str]:
 
 
 def _end_flow_runs(api: str, worker: Service | None, seconds: float) -> None:
+    cancelled: set[str] = set()
     with client_of(api) as client:
         if worker is not None and worker.alive():
-            cancel_runs(client, seconds)
+            cancelled = cancel_runs(client, seconds)
             stop(worker)
-        end_runs(client)
+        end_runs(client, cancelled)
 
 
 def _mark_dead_runs() -> None:
@@ -62,22 +64,32 @@ def _mark_dead_runs() -> None:
         log.warning("runs of dead processes could not be marked: %s", error)
 
 
-def cancel_runs(client: SyncPrefectClient, seconds: float) -> None:
-    """Cancel the active runs, and wait until the worker has ended them, at most `seconds`."""
+def cancel_runs(client: SyncPrefectClient, seconds: float) -> set[str]:
+    """Cancel the active runs, wait until the worker has ended them, at most `seconds`, and return their ids."""
     api = str(client.api_url)
-    for run in active_runs(api):
-        client.set_flow_run_state(UUID(run["id"]), Cancelling(message="kgcal down"))
+    runs = {run["id"] for run in active_runs(api)}
+    for run in runs:
+        client.set_flow_run_state(UUID(run), Cancelling(message=MESSAGE))
     end = time.monotonic() + seconds
     while active_runs(api) and time.monotonic() < end:
         time.sleep(0.5)
+    return runs
 
 
-def end_runs(client: SyncPrefectClient) -> None:
-    """End the processes of active runs, whose worker has already ended, and mark these runs as crashed."""
+def end_runs(client: SyncPrefectClient, cancelled: set[str]) -> None:
+    """End the processes of active runs, whose worker has already ended, and mark these runs as crashed.
+
+    cancelled  ids of the runs that this command has cancelled. They are marked as cancelled, those included that the
+               worker has marked as crashed: it does so if it sees the end of their process before it can record why.
+    """
     left = {run["id"] for run in active_runs(str(client.api_url))}
     end_processes([process for process in psutil.process_iter() if _flow_run_id(process) in left])
-    for run in left:
-        client.set_flow_run_state(UUID(run), Crashed(message="ended by kgcal down"), force=True)
+    for run in left - cancelled:
+        client.set_flow_run_state(UUID(run), Crashed(message=MESSAGE), force=True)
+    for run in cancelled:
+        state = client.read_flow_run(UUID(run)).state
+        if state is None or state.is_crashed() or not state.is_final():
+            client.set_flow_run_state(UUID(run), Cancelled(message=MESSAGE), force=True)
 
 
 def _flow_run_id(process: psutil.Process) -> str | None:

@@ -62,6 +62,18 @@ def test_down_cancels_runs_and_stops_what_up_has_started(local: Local) -> None:
     assert local.run_state(run) == "Cancelled"
 
 
+def test_down_cancels_the_runs_of_a_worker_that_does_not_answer(local: Local) -> None:
+    run = local.trigger("train/stage-train", config={"epochs": 100_000})
+    until(lambda: local.run_state(run) == "Running")
+    worker = local.process("worker")
+    left = worker.children(recursive=True)
+    worker.send_signal(signal.SIGSTOP)
+    assert local.kgcal("down").returncode == 0
+    assert not any(process.is_running() for process in [worker, *left])
+    assert local.kgcal("up", *local.ports).returncode == 0
+    assert local.run_state(run) == "Cancelled"
+
+
 def test_down_ends_the_runs_of_a_killed_worker(local: Local) -> None:
     run = local.trigger("train/stage-train", config={"epochs": 100_000})
     until(lambda: local.run_state(run) == "Running")
