@@ -6,7 +6,9 @@ not have, is read without an import. A test compares SUMMARIES with the commands
 """
 
 import ast
+import ctypes
 import gc
+import sys
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
@@ -21,6 +23,7 @@ from flows.job import job_modules
 
 # Python's 700 would have it look through all objects of the libraries hundreds of times, for a tenth of a run's time
 ALLOCATIONS = 10_000
+M_ARENA_MAX = -8  # of glibc's malloc.h
 NEED_LABELS = ("watch", "recalibrate")  # they look for a file of labels before they load anything
 
 # module -> command -> the first paragraph of its help; empty for a hidden command. The help lists them in this order.
@@ -119,7 +122,19 @@ def declared_commands(module: str) -> dict[str, str]:
 def main() -> None:
     """Run `kgcal`."""
     gc.set_threshold(ALLOCATIONS, 10, 10)
+    if sys.platform == "linux":
+        share_memory()
     lazy_app()()
+
+
+def share_memory() -> None:
+    """Let all threads take memory from one arena of glibc; other C libraries have none.
+
+    With an arena for each thread, memory that one thread frees is not used again by another: a search of 64 million
+    pairs took 1.75 GB instead of 1.35.
+    """
+    if mallopt := getattr(ctypes.CDLL(None), "mallopt", None):
+        mallopt(M_ARENA_MAX, 1)
 
 
 def app_of(*modules: str) -> typer.Typer:

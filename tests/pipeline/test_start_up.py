@@ -1,5 +1,6 @@
 """Commands load only what they need."""
 
+import ctypes
 import json
 import os
 import subprocess
@@ -32,6 +33,23 @@ SMALL_SURVEYS = """
 import pytest
 from tests.few_trees import small_surveys
 small_surveys(pytest.MonkeyPatch())
+"""
+ARENAS = """
+import ctypes, threading
+from flows.cli.main import share_memory
+share_memory()
+libc, together = ctypes.CDLL(None), threading.Barrier(4)
+libc.malloc.restype = libc.fopen.restype = ctypes.c_void_p
+def allocate():
+    together.wait()
+    libc.malloc(1000)
+    together.wait()
+threads = [threading.Thread(target=allocate) for _ in range(4)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+file = ctypes.c_void_p(libc.fopen(b"arenas.xml", b"w"))
+libc.malloc_info(0, file)
+libc.fclose(file)
 """
 
 
@@ -117,3 +135,10 @@ def test_a_repeated_question_loads_nothing_that_computes(tmp_path: Path, questio
     output, modules = loaded(tmp_path, *question, script=SMALL_SURVEYS + SCRIPT, COLUMNS="200")
     assert output == first != ""
     assert not modules & (COMPUTING | {"prefect"})
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_info"), reason="the C library is not glibc")
+def test_threads_share_one_arena(tmp_path: Path) -> None:
+    environment = os.environ | {"PYTHONPATH": str(CHECKOUT)}
+    subprocess.run([sys.executable, "-c", ARENAS], env=environment, cwd=tmp_path, check=True)
+    assert (tmp_path / "arenas.xml").read_text().count("<heap nr=") == 1
