@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from flows.flow import flow, resolved_name
 from flows.job import Deployment, Option, job, publish
-from flows.parameters import Device, Members, PresetOrNone
+from flows.parameters import THREADS, Device, Members, PresetOrNone, Runner
 from kgcore.config import (
     CalibrateConfig,
     ChooseConfig,
@@ -68,6 +68,7 @@ def pipeline(
     ensemble: Members = 0,
     force: bool = False,
     device: Device = "auto",
+    runner: Runner = THREADS,
 ) -> PipelineSummary:
     """Turn a data set into calibrated probabilities and a report.
 
@@ -91,11 +92,12 @@ def pipeline(
             pool these N calibrated models; 0 = no ensemble
         force: run every stage even if a finished run could be re-used
         device: auto, cpu, cuda or cuda:N
+        runner: where a training in partitions runs: threads, dask, or dask://HOST:PORT
     """
     given = PipelineConfigs(prepare, train, corrupt, calibrate, classify, evaluate, match, choose, evidence)
     resolved = presets.resolve(preset, given)
     others = _read_other_models(other_models, resolved, given)
-    context = Context(force=force, device=device)
+    context = Context(force=force, device=device, runner=runner)
     if ensemble:
         _check_number(ensemble, resolved.configs)
     summary = run_pipeline(resolved.configs, context, current_flow_run(), resolved.parameters, others)

@@ -11,7 +11,7 @@ from typing import Any
 
 from flows.flow import HeartbeatFlow, flow
 from flows.job import Deployment, Instead, Option, job, publish
-from flows.parameters import Device, RunId
+from flows.parameters import THREADS, Device, RunId, Runner
 from kgcore.config import MatchConfig
 from kgcore.measure.report.result import Result, ResultTable
 from tasks.jobs.manifest import is_run, resolve
@@ -33,6 +33,7 @@ log = logging.getLogger("kgcal")
 PATHS = Instead("paths", "[PATH]...", "dataset", "folder or files, instead of --dataset", "the data set", several=True)
 FORCE = "run even if a finished run could be re-used"
 DEVICE = "auto, cpu, cuda or cuda:N"
+RUNNER = "where a training in partitions runs: threads, dask, or dask://HOST:PORT"
 
 
 def stage_flow(stage: Stage[Any]) -> HeartbeatFlow[..., str]:
@@ -45,7 +46,8 @@ def stage_flow(stage: Stage[Any]) -> HeartbeatFlow[..., str]:
         given = bound.arguments
         config = given.get("config") or stage.config()
         used = stage.needed(config)
-        context = Context(force=given["force"], device=given.get("device", "auto"))
+        places = {name: given[name] for name in ("device", "runner") if name in given}
+        context = Context(force=given["force"], **places)
         upstream: list[StageRef | None] = []
         for name, source in stage.inputs.items():
             if source is MATCH and stage is CALIBRATE and given[name] and not is_run(given[name]):
@@ -93,7 +95,8 @@ def _parameters(stage: Stage[Any]) -> list[inspect.Parameter]:
     parameters += [_parameter(name, str, "") for name in stage.further]
     parameters += [_parameter("config", stage.config, stage.config())] if _settings(stage) else []
     parameters.append(_parameter("force", bool, False))
-    return parameters + ([_parameter("device", Device, "auto")] if stage.on_device else [])
+    parameters += [_parameter("device", Device, "auto")] if stage.on_device else []
+    return parameters + ([_parameter("runner", Runner, THREADS)] if stage is TRAIN else [])
 
 
 def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
@@ -119,7 +122,8 @@ def _docstring(stage: Stage[Any]) -> str:
         )
     lines += [f"    config: settings of {stage.name}"] if _settings(stage) else []
     lines.append(f"    force: {FORCE}")
-    return "\n".join(lines + ([f"    device: {DEVICE}"] if stage.on_device else []))
+    lines += [f"    device: {DEVICE}"] if stage.on_device else []
+    return "\n".join(lines + ([f"    runner: {RUNNER}"] if stage is TRAIN else []))
 
 
 def _described(stage: Stage[Any], name: str, source: Stage[Any]) -> str:

@@ -156,6 +156,12 @@ class TrainConfig(Config):
         "optimiser; adagrad is for graphs whose tables do not fit into the memory with adam: it needs a third of it; "
         "distances like transe are as good with it, dot products are worse",
     )
+    partitions: int = setting(
+        1,
+        "parts of the entities, of which two at a time are trained together: for tables that do not fit into the "
+        "memory, and for several machines; it needs the optimiser adagrad",
+        ge=1,
+    )
     learning_rate: float = setting(5e-3, "step size of the optimiser at the start", gt=0)
     learning_rate_end: float = setting(
         0.0, "final step size as a share of the learning rate; the decay is linear", ge=0, le=1

@@ -53,12 +53,14 @@ class Context:
     since   only with `force`: time in seconds since 1970. Runs that started at this time or later are still re-used, so
             that cells of a grid run a stage only once if they share it
     device  auto, cpu, cuda or cuda:N
+    runner  threads, dask or dask://HOST:PORT: where a training in partitions runs
     """
 
     parent: str | None = None
     force: bool = False
     device: str = "auto"
     since: float | None = None
+    runner: str = "threads"
 
     def may_reuse(self, run: RunRecord) -> bool:
         """Return whether these options allow the re-use of a finished run with the same key."""

@@ -24,7 +24,7 @@ from tasks.tracking.keys import code_fingerprint, digest
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import Store, open_store
 from tasks.workspace.flow_run import SeriesLog, console, progress_bar
-from tasks.workspace.resources import check_room, free_memory, gpu_slot
+from tasks.workspace.resources import check_room, cores, free_memory, gpu_slot, workers
 from tasks.workspace.settings import checkpoint_seconds, own_database, own_uri, tracking_uri
 
 PRINT_SECONDS = 30.0  # between two lines of progress without a terminal
@@ -35,7 +35,8 @@ log = logging.getLogger("kgcal")
 def _code(config: TrainConfig) -> tuple[str, ...]:
     parts = (MODELS.module(config.model), LOSSES.module(config.loss), OPTIMISERS.module(config.optimiser))
     strategies = (STRATEGIES.module(name) for name in config.training_strategy)
-    return ("kgcore.embed.training.loop", *map(BACKENDS.module, BACKENDS.names()), *parts, *strategies)
+    loop = "kgcore.wings.partitions" if config.partitions > 1 else "kgcore.embed.training.loop"
+    return (loop, *map(BACKENDS.module, BACKENDS.names()), *parts, *strategies)
 
 
 def _body(run: StageRun, config: TrainConfig) -> None:
@@ -66,15 +67,21 @@ def _body(run: StageRun, config: TrainConfig) -> None:
     if begun.exists():
         checkpoint.parent.mkdir(parents=True, exist_ok=True)
         begun.replace(checkpoint)
-    device = find_device(run.context.device)
-    check_memory(len(graph.entities), config, free_memory(device))
+    device, entities = find_device(run.context.device), len(graph.entities)
+    check_memory(entities, config, free_memory(device))
     # a checkpoint is written beside the one before it; the finished model is copied to the artifacts
-    check_room("the training", disk=2 * bytes_of_tables(len(graph.entities), config))
+    check_room("the training", disk=2 * bytes_of_tables(entities, config))
     with gpu_slot(device), progress_bar(f"train {config.model}", config.epochs) as bar:
         write = partial(run.store.log_series, run.run_id, "loss", dataset=run.dataset)
         losses = SeriesLog(write, LOSS_SECONDS)
         on_epoch = _on_epoch(losses, bar, len(graph.train))
-        training = train(graph, config, device, checkpoint, checkpoint_seconds(), on_epoch)
+        if config.partitions > 1:
+            from kgcore.wings.partitions import train_in_partitions
+
+            with workers(run.context.runner, cores()) as each:
+                training = train_in_partitions(graph, config, device, checkpoint.parent, each, on_epoch)
+        else:
+            training = train(graph, config, device, checkpoint, checkpoint_seconds(), on_epoch)
     losses.flush()
     if training.resumed_at:
         log.info("train     resumed from the checkpoint of epoch %d", training.resumed_at)
@@ -190,6 +197,10 @@ def check_training(config: TrainConfig, device: str) -> None:
     from kgcore.embed.training.loop import built
 
     built(config)
+    if config.partitions > 1:
+        from kgcore.wings.partitions import check_settings
+
+        check_settings(config)
     find_device(device)
 
 

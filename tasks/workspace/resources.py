@@ -1,10 +1,12 @@
 """The resources that runs share: cores, memory, the disk, the GPU for one run at a time, and a Dask cluster."""
 
+import logging
 import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,6 +18,8 @@ from tasks.workspace.settings import home
 
 if TYPE_CHECKING:  # torch takes more than a second to load: only commands that compute load it
     import torch
+
+    from kgcore.workers import EachPart
 
 GPU_LIMIT = "gpu"  # name of a Prefect concurrency limit
 DASK, THREADS = "dask", "threads"
@@ -101,49 +105,64 @@ def gpu_slot(device: "torch.device") -> "Iterator[torch.device]":
         yield device
 
 
-def each_part(
-    runner: str, function: Callable[..., R], shared: Sequence[object], parts: Sequence[P]
-) -> Iterator[tuple[int, R]]:
-    """Yield the number of each part and `function(*shared, part)`, in the order in which the parts are ready.
+@contextmanager
+def workers(runner: str, processes: int) -> Iterator["EachPart"]:
+    """Yield what does parts of a work, with the same results to the bit wherever they are done.
 
-    runner  `threads` or `threads:N`: in this process. `dask`: on a cluster that this process starts on this machine.
-            `dask://HOST:PORT`: on the cluster of that scheduler, whose workers have kgcal installed
-    shared  objects that every part needs; a cluster receives them once
+    runner     `threads` or `threads:N`: in this process. `dask`: on a cluster that this process starts on this machine.
+               `dask://HOST:PORT`: on the cluster of that scheduler, whose workers have kgcal installed
+    processes  of the cluster that this process starts
 
     Raises InputError for another runner, if the extra `dask` is not installed, or if the scheduler does not answer.
     """
     from kgcore.workers import one_by_one
 
     if runner.startswith(THREADS):
-        yield from one_by_one(function, shared, parts)
+        yield one_by_one
     elif runner == DASK or runner.startswith("dask://"):
-        yield from _on_dask(runner, function, shared, parts)
+        with _client(runner, processes) as client:
+            yield partial(_on_dask, client)
     else:
         raise InputError(f"--runner is {runner!r}: it must be threads, dask or dask://HOST:PORT")
 
 
-def _on_dask(
+def each_part(
     runner: str, function: Callable[..., R], shared: Sequence[object], parts: Sequence[P]
 ) -> Iterator[tuple[int, R]]:
-    with _client(runner) as client:
-        held = client.scatter(list(shared), broadcast=True)  # a set alone would be taken apart
-        futures = {client.submit(function, *held, part, pure=False): number for number, part in enumerate(parts)}
-        from distributed import as_completed
+    """Yield the number of each part and `function(*shared, part)`, in the order in which the parts are ready.
 
+    The `workers` of the runner do the parts. A cluster receives the shared objects once.
+    """
+    with workers(runner, max(1, cores() // 2)) as each:
+        yield from each(function, shared, parts)
+
+
+def _on_dask(
+    client: Any, function: Callable[..., R], shared: Sequence[object], parts: Sequence[P]
+) -> Iterator[tuple[int, R]]:
+    from distributed import CancelledError, KilledWorker, as_completed
+
+    try:
+        held = client.scatter(list(shared), broadcast=True) if shared else []  # a set alone would be taken apart
+        futures = {client.submit(function, *held, part, pure=False): number for number, part in enumerate(parts)}
         for future in as_completed(futures):  # type: ignore[no-untyped-call]
             yield futures[future], future.result()
+    except Exception as error:
+        if isinstance(error, CancelledError | KilledWorker) or client.status != "running":
+            raise InputError(f"the Dask cluster has ended, or its workers die: {first_line(error)}") from error
+        raise
 
 
-def _client(runner: str) -> Any:
+def _client(runner: str, processes: int) -> Any:
     """Return a client of the cluster. Raises InputError if there is none."""
     try:
         from distributed import Client, LocalCluster
     except ImportError:
         raise InputError("--runner dask needs the extra: pip install 'kgcal[dask]'") from None
+    logging.getLogger("distributed").setLevel(logging.WARNING)  # INFO has a line for every connection
     if runner == DASK:
-        workers = max(1, cores() // 2)
         options = {"threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": None}
-        return Client(LocalCluster(workers, **options))  # type: ignore[no-untyped-call]
+        return Client(LocalCluster(processes, **options))  # type: ignore[no-untyped-call]
     try:
         address = f"tcp:{runner.removeprefix('dask:')}"
         return Client(address, timeout=CONNECT_SECONDS)  # type: ignore[no-untyped-call]

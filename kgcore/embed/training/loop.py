@@ -27,7 +27,7 @@ from kgcore.data.graph import KnowledgeGraph, Split
 from kgcore.embed.losses.base import Loss
 from kgcore.embed.models.base import Model
 from kgcore.embed.models.bilinear import BilinearModel
-from kgcore.embed.models.cohort import draw_cohort
+from kgcore.embed.models.cohort import Cohort, draw_cohort
 from kgcore.embed.models.trained import TrainedModel, folded
 from kgcore.embed.optimisers.base import RowOptimiser
 from kgcore.embed.training.batches import Batches, StepCorruptions, TrainingBatch
@@ -170,6 +170,7 @@ class TrainingState:
     graph     the triples to train on; they include the inverse predicates if the settings ask for these
     compiled  whether to compile the objective. None: compile if this makes training with the model faster, and it has
               at least COMPILE_FROM_STEPS steps
+    tables    the tables to train; None: tables with initial embeddings
     """
 
     def __init__(
@@ -180,13 +181,14 @@ class TrainingState:
         config: TrainConfig,
         device: torch.device,
         compiled: bool | None = None,
+        tables: Tables | None = None,
     ) -> None:
         self._config, self._device = config, device
         self.rng = np.random.default_rng(config.seed)
         self.positives, self._confidences = graph.train.triples, graph.train.confidences
         self.corruptions = StepCorruptions(graph, config, self.rng)
         optimiser = OPTIMISERS.get(config.optimiser)
-        self.tables = Tables(graph, model, config, optimiser, device, self.rng)
+        self.tables = tables or Tables.drawn(graph, model, config, optimiser, device, self.rng)
         self._strategy = self.corruptions.strategy
         self._strategy.start(self.rng)
         self.losses: list[float] = []
@@ -277,6 +279,20 @@ class TrainingState:
         return len(self.losses)
 
 
+def cohort_of(graph: KnowledgeGraph, config: TrainConfig) -> Cohort | None:
+    """Return the cohort that normalises the scores of a model. None: the settings ask for none."""
+    if not config.cohort_weight:
+        return None
+    rng = np.random.default_rng(config.seed)  # a separate one, so that training is the same without a cohort
+    return draw_cohort(graph, config.cohort_size, config.cohort_weight, config.cohort_temperature, rng)
+
+
+def check_loss(loss: float, epoch: int) -> None:
+    """Raise FitError if the mean loss of an epoch is not a finite number."""
+    if not np.isfinite(loss):
+        raise FitError(f"the training loss is {loss} after epoch {epoch}: lower the learning rate")
+
+
 @dataclass(frozen=True)
 class Training:
     """The result of a training.
@@ -319,10 +335,7 @@ def train(
     InputError if an option does not exist, or if dropout is set for a model that does not support it.
     """
     model, loss = built(config)
-    cohort = None
-    if config.cohort_weight:
-        rng = np.random.default_rng(config.seed)  # a separate one, so that training is the same without a cohort
-        cohort = draw_cohort(graph, config.cohort_size, config.cohort_weight, config.cohort_temperature, rng)
+    cohort = cohort_of(graph, config)
     graph = with_inverses(graph) if config.inverse_relations else graph
     state = TrainingState(graph, model, loss, config, device, compiled)
     resumed_at = state.load(read_checkpoint(checkpoint)) if checkpoint else 0
@@ -330,8 +343,7 @@ def train(
     last = config.epochs if until is None else min(until, config.epochs)
     for epoch in range(resumed_at + 1, last + 1):
         mean_loss = state.run_epoch(epoch)
-        if not np.isfinite(mean_loss):
-            raise FitError(f"the training loss is {mean_loss} after epoch {epoch}: lower the learning rate")
+        check_loss(mean_loss, epoch)
         on_epoch(epoch, mean_loss)
         if epoch in model_epochs:
             on_model(epoch, replace(state.trained(), cohort=cohort))

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from inspect import signature
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -48,6 +48,29 @@ class Leaf:
     values: Tensor
 
 
+def scales(model: Model) -> tuple[float, float]:
+    """Return the scale a of the initial embeddings of entities, and that of predicates."""
+    return model.scale, model.scale if model.predicate_scale is None else model.predicate_scale
+
+
+def initial_rows(
+    config: TrainConfig, rows: int, width: int, scale: float, rng: np.random.Generator, of: int | None = None
+) -> npt.NDArray[np.float32]:
+    """Draw initial embeddings (rows, width): see `Tables`.
+
+    of  number of rows of the whole table; None: these are all
+    """
+    limit, start = config.initial_scale * scale, np.empty((rows, width), dtype=np.float32)
+    deviation = config.initial_scale * math.sqrt(2 / ((of or rows) + width))
+    for first in range(0, rows, DRAWN):  # the float64 numbers of all rows would take twice the table's memory
+        part = start[first : first + DRAWN]
+        if config.initialiser == "glorot":
+            part[:] = rng.normal(0, deviation, part.shape)
+        else:
+            part[:] = rng.uniform(-limit, limit, part.shape)
+    return start
+
+
 class Tables:
     """The embeddings of entities and predicates, and the model's shared parameters. Each table has an optimiser.
 
@@ -62,32 +85,40 @@ class Tables:
         self,
         graph: KnowledgeGraph,
         model: Model,
+        device: torch.device,
+        entities: RowOptimiser,
+        predicates: RowOptimiser,
+        shared: Mapping[str, RowOptimiser],
+    ) -> None:
+        self._device = device
+        self.entities, self.predicates, self.shared = entities, predicates, shared
+        self._encoder = model if isinstance(model, GraphModel) else None
+        self._facts = torch.from_numpy(graph.train.triples).to(device) if self._encoder else None
+
+    @classmethod
+    def drawn(
+        cls,
+        graph: KnowledgeGraph,
+        model: Model,
         config: TrainConfig,
         optimiser: type[RowOptimiser],
         device: torch.device,
         rng: np.random.Generator,
-    ) -> None:
+    ) -> Self:
+        """Return the tables with their initial embeddings."""
+
         def table(start: npt.NDArray[Any]) -> RowOptimiser:
             return optimiser(torch.from_numpy(start.astype(np.float32, copy=False)).to(device))
 
-        def drawn(rows: int, width: int, scale: float) -> npt.NDArray[np.float32]:
-            limit, start = config.initial_scale * scale, np.empty((rows, width), dtype=np.float32)
-            deviation = config.initial_scale * math.sqrt(2 / (rows + width))
-            for first in range(0, rows, DRAWN):  # the float64 numbers of all rows would take twice the table's memory
-                part = start[first : first + DRAWN]
-                if config.initialiser == "glorot":
-                    part[:] = rng.normal(0, deviation, part.shape)
-                else:
-                    part[:] = rng.uniform(-limit, limit, part.shape)
-            return start
-
-        predicate_scale = model.scale if model.predicate_scale is None else model.predicate_scale
-        self._device = device
-        self.entities = table(drawn(len(graph.entities), model.entity_width, model.scale))
-        self.predicates = table(drawn(len(graph.predicates), model.predicate_width, predicate_scale))
-        self.shared = {name: table(start) for name, start in model.initial_shared(rng).items()}
-        self._encoder = model if isinstance(model, GraphModel) else None
-        self._facts = torch.from_numpy(graph.train.triples).to(device) if self._encoder else None
+        entities, predicates = scales(model)
+        return cls(
+            graph,
+            model,
+            device,
+            table(initial_rows(config, len(graph.entities), model.entity_width, entities, rng)),
+            table(initial_rows(config, len(graph.predicates), model.predicate_width, predicates, rng)),
+            {name: table(start) for name, start in model.initial_shared(rng).items()},
+        )
 
     def take(self, table: RowOptimiser, ids: Ints) -> tuple[Leaf, Tensor]:
         """Take the rows of `table` that a step needs for the ids (n,). Also return the index (n,) of each id in them.
