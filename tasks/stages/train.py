@@ -24,7 +24,7 @@ from tasks.tracking.keys import code_fingerprint, digest
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import Store, open_store
 from tasks.workspace.flow_run import SeriesLog, console, progress_bar
-from tasks.workspace.resources import check_room, cores, free_memory, gpu_slot, workers
+from tasks.workspace.resources import THREADS, check_room, cores, free_memory, gpu_slot, workers
 from tasks.workspace.settings import checkpoint_seconds, own_database, own_uri, tracking_uri
 
 PRINT_SECONDS = 30.0  # between two lines of progress without a terminal
@@ -68,9 +68,10 @@ def _body(run: StageRun, config: TrainConfig) -> None:
         checkpoint.parent.mkdir(parents=True, exist_ok=True)
         begun.replace(checkpoint)
     device, entities = find_device(run.context.device), len(graph.entities)
-    check_memory(entities, config, free_memory(device))
+    pairs = 1 if config.partitions == 1 or run.context.runner == THREADS else cores()  # at a time, on this machine
+    check_memory(min(entities, 2 * pairs * -(-entities // config.partitions)), config, free_memory(device))
     # a checkpoint is written beside the one before it; the finished model is copied to the artifacts
-    check_room("the training", disk=2 * bytes_of_tables(entities, config))
+    check_room("the training", disk=(2 if config.partitions == 1 else 4) * bytes_of_tables(entities, config))
     with gpu_slot(device), progress_bar(f"train {config.model}", config.epochs) as bar:
         write = partial(run.store.log_series, run.run_id, "loss", dataset=run.dataset)
         losses = SeriesLog(write, LOSS_SECONDS)

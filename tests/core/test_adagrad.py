@@ -61,7 +61,7 @@ def test_tables_that_do_not_fit_are_refused_with_the_way_out() -> None:
     check_memory(1000, adam, 1_200_000)
     with pytest.raises(InputError, match=r"1,000 entities .* adam need 0\.0 GB.*--optimiser adagrad needs 0\.0 GB"):
         check_memory(1000, adam, 1_199_999)
-    with pytest.raises(InputError, match="a smaller --k needs less"):
+    with pytest.raises(InputError, match="a smaller --k needs less, and with --partitions 5 --optimiser adagrad two"):
         check_memory(1000, lean, 400_000)
 
 

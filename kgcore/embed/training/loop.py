@@ -6,6 +6,7 @@ rounding. A checkpoint holds the tables, the state of their optimisers, the gene
 training that continues from a checkpoint ends with the same bits as an uninterrupted one."""
 
 import json
+import math
 import os
 import time
 from collections import deque
@@ -79,6 +80,10 @@ def check_memory(entities: int, config: TrainConfig, free: int) -> None:
         return
     lean = bytes_of_tables(entities, config.replace(optimiser="adagrad"))
     advice = f"--optimiser adagrad needs {lean / 1e9:.1f} GB" if lean < needed else "a smaller --k needs less"
+    if lean > free:  # half of the memory is left for triples and libraries
+        advice += (
+            f", and with --partitions {math.ceil(4 * lean / free)} --optimiser adagrad two parts are in it at a time"
+        )
     raise InputError(
         f"the embeddings of {entities:,} entities and the state of the optimiser {config.optimiser} need "
         f"{needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB of memory are free: {advice}"
