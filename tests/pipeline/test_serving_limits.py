@@ -240,6 +240,52 @@ def test_small_requests_are_answered_while_large_ones_are_worked_on(
                 request.join()
 
 
+def test_health_is_answered_before_the_requests_that_came_first(served: Served) -> None:
+    """300 requests come before /health. At most a few of them are answered before it."""
+    app, order = create_app(served), list[str]()
+
+    async def ask(path: str, query: bytes) -> None:
+        messages = iter([{"type": "http.request", "body": b""}])
+
+        async def receive() -> Any:
+            return next(messages, None) or await asyncio.Event().wait()
+
+        async def send(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                assert message["status"] == 200
+                order.append(path)
+
+        headers = [(b"host", b"localhost")]
+        await app(
+            {"type": "http", "method": "GET", "path": path, "query_string": query, "headers": headers}, receive, send
+        )
+
+    async def run() -> None:
+        await asyncio.gather(*(ask("/names", b"kind=entity") for _ in range(300)), ask("/health", b""))
+
+    asyncio.run(run())
+    assert len(order) == 301
+    assert order.index("/health") < 10
+
+
+def test_small_requests_are_answered_when_large_bodies_take_all_the_memory(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [bodies] = [kind for kind in client.app.user_middleware if kind.cls is LimitedBodies]  # type: ignore[attr-defined]
+    held = limits.MOST_HELD + 1
+
+    class Full(LimitedBodies):
+        def __init__(self, app: Any) -> None:
+            super().__init__(app)
+            self._held = held
+
+    monkeypatch.setattr(bodies, "cls", Full)
+    rows = {"triples": [dict(zip(COLUMNS, ("person_1", "cousin_of", "person_2"), strict=True))]}
+    assert client.post("/predict", json=rows).status_code == 200
+    assert client.get("/answers", params={"subject": "person_1", "predicate": "cousin_of"}).status_code == 200
+    assert client.post("/file", params={"format": "csv"}, content=csv_of(10_000)).status_code == 503
+
+
 def test_a_body_beyond_the_limit_of_all_bodies_frees_what_it_held() -> None:
     bodies = LimitedBodies(lambda scope, receive, send: receive())  # type: ignore[arg-type, return-value]
 
