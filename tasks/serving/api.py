@@ -35,7 +35,7 @@ from kgcore.wings.external.calibrator import RELATION, SCORE, ScoreCalibrator
 from kgcore.wings.external.tables import TableBlock
 from tasks.jobs.find_model import Ask, FoundScores, is_of_scores
 from tasks.jobs.request import Stated
-from tasks.serving.limits import MOST_BYTES, LimitedBodies, Turn, in_turn
+from tasks.serving.limits import HEALTH, MOST_BYTES, Connection, LimitedBodies, Turn, in_turn
 from tasks.serving.model import Answerer, Served, ServedScores
 from tasks.serving.requests import (
     AnswersQuery,
@@ -72,9 +72,10 @@ def create_app(served: Served | ServedScores, hosts: Collection[str] = ("*",)) -
         app = new_app("Calibrated probabilities of triples. Names are case-sensitive.", "page.html", hosts)
         _answer_triples(app, served)
 
-    @app.get("/health")
-    def health(query: Annotated[NoQuery, Query()]) -> dict[str, Any]:
+    @app.get(HEALTH)
+    async def health(query: Annotated[NoQuery, Query()], response: Response) -> dict[str, Any]:
         """Say which model answers, and whether the MLflow store answers."""
+        response.headers["connection"] = "close"  # or a client could ask thousands of times without reading
         now = served.current
         model = _described_scores(now, now.calibrator) if isinstance(now, FoundScores) else _described(now, now.answers)
         return {"status": "ok", "model": model, "store_answers": served.store_answers}
@@ -148,9 +149,10 @@ def _answer_triples(app: FastAPI, served: Served) -> None:
         return await in_turn(request, many, work)
 
     @app.get("/names")
-    def names(query: Annotated[NamesQuery, Query()]) -> dict[str, list[str]]:
+    async def names(query: Annotated[NamesQuery, Query()], request: Request) -> dict[str, list[str]]:
         """Complete the name of an entity or a predicate."""
-        return {"names": served.current.names[query.kind].matching(query.text, query.limit)}
+        known = served.current.names[query.kind]
+        return {"names": await in_turn(request, few, lambda turn: known.matching(query.text, query.limit))}
 
     @app.post("/file")
     async def file(query: Annotated[FileQuery, Query()], request: Request) -> Response:
@@ -375,7 +377,7 @@ def serve(ask: Ask, host: str, port: int, completeness: str = "", trusted: Colle
     app = create_app(served, {"localhost", host, *(name.lower() for name in trusted)})
     status = 0
     try:
-        uvicorn.run(app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=GRACE)
+        uvicorn.run(app, host=host, port=port, http=Connection, log_level="warning", timeout_graceful_shutdown=GRACE)
     except SystemExit as reason:  # of SIGTERM
         status = int(reason.code or 0)
     os._exit(status)  # Python would wait for the threads that work on large requests

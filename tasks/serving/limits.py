@@ -1,6 +1,7 @@
 """What a request may take: bytes, rows, columns, text, time and threads. It ends when its client leaves."""
 
 import asyncio
+import socket
 import time
 from collections.abc import Callable, Iterator
 from threading import Event
@@ -9,12 +10,18 @@ from typing import TypeVar
 import pyarrow as pa
 from anyio import CapacityLimiter, to_thread
 from fastapi import HTTPException, Request
+from fastapi.responses import JSONResponse
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 MOST_BYTES, MOST_HELD = 2**26, 2**28  # of a body, and of all bodies that are in memory: 64 and 256 MiB
+SMALL = 2**-12  # of MOST_HELD: a body below this, 64 KiB, is never refused for the bodies of others
 MOST_FILE_ROWS, MOST_COLUMNS, MOST_TEXT = 1_000_000, 100, 2**27  # of a file; text in bytes
 MOST_SECONDS = 300.0  # of the work on a request, and of its wait for a thread
+HEALTH = "/health"  # its answer takes a tenth of a millisecond
+UNREAD = 30.0  # seconds after which a client that takes nothing of its answer is left
+ENDS = "the server ends: ask again when it is back"
 ROWS_AT_ONCE = 10_000  # rows after which the time is checked
 T = TypeVar("T")
 
@@ -63,7 +70,7 @@ async def in_turn(request: Request, threads: CapacityLimiter, work: Callable[[Tu
             raise ClientDisconnect
         return working.result()
     except asyncio.CancelledError:
-        raise HTTPException(503, "the server ends: ask again when it is back") from None
+        raise HTTPException(503, ENDS) from None
     finally:
         turn.left.set()
         working.cancel()
@@ -77,27 +84,65 @@ async def _left(request: Request) -> None:
 
 
 class LimitedBodies:
-    """Middleware that stops reading a body beyond MOST_BYTES, status 413, and all bodies beyond MOST_HELD, 503."""
+    """Middleware that stops reading a body beyond MOST_BYTES, status 413, and large ones beyond MOST_HELD, 503.
+
+    Requests begin, and read their bodies, one after the other. HEALTH waits for none of them.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
-        self._app, self._held = app, 0
+        self._app, self._held, self._door = app, 0, asyncio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, and count the bytes of its body until it is answered."""
-        seen = 0
+        seen, reads = 0, scope.get("method") != "GET"
 
         async def counted() -> Message:
-            nonlocal seen
-            message = await receive()
+            nonlocal seen, reads
+            if not reads:
+                return await receive()
+            await self._enter(scope)
+            try:
+                message = await receive()
+            except asyncio.CancelledError:
+                raise HTTPException(503, ENDS) from None
+            reads = message.get("more_body", False)
             seen, self._held = seen + len(message.get("body", b"")), self._held + len(message.get("body", b""))
             if seen > MOST_BYTES:
                 size = f"{MOST_BYTES / 2**20:g} MiB"
                 raise HTTPException(413, f"the body has more than {size}: divide it into several requests")
-            if self._held > MOST_HELD:
+            if self._held > MOST_HELD and seen > MOST_HELD * SMALL:
                 raise HTTPException(503, "the server holds too many large requests: try again later")
             return message
 
         try:
+            await self._enter(scope)
+        except HTTPException as error:
+            await JSONResponse({"error": error.detail}, error.status_code)(scope, receive, send)
+            return
+        try:
             await self._app(scope, counted, send)
         finally:
             self._held -= seen
+
+    async def _enter(self, scope: Scope) -> None:
+        """Wait until no other request goes on in this round of the event loop, so that rounds stay short."""
+        if scope.get("path") != HEALTH:
+            try:
+                async with self._door:
+                    await asyncio.sleep(0)
+            except asyncio.CancelledError:
+                raise HTTPException(503, ENDS) from None
+
+
+class Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
+    """A connection of uvicorn that ends when its client takes nothing of an answer for UNREAD seconds.
+
+    Linux ends it. Elsewhere such a connection, and the answer, stay until the client leaves.
+    """
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        """Set the time on the socket of a new connection."""
+        super().connection_made(transport)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            connection = transport.get_extra_info("socket")
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(UNREAD * 1000))

@@ -1,10 +1,12 @@
 """`kgcal serve` under attack: honest clients lose no request, `/health` answers, and the memory stays bounded.
 
-ATTACK is how many seconds the attack lasts.
+ATTACK is how many seconds an attack lasts, FLOOD how many clients never read.
 """
 
+import json
 import os
 import random
+import select
 import socket
 import threading
 import time
@@ -24,6 +26,7 @@ from tests.pipeline.finished import finished
 pytestmark = pytest.mark.kills
 
 SECONDS = float(os.environ.get("ATTACK", "5"))
+FLOOD = int(os.environ.get("FLOOD", "300"))
 BODY = {"triples": [{"subject": f"person_{i}", "predicate": "cousin_of", "object": "person_1"} for i in range(2, 22)]}
 
 
@@ -98,4 +101,63 @@ def test_an_attacked_server_serves_honest_clients(tmp_path: Path) -> None:
     assert not attack.failures
     assert attack.slowest.keys() == {"health", "predict"}
     assert max(attack.slowest.values()) < 10  # seconds, on a busy machine
+    assert memory < 1.5e9
+
+
+def flood(port: int, ended: threading.Event) -> None:
+    """Send requests over FLOOD connections, and never read an answer. Lost connections are opened again."""
+    body = json.dumps(BODY).encode()
+    kinds = [
+        f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode() for path in ("/names?kind=entity", "/health", "/x")
+    ]
+    kinds.append(b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+    with select.epoll() as ready:
+        opened: dict[int, socket.socket] = {}
+        while not ended.is_set():
+            for _ in range(min(50, FLOOD - len(opened))):
+                client = socket.socket()
+                client.setblocking(False)
+                with suppress(BlockingIOError):
+                    client.connect(("127.0.0.1", port))
+                opened[client.fileno()] = client
+                ready.register(client, select.EPOLLOUT)
+            for number, _ in ready.poll(0.02):
+                try:
+                    opened[number].send(kinds[number % len(kinds)] * 50)
+                except BlockingIOError:
+                    continue
+                except OSError:
+                    ready.unregister(number)
+                    opened.pop(number).close()
+        for client in opened.values():
+            client.close()
+
+
+def test_health_is_answered_in_a_flood_of_clients_that_never_read(tmp_path: Path) -> None:
+    kgcal, _ = finished(tmp_path)
+    with started(kgcal, "serve", "--dataset", "family") as (address, process):
+        ended, taken, memory, asked = threading.Event(), list[float](), 0, list[int]()
+
+        def predict() -> None:
+            while not ended.is_set():
+                asked.append(requests.post(f"{address}/predict", json=BODY, timeout=120).status_code)
+
+        clients = [threading.Thread(target=flood, args=(int(address.rpartition(":")[2]), ended))]
+        clients.append(threading.Thread(target=predict))
+        for client in clients:
+            client.start()
+        end = time.monotonic() + SECONDS
+        while time.monotonic() < end or not asked:
+            begun = time.monotonic()
+            assert requests.get(f"{address}/health", timeout=60).status_code == 200
+            taken.append(time.monotonic() - begun)
+            memory = max(memory, psutil.Process(process.pid).memory_info().rss)
+            time.sleep(0.05)
+        ended.set()
+        for client in clients:
+            client.join()
+    print(f"{FLOOD} clients never read; {len(asked)} honest requests; {len(taken)} times /health, median", end=" ")
+    print(f"{sorted(taken)[len(taken) // 2]:.3f} s, slowest {max(taken):.3f} s; {memory / 1e6:.0f} MB")
+    assert set(asked) == {200}
+    assert sorted(taken)[len(taken) // 2] < 1  # seconds; the slowest waits for a busy machine, too
     assert memory < 1.5e9

@@ -3,18 +3,21 @@
 import asyncio
 import json
 import logging
+import socket
 import threading
 import time
 from typing import Any
 
 import pandas as pd
 import pytest
+import uvicorn
 from anyio import CapacityLimiter
 from fastapi import HTTPException
 from fastapi.testclient import TestClient
 from hypothesis import given
 from hypothesis import strategies as st
 from starlette.requests import ClientDisconnect, Request
+from uvicorn.server import ServerState
 
 from tasks.jobs.find_model import Ask
 from tasks.serving import api, limits
@@ -238,6 +241,75 @@ def test_small_requests_are_answered_while_large_ones_are_worked_on(
             end.set()
             for request in large:
                 request.join()
+
+
+def test_health_is_answered_before_the_requests_that_came_first(served: Served) -> None:
+    """300 requests come before /health. At most a few of them are answered before it."""
+    app, order = create_app(served), list[str]()
+
+    async def ask(path: str, query: bytes) -> None:
+        messages = iter([{"type": "http.request", "body": b""}])
+
+        async def receive() -> Any:
+            return next(messages, None) or await asyncio.Event().wait()
+
+        async def send(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                assert message["status"] == 200
+                order.append(path)
+
+        headers = [(b"host", b"localhost")]
+        await app(
+            {"type": "http", "method": "GET", "path": path, "query_string": query, "headers": headers}, receive, send
+        )
+
+    async def run() -> None:
+        await asyncio.gather(*(ask("/names", b"kind=entity") for _ in range(300)), ask("/health", b""))
+
+    asyncio.run(run())
+    assert len(order) == 301
+    assert order.index("/health") < 10
+
+
+def test_small_requests_are_answered_when_large_bodies_take_all_the_memory(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [bodies] = [kind for kind in client.app.user_middleware if kind.cls is LimitedBodies]  # type: ignore[attr-defined]
+    held = limits.MOST_HELD + 1
+
+    class Full(LimitedBodies):
+        def __init__(self, app: Any) -> None:
+            super().__init__(app)
+            self._held = held
+
+    monkeypatch.setattr(bodies, "cls", Full)
+    rows = {"triples": [dict(zip(COLUMNS, ("person_1", "cousin_of", "person_2"), strict=True))]}
+    assert client.post("/predict", json=rows).status_code == 200
+    assert client.get("/answers", params={"subject": "person_1", "predicate": "cousin_of"}).status_code == 200
+    assert client.post("/file", params={"format": "csv"}, content=csv_of(10_000)).status_code == 503
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="Linux ends such connections")
+def test_a_client_that_never_reads_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "UNREAD", 0.2)
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"x" * 2**25})
+
+    async def run() -> None:
+        config, state = uvicorn.Config(app, log_level="warning"), ServerState()
+        config.load()
+        made = lambda: limits.Connection(config=config, server_state=state, app_state={})  # noqa: E731
+        async with await asyncio.get_running_loop().create_server(made, "127.0.0.1", 0) as server:
+            with socket.create_connection(server.sockets[0].getsockname()) as client:
+                client.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                while not state.total_requests:
+                    await asyncio.sleep(0.01)
+                while state.connections:  # without an end, if nobody leaves the client
+                    await asyncio.sleep(0.01)
+
+    asyncio.run(asyncio.wait_for(run(), 60))
 
 
 def test_a_body_beyond_the_limit_of_all_bodies_frees_what_it_held() -> None:
