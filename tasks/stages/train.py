@@ -8,6 +8,7 @@ import logging
 import shutil
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -21,11 +22,12 @@ from tasks.stages.prepare import PREPARE
 from tasks.stages.running import IMPORTED, Context, Stage, StageRef, StageRun, as_task, config_of, loss_of, run_stage
 from tasks.tracking.artifacts import EMBEDDINGS, GRAPH
 from tasks.tracking.keys import code_fingerprint, digest
+from tasks.tracking.machine import system_metrics
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import Store, open_store
 from tasks.workspace.flow_run import SeriesLog, console, progress_bar
-from tasks.workspace.resources import THREADS, check_room, cores, free_memory, gpu_slot, workers
-from tasks.workspace.settings import checkpoint_seconds, own_database, own_uri, tracking_uri
+from tasks.workspace.resources import DASK, check_room, cores, free_memory, gpu_slot, workers
+from tasks.workspace.settings import checkpoint_seconds, own_database, own_uri, tracking_uri, wants_system_metrics
 
 PRINT_SECONDS = 30.0  # between two lines of progress without a terminal
 LOSS_SECONDS = 2.0  # shortest time between two writes of the losses to MLflow
@@ -68,11 +70,12 @@ def _body(run: StageRun, config: TrainConfig) -> None:
         checkpoint.parent.mkdir(parents=True, exist_ok=True)
         begun.replace(checkpoint)
     device, entities = find_device(run.context.device), len(graph.entities)
-    pairs = 1 if config.partitions == 1 or run.context.runner == THREADS else cores()  # at a time, on this machine
-    check_memory(min(entities, 2 * pairs * -(-entities // config.partitions)), config, free_memory(device))
+    buckets = cores() if config.partitions > 1 and run.context.runner == DASK else 1  # at a time, on this machine
+    check_memory(min(entities, 2 * buckets * -(-entities // config.partitions)), config, free_memory(device))
     # a checkpoint is written beside the one before it; the finished model is copied to the artifacts
     check_room("the training", disk=(2 if config.partitions == 1 else 4) * bytes_of_tables(entities, config))
-    with gpu_slot(device), progress_bar(f"train {config.model}", config.epochs) as bar:
+    watched = system_metrics(run.store, run.run_id) if wants_system_metrics() else nullcontext()
+    with gpu_slot(device), watched, progress_bar(f"train {config.model}", config.epochs) as bar:
         write = partial(run.store.log_series, run.run_id, "loss", dataset=run.dataset)
         losses = SeriesLog(write, LOSS_SECONDS)
         on_epoch = _on_epoch(losses, bar, len(graph.train))

@@ -8,6 +8,7 @@ artifacts.py          the types of artifact handles; the handle of every artifac
 keys.py               the keys by which finished runs are re-used
 registry.py           champions, challengers, and the runs that model URIs refer to
 mlmodel.py, pyfunc.py the files by which MLflow loads a calibrator; the loader that MLflow calls
+machine.py            MLflow's system metrics of a run
 ui.py                 links to pages of the MLflow UI, and its server
 
 MLflow takes more than a second to load: the functions that need it import it, and the modules do not.

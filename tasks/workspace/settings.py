@@ -102,6 +102,11 @@ def experiment_name() -> str:
     return os.environ.get("MLFLOW_EXPERIMENT_NAME") or "kgcal"
 
 
+def wants_system_metrics() -> bool:
+    """Return whether MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING is true."""
+    return os.environ.get("MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING", "").lower() in ("true", "1")
+
+
 def project_run_id() -> str | None:
     """Return MLFLOW_RUN_ID, the run that `mlflow run` has opened for this process; None outside `mlflow run`."""
     return os.environ.get("MLFLOW_RUN_ID") or None

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from mlflow.entities import LoggedModel, Run
 
-from tests.pipeline.command import STAGE_NAMES, Kgcal, all_runs, client_of, tags_of
+from tests.conftest import TINY_TRAINING
+from tests.pipeline.command import STAGE_NAMES, Kgcal, all_runs, client_of, runs_of, tags_of
 from tests.pipeline.finished import finished
 
 
@@ -115,6 +116,19 @@ def test_parameters_are_spelt_as_on_the_command_line(logged: Logged) -> None:
 def test_the_loss_is_a_series_with_a_step_for_each_epoch(logged: Logged) -> None:
     series = client_of(logged.kgcal).get_metric_history(logged.results["runs"]["train"], "loss")
     assert [point.step for point in series] == list(range(1, 21))
+
+
+def test_the_run_of_train_has_the_system_metrics_that_are_asked_for(logged: Logged, tmp_path: Path) -> None:
+    asked = {"MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING": "true", "MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL": "0.01"}
+    kgcal = Kgcal(tmp_path, **asked)
+    assert kgcal("prepare", "--size", "300").returncode == 0
+    [prepared] = runs_of(kgcal, "prepare")
+    assert kgcal("train", "--data", prepared.info.run_id, *TINY_TRAINING).returncode == 0
+    [trained] = runs_of(kgcal, "train")
+    assert trained.data.metrics["system/system_memory_usage_megabytes"] > 0
+    assert 0 <= trained.data.metrics["system/cpu_utilization_percentage"] <= 100
+    others = [prepared, *logged.runs.values()]
+    assert not [name for run in others for name in run.data.metrics if name.startswith("system/")]
 
 
 def test_each_calibrator_is_a_model_over_one_base_model(logged: Logged) -> None:

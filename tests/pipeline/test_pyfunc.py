@@ -16,22 +16,24 @@ from urllib.request import Request, urlopen
 
 import mlflow
 import mlflow.pyfunc
+import numpy as np
 import pandas as pd
 import pytest
 from mlflow.exceptions import MlflowException
+from sklearn.metrics import accuracy_score, brier_score_loss, log_loss
 
 import kgcore
 from tasks.tracking.connection import create_database
 from tasks.workspace.services import answers as page_answers
 from tests.conftest import tiny_options
 from tests.docs.pages import blocks_for
-from tests.pipeline.command import Kgcal, client_of, model_folder, models_of
+from tests.pipeline.command import Kgcal, all_runs, client_of, model_folder, models_of
 from tests.pipeline.finished import finished
 from tests.ports import free_port
 
 NAMES = ["subject", "predicate", "object"]
 CHAMPION = "models:/kgcal-family@champion"
-SERVE, REQUEST = blocks_for(__file__)
+EVALUATE, SERVE, REQUEST = blocks_for(__file__)
 DATA = {"", ".json", ".parquet", ".safetensors", ".txt", ".yaml"}  # '' is MLmodel
 
 
@@ -196,6 +198,38 @@ def test_the_description_of_a_version_is_its_model_card(promoted: Promoted) -> N
     for part in ("## Data", "322 entities", "**estimated**", "## Limits", "models:/kgcal-family/1", "Brier score"):
         assert part in version.description
     assert promoted.runs["evaluate"] in version.description
+
+
+@pytest.mark.parametrize("label", [None, "synthetic.beta"])
+def test_the_evaluation_of_the_page_measures_a_model(promoted: Promoted, tmp_path: Path, label: str | None) -> None:
+    """A version and a calibrator: the metrics are those of `kgcal predict`, in the run and at the model."""
+    model_id = promoted.calibrators()[label] if label else promoted.champion()
+    [test] = (promoted.kgcal.home / "datasets").glob("*/test.txt")
+    unknown = "nobody\tspouse_of\tnobody\t-1\n"  # the first row, on which MLflow tries the metrics
+    (tmp_path / "new.tsv").write_text(unknown + test.read_text(encoding="utf-8"), encoding="utf-8")
+    script = EVALUATE.text.replace("models:/kgcal-mine/1", f"models:/{model_id}" if label else "models:/kgcal-family/1")
+    environment = promoted.kgcal.environment | {"MLFLOW_TRACKING_URI": promoted.store}
+    subprocess.run([sys.executable, "-c", script], cwd=tmp_path, env=environment, check=True, capture_output=True)
+    run = max(all_runs(promoted.kgcal), key=lambda run: run.info.start_time)
+
+    labels = pd.read_csv(test, sep="\t", names=[*NAMES, "label"])["label"].to_numpy() == 1
+    answers = promoted.predicted(*(["--calibrator", label] if label else []))["probability"].to_numpy()
+    there = ~np.isnan(answers)
+    q, y = answers[there], labels[there]
+    expected = {
+        "brier": brier_score_loss(y, q),
+        "log_loss": log_loss(y, q),
+        "accuracy": accuracy_score(y, q > 0.5),
+        "answered": there.sum() / (len(labels) + 1),
+    }
+    assert run.data.metrics == pytest.approx(expected)
+    logged = {
+        m.key: m.value
+        for m in client_of(promoted.kgcal).get_logged_model(model_id).metrics
+        if m.run_id == run.info.run_id
+    }
+    assert logged == run.data.metrics
+    assert run.inputs.dataset_inputs[0].dataset.name == "new"
 
 
 @pytest.fixture(scope="module")
