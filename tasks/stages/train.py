@@ -82,7 +82,7 @@ def _body(run: StageRun, config: TrainConfig) -> None:
         if config.partitions > 1:
             from kgcore.wings.partitions import train_in_partitions
 
-            with workers(run.context.runner, cores()) as each:
+            with workers(run.context.runner) as each:
                 training = train_in_partitions(graph, config, device, checkpoint.parent, each, on_epoch)
         else:
             training = train(graph, config, device, checkpoint, checkpoint_seconds(), on_epoch)

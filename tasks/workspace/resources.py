@@ -106,12 +106,12 @@ def gpu_slot(device: "torch.device") -> "Iterator[torch.device]":
 
 
 @contextmanager
-def workers(runner: str, processes: int) -> Iterator["EachPart"]:
+def workers(runner: str) -> Iterator["EachPart"]:
     """Yield what does parts of a work, with the same results to the bit wherever they are done.
 
-    runner     `threads` or `threads:N`: in this process. `dask`: on a cluster that this process starts on this machine.
-               `dask://HOST:PORT`: on the cluster of that scheduler, whose workers have kgcal installed
-    processes  of the cluster that this process starts
+    runner  `threads` or `threads:N`: in this process. `dask`: on a cluster that this process starts on this machine,
+            with a worker for each core. `dask://HOST:PORT`: on the cluster of that scheduler, whose workers have kgcal
+            installed
 
     Raises InputError for another runner, if the extra `dask` is not installed, or if the scheduler does not answer.
     """
@@ -120,7 +120,7 @@ def workers(runner: str, processes: int) -> Iterator["EachPart"]:
     if runner.startswith(THREADS):
         yield one_by_one
     elif runner == DASK or runner.startswith("dask://"):
-        with _client(runner, processes) as client:
+        with _client(runner) as client:
             yield partial(_on_dask, client)
     else:
         raise InputError(f"--runner is {runner!r}: it must be threads, dask or dask://HOST:PORT")
@@ -133,7 +133,7 @@ def each_part(
 
     The `workers` of the runner do the parts. A cluster receives the shared objects once.
     """
-    with workers(runner, max(1, cores() // 2)) as each:
+    with workers(runner) as each:
         yield from each(function, shared, parts)
 
 
@@ -153,7 +153,7 @@ def _on_dask(
         raise
 
 
-def _client(runner: str, processes: int) -> Any:
+def _client(runner: str) -> Any:
     """Return a client of the cluster. Raises InputError if there is none."""
     try:
         from distributed import Client, LocalCluster
@@ -161,8 +161,8 @@ def _client(runner: str, processes: int) -> Any:
         raise InputError("--runner dask needs the extra: pip install 'kgcal[dask]'") from None
     logging.getLogger("distributed").setLevel(logging.WARNING)  # INFO has a line for every connection
     if runner == DASK:
-        options = {"threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": None}
-        return Client(LocalCluster(processes, **options))  # type: ignore[no-untyped-call]
+        options = {"n_workers": cores(), "threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": None}
+        return Client(LocalCluster(**options))  # type: ignore[no-untyped-call]
     try:
         address = f"tcp:{runner.removeprefix('dask:')}"
         return Client(address, timeout=CONNECT_SECONDS)  # type: ignore[no-untyped-call]

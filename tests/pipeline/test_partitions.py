@@ -56,9 +56,9 @@ def test_a_killed_worker_changes_no_bit(
     processes: int, alone: str, small_graph: KnowledgeGraph, tmp_path: Path
 ) -> None:
     options = {"threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": None}
-    with LocalCluster(processes, **options) as cluster, Client(cluster) as client:  # type: ignore[no-untyped-call]
+    with LocalCluster(n_workers=processes, **options) as cluster, Client(cluster) as client:  # type: ignore[no-untyped-call]
         pid = next(iter(client.run(lambda: __import__("os").getpid()).values()))
-        with workers(cluster.scheduler_address.replace("tcp:", "dask:"), processes) as each:
+        with workers(cluster.scheduler_address.replace("tcp:", "dask:")) as each:
             kill = psutil.Process(pid).kill
             assert trained(small_graph, tmp_path / "dask", killing(each, kill)) == alone
         assert not psutil.pid_exists(pid)
@@ -75,7 +75,7 @@ def test_a_killed_scheduler_loses_no_finished_round(alone: str, small_graph: Kno
         cwd=tmp_path,
     )
     try:
-        with pytest.raises(InputError, match="cluster"), workers(f"dask://127.0.0.1:{port}", 1) as each:
+        with pytest.raises(InputError, match="cluster"), workers(f"dask://127.0.0.1:{port}") as each:
             trained(small_graph, tmp_path / "dask", killing(each, scheduler.kill))
     finally:
         scheduler.kill()
