@@ -187,9 +187,16 @@ def train(
                 )
             config = TrainConfig(**race.winner.settings)
         with _bar(f"train {config.model}", config.epochs, progress) as bar:
-            done = fit_model(
-                graph, config, where, checkpoint, math.inf, lambda epoch, loss: bar(epoch, f"loss {loss:.4f}")
-            )
+
+            def on_epoch(epoch: int, loss: float) -> None:
+                bar(epoch, f"loss {loss:.4f}")
+
+            if config.partitions > 1:
+                from kgcore.wings.partitions import train_in_partitions
+
+                done = train_in_partitions(graph, config, where, Path(folder) / "partitions", on_epoch=on_epoch)
+            else:
+                done = fit_model(graph, config, where, checkpoint, math.inf, on_epoch)
     of = graph.name, graph.training_fingerprint()
     trained = done.model.to(find_device("cpu"))
     return RecordedModel(**_fields(trained), config=config, losses=done.losses, graph=of, race=race)

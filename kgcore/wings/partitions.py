@@ -4,8 +4,7 @@ The entities are divided at random into P partitions, and the triples into bucke
 epoch is a sequence of rounds. The buckets of a round have no partition in common, so they train at the same time; each
 draws its corruptions from its two partitions. After a round, the predicates take the mean of their changes. This is the
 scheme of PyTorch-BigGraph (Lerer et al., "PyTorch-BigGraph: A Large-scale Graph Embedding System", MLSys 2019, section
-4), with rounds in place of a lock server. Kochsiek & Gemulla, "Parallel Training of Knowledge Graph Embedding Models: A
-Comparison of Techniques", VLDB 2022, found no better division than a random one.
+4), with rounds in place of a lock server.
 
 A bucket is trained by a pure function of files: it reads two partitions, and writes both under a new name. So the
 result depends on the seed and on P, and not on the number of workers. A bucket whose worker has died is trained
@@ -65,7 +64,7 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Change:
-    """What a bucket changed: the predicates before and after it, their uses, and the sum of its losses."""
+    """The predicates after a bucket and the sums of their optimiser, their uses in it, and the sum of its losses."""
 
     table: Rows
     sums: Rows

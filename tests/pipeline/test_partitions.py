@@ -11,12 +11,15 @@ import pytest
 import torch
 from distributed import Client, LocalCluster
 
+import kgcore as kg
 from kgcore.config import TrainConfig
 from kgcore.data.graph import KnowledgeGraph
 from kgcore.errors import InputError
 from kgcore.wings.partitions import Bucket, Change, train_in_partitions
 from kgcore.workers import EachPart, one_by_one
 from tasks.workspace.resources import workers
+from tests.conftest import tiny_options
+from tests.pipeline.command import Kgcal, model_folder, models_of, runs_of
 from tests.ports import free_port
 
 CONFIG = TrainConfig(
@@ -83,3 +86,27 @@ def test_a_killed_scheduler_loses_no_finished_round(alone: str, small_graph: Kno
         worker.wait(30)
     assert (tmp_path / "dask" / "state.json").exists()
     assert trained(small_graph, tmp_path / "dask") == alone
+
+
+def test_a_run_trains_in_partitions_wherever_they_are_trained(tmp_path: Path) -> None:
+    kgcal = Kgcal(tmp_path)
+    options = ["--dataset", "family", "--preset", "default", *tiny_options(), "--partitions", "2"]
+    refused = kgcal("run", *options, "--optimiser", "adam")
+    assert refused.returncode == 2
+    assert refused.stderr.strip().startswith("kgcal: the optimiser is adam: training in partitions needs --optimiser")
+    for runner in ([], ["--runner", "dask", "--force"]):
+        done = kgcal("run", *options, "--optimiser", "adagrad", *runner)
+        assert done.returncode == 0, done.stderr
+    models = [model for run in runs_of(kgcal, "train") for model in models_of(kgcal, run.info.run_id)]
+    tables = [(model_folder(kgcal, model.model_id) / "embeddings.safetensors").read_bytes() for model in models]
+    assert len(tables) == 2
+    assert tables[0] == tables[1]
+    assert not list((kgcal.home / "checkpoints").rglob("*.npy"))
+
+
+def test_the_library_trains_in_partitions(small_graph: KnowledgeGraph, tmp_path: Path) -> None:
+    settings = {name: getattr(CONFIG, name) for name in ("k", "epochs", "batch_size", "chunk_size", "partitions")}
+    settings |= {"optimiser": CONFIG.optimiser, "learning_rate": CONFIG.learning_rate}
+    model = kg.train(small_graph, CONFIG.model, preset="none", progress=False, **settings)
+    assert model.config == CONFIG
+    assert model.fingerprint() == trained(small_graph, tmp_path)

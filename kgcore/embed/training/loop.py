@@ -323,7 +323,7 @@ def train(
     model_epochs: Collection[int] = (),
     until: int | None = None,
 ) -> Training:
-    """Train a model on the graph's training split.
+    """Train a model on the graph's training split, in one memory: `partitions` of the settings is not used.
 
     checkpoint          file of the checkpoint. If it exists, training continues from it. Training writes it at the end
                         of an epoch if at least `checkpoint_seconds` seconds have passed since the last write
