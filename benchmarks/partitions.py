@@ -13,14 +13,13 @@ from tempfile import TemporaryDirectory
 
 import torch
 from cases import graph_of
-from distributed import LocalCluster
 
 from kgcore.config import TrainConfig
 from kgcore.data.graph import KnowledgeGraph
 from kgcore.embed.training.loop import train
 from kgcore.wings.partitions import train_in_partitions
 from kgcore.workers import EachPart, one_by_one
-from tasks.workspace.resources import workers
+from tasks.workspace.resources import local_cluster, workers
 
 CPU = torch.device("cpu")
 
@@ -49,11 +48,7 @@ def in_partitions(graph: KnowledgeGraph, config: TrainConfig, each: EachPart) ->
 
 def on_dask(graph: KnowledgeGraph, config: TrainConfig, processes: int) -> tuple[float, str]:
     """Return what `in_partitions` returns, from a cluster with so many workers of one thread."""
-    options = {"threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": None}
-    with (
-        LocalCluster(n_workers=processes, **options) as cluster,  # type: ignore[no-untyped-call]
-        workers(cluster.scheduler_address.replace("tcp:", "dask:")) as each,
-    ):
+    with local_cluster(processes) as cluster, workers(cluster.scheduler_address.replace("tcp:", "dask:")) as each:
         return in_partitions(graph, config, each)
 
 

@@ -124,16 +124,17 @@ def test_every_setting_is_declared_unless_a_preset_may_decide_it() -> None:
     others |= names(config.ImportConfig) - names(config.TrainConfig)
     jobs = upkeep.union(*asking, others, names(config.ScoresConfig) - names(config.CalibrateConfig))
     of_stages = set(DEFAULTS) - jobs | names(config.ChooseConfig) | {"candidates", "split", "completeness"}
-    assert set(POINTS["main"]) == of_stages - BY_PRESET | {"other_models", "ensemble", "force", "device"}
+    assert set(POINTS["main"]) == of_stages - BY_PRESET | {"other_models", "ensemble", "force", "device", "runner"}
     stages = set().union(*(POINTS[function.name] for function in STAGE_FLOWS))
-    assert stages == of_stages | {"force", "device", "choice", "other_models"} | UPSTREAM
+    assert stages == of_stages | {"force", "device", "runner", "choice", "other_models"} | UPSTREAM
     later = names(config.ClassifyConfig, config.EvaluateConfig, config.MatchConfig, config.ChooseConfig) | {
         "weighted",
         "completeness",
     }
     later |= {name for name in names(config.CalibrateConfig) if name.startswith(("base_rate_", "combine_"))}
     later |= names(config.EvidenceConfig)
-    assert set(POINTS["tune"]) == set(POINTS["main"]) - later - {"other_models", "ensemble"} | names(config.TuneConfig)
+    later |= {"other_models", "ensemble", "runner"}
+    assert set(POINTS["tune"]) == set(POINTS["main"]) - later | names(config.TuneConfig)
     used = names(config.PrepareConfig, config.TrainConfig) - BY_PRESET | {"force", "device"}
     assert set(POINTS["audit"]) == used | names(config.AuditConfig) | {"labels", *WITHOUT_DEFAULT["audit"]}
     for entry, own in zip(("predict", "discover", "explain"), asking, strict=True):

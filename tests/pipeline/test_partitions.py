@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 import torch
-from distributed import Client, LocalCluster
+from distributed import Client
 
 import kgcore as kg
 from kgcore.config import TrainConfig
@@ -17,7 +17,7 @@ from kgcore.data.graph import KnowledgeGraph
 from kgcore.errors import InputError
 from kgcore.wings.partitions import Bucket, Change, train_in_partitions
 from kgcore.workers import EachPart, one_by_one
-from tasks.workspace.resources import workers
+from tasks.workspace.resources import local_cluster, workers
 from tests.conftest import tiny_options
 from tests.pipeline.command import Kgcal, model_folder, models_of, runs_of
 from tests.ports import free_port
@@ -58,8 +58,7 @@ def alone(small_graph: KnowledgeGraph, tmp_path: Path) -> str:
 def test_a_killed_worker_changes_no_bit(
     processes: int, alone: str, small_graph: KnowledgeGraph, tmp_path: Path
 ) -> None:
-    options = {"threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": None}
-    with LocalCluster(n_workers=processes, **options) as cluster, Client(cluster) as client:  # type: ignore[no-untyped-call]
+    with local_cluster(processes) as cluster, Client(cluster) as client:  # type: ignore[no-untyped-call]
         pid = next(iter(client.run(lambda: __import__("os").getpid()).values()))
         with workers(cluster.scheduler_address.replace("tcp:", "dask:")) as each:
             kill = psutil.Process(pid).kill

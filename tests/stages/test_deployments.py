@@ -28,17 +28,18 @@ def test_each_stage_has_a_flow_in_the_order_of_the_table() -> None:
 
 
 @every_stage
-def test_the_flow_of_a_stage_has_its_inputs_settings_and_device_as_parameters(stage: Stage) -> None:
+def test_the_flow_of_a_stage_has_its_inputs_settings_and_places_as_parameters(stage: Stage) -> None:
     flow = FLOWS[stage.name]
     parameters = inspect.signature(flow.fn).parameters
     settings = ["config"] if stage.config.model_fields else []
-    device = ["device"] if stage.on_device else []
-    assert list(parameters) == [*stage.inputs, *stage.further, *settings, "force", *device]
+    places = [*(["device"] if stage.on_device else []), *(["runner"] if stage.name == "train" else [])]
+    assert list(parameters) == [*stage.inputs, *stage.further, *settings, "force", *places]
     defaults = {name: parameter.default for name, parameter in parameters.items()}
     assert all(defaults[name] == ("" if name in stage.optional else "latest") for name in stage.inputs)
     assert all(defaults[name] == "" for name in stage.further)
     assert defaults.get("config", stage.config()) == stage.config()
     assert (defaults["force"], defaults.get("device", "auto")) == (False, "auto")
+    assert defaults.get("runner", "threads") == "threads"
     hints = get_type_hints(flow.fn, include_extras=True)
     assert all(hints[name] == (str if name in stage.optional else RunId) for name in stage.inputs)
     assert hints.get("config", stage.config) is stage.config
