@@ -172,13 +172,13 @@ def rounds(count: int) -> list[list[tuple[int, int]]]:
     With an odd number, one partition in each round is paired with itself. This is the circle method of tournaments.
     """
     players = [*range(count), *([-1] if count % 2 else [])]
-    made = []
+    schedule = []
     for _ in range(max(len(players) - 1, 1)):
         half = len(players) // 2
         pairs = zip(players[:half], reversed(players[half:]), strict=True)
-        made.append([(min(pair), max(pair)) if min(pair) >= 0 else (max(pair), max(pair)) for pair in pairs])
+        schedule.append([(min(pair), max(pair)) if min(pair) >= 0 else (max(pair), max(pair)) for pair in pairs])
         players = [players[0], players[-1], *players[1:-1]]
-    return made
+    return schedule
 
 
 def train_bucket(
@@ -203,9 +203,9 @@ def train_bucket(
     loss = 0.0
     if len(split):
         model, loss_function = built(config)
-        own = config.replace(seed=bucket.seed, epochs=1, learning_rate=rate, learning_rate_end=1.0)
+        settings = config.replace(seed=bucket.seed, epochs=1, learning_rate=rate, learning_rate_end=1.0)
         state = TrainingState(
-            graph, model, loss_function, own, device, tables=Tables(graph, model, device, entities, predicates, {})
+            graph, model, loss_function, settings, device, tables=Tables(graph, model, device, entities, predicates, {})
         )
         loss = state.run_epoch(1) * len(split)
     start = 0
@@ -316,13 +316,13 @@ def _buckets(
     pairs: Sequence[tuple[int, int]], whole: npt.NDArray[np.bool_], seeds: Sequence[int], files: dict[str, int]
 ) -> list[Bucket]:
     """Return the buckets of a round. A partition without a partner has one only if its own triples are due."""
-    made = []
+    buckets = []
     for first, second in pairs:
-        own = tuple(number for number in sorted({first, second}) if whole[number])
-        if first != second or own:
+        due = tuple(number for number in sorted({first, second}) if whole[number])
+        if first != second or due:
             names = (str(first), str(second), PREDICATES)
-            made.append(Bucket(first, second, own, seeds[first], {name: files[name] for name in names}))
-    return made
+            buckets.append(Bucket(first, second, due, seeds[first], {name: files[name] for name in names}))
+    return buckets
 
 
 def _progress(partitions: Partitions, graph: KnowledgeGraph, config: TrainConfig, rng: np.random.Generator) -> Progress:

@@ -159,5 +159,5 @@ def test_health_is_answered_in_a_flood_of_clients_that_never_read(tmp_path: Path
     print(f"{FLOOD} clients never read; {len(asked)} honest requests; {len(taken)} times /health, median", end=" ")
     print(f"{sorted(taken)[len(taken) // 2]:.3f} s, slowest {max(taken):.3f} s; {memory / 1e6:.0f} MB")
     assert set(asked) == {200}
-    assert sorted(taken)[len(taken) // 2] < 1  # seconds; the slowest waits for a busy machine, too
+    assert sorted(taken)[len(taken) // 2] < 1  # second; the slowest can be longer on a busy machine
     assert memory < 1.5e9
