@@ -70,8 +70,8 @@ def _body(run: StageRun, config: TrainConfig) -> None:
         checkpoint.parent.mkdir(parents=True, exist_ok=True)
         begun.replace(checkpoint)
     device, entities = find_device(run.context.device), len(graph.entities)
-    buckets = cores() if config.partitions > 1 and run.context.runner == DASK else 1  # at a time, on this machine
-    check_memory(min(entities, 2 * buckets * -(-entities // config.partitions)), config, free_memory(device))
+    buckets = cores() if run.context.runner == DASK else 1  # at a time, on this machine
+    check_memory(entities, config, free_memory(device), buckets)
     # a checkpoint is written beside the one before it; the finished model is copied to the artifacts
     check_room("the training", disk=(2 if config.partitions == 1 else 4) * bytes_of_tables(entities, config))
     watched = system_metrics(run.store, run.run_id) if wants_system_metrics() else nullcontext()

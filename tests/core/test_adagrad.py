@@ -61,8 +61,12 @@ def test_tables_that_do_not_fit_are_refused_with_the_way_out() -> None:
     check_memory(1000, adam, 1_200_000)
     with pytest.raises(InputError, match=r"1,000 entities .* adam need 0\.0 GB.*--optimiser adagrad needs 0\.0 GB"):
         check_memory(1000, adam, 1_199_999)
-    with pytest.raises(InputError, match="a smaller --k needs less, and with --partitions 5 --optimiser adagrad two"):
+    with pytest.raises(InputError, match="a smaller --k needs less, and --partitions 5 --optimiser adagrad fits"):
         check_memory(1000, lean, 400_000)
+    check_memory(1000, lean.replace(partitions=5), 400_000)
+    with pytest.raises(InputError, match=r"of 800 entities .* and --partitions 17 --optimiser adagrad fits"):
+        check_memory(1000, lean.replace(partitions=5), 200_000, buckets=2)
+    check_memory(1000, lean.replace(partitions=17), 200_000, buckets=2)
 
 
 def test_a_learning_rate_that_is_not_given_is_that_of_the_optimiser() -> None:

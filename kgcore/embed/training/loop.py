@@ -73,19 +73,23 @@ def bytes_of_tables(entities: int, config: TrainConfig) -> int:
     return 4 * entities * width + OPTIMISERS.get(config.optimiser).state_bytes(entities, width)
 
 
-def check_memory(entities: int, config: TrainConfig, free: int) -> None:
-    """Raise InputError if the tables of so many entities need more than `free` bytes."""
-    needed = bytes_of_tables(entities, config)
+def check_memory(entities: int, config: TrainConfig, free: int, buckets: int = 1) -> None:
+    """Raise InputError if the tables of so many entities need more than `free` bytes.
+
+    buckets  with partitions: number of pairs of them that are in memory at a time
+    """
+    held = entities if config.partitions == 1 else min(entities, 2 * buckets * -(-entities // config.partitions))
+    needed = bytes_of_tables(held, config)
     if needed <= free:
         return
-    lean = bytes_of_tables(entities, config.replace(optimiser="adagrad"))
+    adagrad = config.replace(optimiser="adagrad")
+    lean = bytes_of_tables(held, adagrad)
     advice = f"--optimiser adagrad needs {lean / 1e9:.1f} GB" if lean < needed else "a smaller --k needs less"
-    if lean > free:  # half of the memory is left for triples and libraries
-        advice += (
-            f", and with --partitions {math.ceil(4 * lean / free)} --optimiser adagrad two parts are in it at a time"
-        )
+    if lean > free:  # the pairs may take half of the memory: triples and libraries need some, too
+        parts = math.ceil(4 * buckets * bytes_of_tables(entities, adagrad) / free)
+        advice += f", and --partitions {parts} --optimiser adagrad fits"
     raise InputError(
-        f"the embeddings of {entities:,} entities and the state of the optimiser {config.optimiser} need "
+        f"the embeddings of {held:,} entities and the state of the optimiser {config.optimiser} need "
         f"{needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB of memory are free: {advice}"
     )
 
