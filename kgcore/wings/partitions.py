@@ -13,11 +13,11 @@ disk, which would take longer than a bucket: after a power failure, start again 
 """
 
 import json
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
@@ -144,7 +144,7 @@ class Partitions:
 
 
 def _save(path: Path, values: npt.NDArray[np.generic]) -> None:
-    partial = path.with_suffix(f".{os.getpid()}.partial")  # two workers may train one bucket, with one result
+    partial = path.with_suffix(f".{uuid4().hex}.partial")  # two workers may train one bucket, with one result
     with partial.open("wb") as file:
         np.save(file, values)
     partial.replace(path)
