@@ -158,8 +158,8 @@ class TrainConfig(Config):
     )
     partitions: int = setting(
         1,
-        "parts of the entities, of which two at a time are trained together: for tables that do not fit into the "
-        "memory, and for several machines; it needs the optimiser adagrad",
+        "number of parts of the entities; a step of training has two of them in memory, and several machines can train "
+        "different pairs; more than 1 needs the optimiser adagrad",
         ge=1,
     )
     learning_rate: float = setting(5e-3, "step size of the optimiser at the start", gt=0)

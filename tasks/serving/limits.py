@@ -86,7 +86,7 @@ async def _left(request: Request) -> None:
 class LimitedBodies:
     """Middleware that stops reading a body beyond MOST_BYTES, status 413, and large ones beyond MOST_HELD, 503.
 
-    Requests begin, and read their bodies, one after the other. HEALTH waits for none of them.
+    One request at a time begins, or reads a part of its body. A request for HEALTH does not wait for others.
     """
 
     def __init__(self, app: ASGIApp) -> None:
