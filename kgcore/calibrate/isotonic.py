@@ -69,13 +69,27 @@ class SmoothedIsotonic(Isotonic):
     """
 
     def fit_sample(self, sample: CalibrationSample) -> Self:
+        return self.fit_towards(sample, None, 1.0)
+
+    def fit_towards(self, sample: CalibrationSample, expected: Probabilities | None, prior_rows: float) -> Self:
+        """Fit the curve with other prior rows in each block.
+
+        expected    (n,) prior probabilities of the rows at the base rate of `effective_weights`: r is their mean in the
+                    block. None: r is as above
+        prior_rows  number of prior rows in each block, above 0
+        """
         from sklearn.isotonic import isotonic_regression
 
-        runs = score_runs(sample.scores, sample.labels, sample.effective_weights)
+        weights = sample.effective_weights
+        runs = score_runs(sample.scores, sample.labels, weights)
         rate = float(runs.weights[:, 1].sum() / runs.weights.sum())
         starts = block_starts(isotonic_regression(runs.means, sample_weight=runs.totals))
         positives, rows = runs.pooled(starts)
-        positives, rows = positives + rate, rows + 1
+        shares = np.full(len(starts), rate)
+        if expected is not None:
+            block = np.searchsorted(runs.first[starts], sample.scores, side="right") - 1
+            shares = np.bincount(block, weights * expected) / np.bincount(block, weights)
+        positives, rows = positives + prior_rows * shares, rows + prior_rows
         merged = block_starts(isotonic_regression(positive_share(positives, rows), sample_weight=rows))
         levels = positive_share(np.add.reduceat(positives, merged), np.add.reduceat(rows, merged))
         return self.set_blocks(runs, starts[merged], shift(levels, rate, sample.base_rate))

@@ -1,12 +1,15 @@
-"""Calibration by relation: one map for all relations, which each relation adjusts by a regularised slope and offset."""
+"""Calibration by relation: one map for all relations, which each relation adjusts by a regularised slope and offset.
 
-from dataclasses import dataclass
+If relations differ much, one map with slopes and offsets can have the wrong shape. A last curve then corrects it.
+"""
+
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 from scipy.special import expit, logit
 
-from kgcore.arrays import Floats, Ints, Labels, Probabilities, Scores, Weights
+from kgcore.arrays import Bools, Floats, Ints, Labels, Probabilities, Scores, Weights
 from kgcore.calibrate.isotonic import SmoothedIsotonic
 from kgcore.calibrate.logistic import move_to
 from kgcore.calibrate.sample import CalibrationSample, effective_scales
@@ -14,6 +17,7 @@ from kgcore.errors import FitError, InputError
 from kgcore.registries import CALIBRATORS
 
 PRIOR_RELATIONS = 2.0  # the prior of a variance counts as so many relations
+PRIOR_ROWS = 100.0  # so many rows draw a level of the last curve: at 1/2, as a standard deviation of its log-odds of .2
 NEWTON_STEPS, TOLERANCE = 200, 1e-10
 ROUNDS, CLOSE = 500, 1e-3  # of the variances; they change by less than the share CLOSE in the last round
 
@@ -142,6 +146,26 @@ def most_probable(counts: RelationCounts, theta: Floats, variances: Floats) -> t
     )
 
 
+def last_curve(log_odds: Floats, sample: CalibrationSample) -> SmoothedIsotonic | None:
+    """Return the curve h that corrects log-odds u (n,) of the rows of a sample; None if it is not worth its levels.
+
+    h is isotonic regression of the labels on u. Each of its levels is drawn to expit(u) by PRIOR_ROWS rows, as in
+    `SmoothedIsotonic`. It is moved so that the weighted mean of h(u) is the base rate of the sample. It is worth its
+    levels if the log likelihood of the labels, with effective weights, rises by more than their number (Akaike 1974).
+    If u is right, that happens in about one sample of twenty, and then the prior rows keep h near u.
+    """
+    weights = sample.effective_weights
+    move = logit(np.average(sample.labels, weights=weights)) - logit(sample.base_rate)
+    by_log_odds = replace(sample, scores=log_odds, predicates=None)
+    curve = SmoothedIsotonic().fit_towards(by_log_odds, expit(log_odds + move), PRIOR_ROWS)
+    corrected = logit(curve.calibrate(log_odds))
+    before, after = (weights @ np.logaddexp(0, (1 - 2 * sample.labels) * (u + move)) for u in (log_odds, corrected))
+    if before - after <= len(np.unique(curve.probabilities_)):
+        return None
+    moved = logit(curve.probabilities_) + move_to(corrected, sample.weights, sample.base_rate)
+    return curve.set_fitted(scores=curve.scores_, probabilities=expit(moved))
+
+
 @CALIBRATORS.register("per_relation")
 class PerRelation(SmoothedIsotonic):
     """Calibration by relation: logit q = (1 + a_r) z + b_r for a triple of relation r, with z = logit g(f).
@@ -162,19 +186,24 @@ class PerRelation(SmoothedIsotonic):
     relations it need not be. If the predicate is unknown, or has no negatives in the sample, q = g(f): positives alone
     are no reason to raise probabilities.
 
+    g has the shape of all relations together. If they differ much, no slope and offset make it the shape of each, and
+    q can be wrong even in the sample. Then q = h((1 + a_r) z + b_r), with the curve h of `last_curve`.
+
     In `fit` and `predict_proba`, X has the position of the predicate in the graph's vocabulary as its second column.
 
     tau                      square root of the variance that t_a and t_b have a priori, above 0. It counts as much as
                              two relations
     scores_, probabilities_  (m,) points of the curve g, as in `Isotonic`
     relations_               position of the predicate -> (a_r, b_r)
+    last_                    the curve h; None: there is none
 
     Raises FitError if a fit does not converge.
     """
 
     by_predicate = True
-    fitted = ("scores", "probabilities", "relations")
+    fitted = ("scores", "probabilities", "relations", "last")
     relations_: dict[int, tuple[float, float]]
+    last_: SmoothedIsotonic | None = None
 
     def __init__(self, tau: float = 0.5) -> None:
         self.tau = tau
@@ -183,8 +212,14 @@ class PerRelation(SmoothedIsotonic):
         if not self.tau > 0:
             raise InputError(f"tau is {self.tau:g}: it must be above 0")
         pooled = SmoothedIsotonic().fit_sample(sample)
-        relations = {} if sample.predicates is None else self._fit_relations(sample, sample.predicates, pooled)
-        return self.set_fitted(scores=pooled.scores_, probabilities=pooled.probabilities_, relations=relations)
+        self.set_fitted(scores=pooled.scores_, probabilities=pooled.probabilities_, relations={}, last=None)
+        if sample.predicates is None:
+            return self
+        self.relations_ = self._fit_relations(sample, sample.predicates, pooled)
+        log_odds, known = self._log_odds(sample.scores, sample.predicates)
+        if (sample.labels[known] == 1).any():
+            self.last_ = last_curve(log_odds[known], sample.part(known))
+        return self
 
     def _fit_relations(
         self, sample: CalibrationSample, predicates: Ints, pooled: SmoothedIsotonic
@@ -206,22 +241,33 @@ class PerRelation(SmoothedIsotonic):
     def calibrate_of(self, scores: Scores, predicates: Ints | None) -> Probabilities:
         if predicates is None:
             return self.calibrate(scores)
+        log_odds, known = self._log_odds(scores, predicates)
+        q: Probabilities = expit(log_odds)
+        if self.last_ is not None:
+            q[known] = self.last_.calibrate(log_odds[known])
+        return q
+
+    def _log_odds(self, scores: Scores, predicates: Ints) -> tuple[Floats, Bools]:
+        """Return (1 + a_r) z + b_r, or z for a predicate without them, and which predicates have them: (n,) each."""
         fitted = sorted(self.relations_)
         slopes = np.array([1 + self.relations_[predicate][0] for predicate in fitted] + [1.0])
         offsets = np.array([self.relations_[predicate][1] for predicate in fitted] + [0.0])
-        known = np.array([*fitted, np.iinfo(np.int64).max])  # the last place is that of every other predicate
-        place = np.searchsorted(known, predicates)
-        place[known[place] != predicates] = len(fitted)
-        q: Probabilities = expit(slopes[place] * logit(self.calibrate(scores)) + offsets[place])
-        return q
+        positions = np.array([*fitted, np.iinfo(np.int64).max])  # the last place is that of every other predicate
+        place = np.searchsorted(positions, predicates)
+        known = positions[place] == predicates
+        place[~known] = len(fitted)
+        log_odds: Floats = slopes[place] * logit(self.calibrate(scores)) + offsets[place]
+        return log_odds, known
 
     def parameters(self) -> dict[str, Any]:
         relations = {str(predicate): list(pair) for predicate, pair in self.relations_.items()}
-        return super().parameters() | {"relations": relations}
+        last = {} if self.last_ is None else self.last_.parameters()
+        return super().parameters() | {"relations": relations, "last": last}
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:
         relations = {int(predicate): (float(a), float(b)) for predicate, (a, b) in parameters["relations"].items()}
         if any(a < -1 for a, _ in relations.values()):
             raise InputError("relations have a slope a below -1: probabilities must not fall as scores rise")
-        return super().from_parameters(parameters | {"relations": relations})
+        last = SmoothedIsotonic.stored(parameters["last"]) if parameters["last"] else None
+        return super().from_parameters(parameters | {"relations": relations, "last": last})

@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from kgcore.calibrate.isotonic import SmoothedIsotonic
-from kgcore.calibrate.per_relation import PerRelation, RelationCounts, fit_relations
+from kgcore.calibrate.per_relation import PerRelation, RelationCounts, fit_relations, last_curve
 from kgcore.calibrate.sample import CalibrationSample, base_rate_weights, ground_truth_sample, synthetic_sample
 from kgcore.errors import InputError
 from kgcore.measure.metrics.proper import brier, log_loss
@@ -160,3 +160,68 @@ def test_a_bound_calibrator_by_relation_needs_the_predicates() -> None:
     np.testing.assert_array_equal(bound.predict(scores, "m", predicates), fitted.calibrate_of(scores, predicates))
     with pytest.raises(InputError, match="predicates"):
         CalibrationSample(scores, labels, np.ones(100), predicates[:-1])
+
+
+def shaped(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Draw scores, labels, predicates and true probabilities; the shape of the odd relations is not that of the even.
+
+    The log-odds of even relations are 4 f. Those of odd ones are constant for f < 0, and reach 2.
+    """
+    rng = np.random.default_rng(seed)
+    scores, predicates = rng.normal(size=n), rng.integers(0, 40, n)
+    true = np.where(predicates % 2 == 0, expit(4 * scores), expit(np.clip(4 * scores, 0, 2)))
+    return scores, (rng.random(n) < true).astype(float), predicates, true
+
+
+def test_a_last_curve_corrects_slopes_and_offsets_that_cannot_fit() -> None:
+    scores, labels, predicates, _ = shaped(12_000)
+    fitted = PerRelation().fit_sample(ground_truth_sample(scores, labels, predicates))
+    fresh, _, relations, true = shaped(20_000, seed=1)
+    q = fitted.calibrate_of(fresh, relations)
+    stored = PerRelation.stored(json.loads(json.dumps(fitted.parameters())))
+    np.testing.assert_array_equal(stored.calibrate_of(fresh, relations), q)
+    for relation in (0, 1):
+        assert (np.diff(fitted.calibrate_of(np.linspace(-4, 4, 200), np.full(200, relation))) >= 0).all()
+    assert fitted.last_ is not None
+    fitted.last_ = None
+    assert brier(q, true) < brier(fitted.calibrate_of(fresh, relations), true)
+    unseen = fitted.calibrate_of(fresh, np.full(len(fresh), 40))
+    np.testing.assert_array_equal(unseen, stored.calibrate_of(fresh, np.full(len(fresh), 40)))  # both are g
+
+
+def test_there_is_no_last_curve_where_slopes_and_offsets_fit() -> None:
+    for seed in range(10):
+        scores, labels, predicates = drawn(3000, seed)
+        assert PerRelation().fit_sample(ground_truth_sample(scores, labels, predicates)).last_ is None
+
+
+def test_the_last_curve_has_the_base_rate_and_is_drawn_to_what_it_corrects(rng: np.random.Generator) -> None:
+    u = rng.normal(size=4000) * 3
+    labels = (rng.random(4000) < expit(u / 3)).astype(float)
+    for alpha in (0.5, 0.05):
+        sample = CalibrationSample(u, labels, base_rate_weights(labels, alpha))
+        curve = last_curve(u + logit(alpha), sample)
+        assert curve is not None
+        q = curve.calibrate(u + logit(alpha))
+        assert np.average(q, weights=sample.weights) == pytest.approx(alpha, rel=1e-6)
+        assert abs(logit(q) - logit(alpha) - u / 3).mean() < 0.55  # that of u is 1.6
+        assert (q.min() < expit(logit(alpha) - 1.5)) & (q.max() > expit(logit(alpha) + 1.5))
+
+
+@pytest.mark.parametrize("n", [50, 1000, 4000])
+def test_right_log_odds_seldom_get_a_last_curve(n: int) -> None:
+    kept = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        u = rng.normal(size=n)
+        labels = (rng.random(n) < expit(u)).astype(float)
+        kept += last_curve(u, CalibrationSample(u, labels, np.ones(n))) is not None
+    assert kept <= 6  # one in ten
+
+
+def test_a_falling_last_curve_is_refused() -> None:
+    scores, labels, predicates, _ = shaped(12_000)
+    parameters = PerRelation().fit_sample(ground_truth_sample(scores, labels, predicates)).parameters()
+    parameters["last"]["probabilities"].reverse()
+    with pytest.raises(InputError, match="falling map"):
+        PerRelation.stored(parameters)
