@@ -1,5 +1,6 @@
 """The race of training settings: its order, its limits, and how it continues."""
 
+import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 from kgcore.config import CorruptConfig, TrainConfig
+from kgcore.config.race import RaceConfig
 from kgcore.data.graph import KnowledgeGraph
 from kgcore.embed.models.trained import TrainedModel
 from kgcore.embed.training import loop
@@ -15,7 +17,7 @@ from kgcore.errors import FitError
 from kgcore.measure.report.race import SHARES, Race
 from kgcore.wings.tuning import race as module
 from kgcore.wings.tuning.objective import SearchObjective
-from kgcore.wings.tuning.race import Track, field_sizes, race
+from kgcore.wings.tuning.race import Track, choose, field_sizes, race
 from tests.core.searches import without_test
 from tests.core.trainings import CPU, StoppedError
 
@@ -155,3 +157,25 @@ def test_a_killed_race_goes_on(graph: KnowledgeGraph, tmp_path: Path, monkeypatc
     resumed = race(graph, field, field["k2"], judge, track)
     assert [(row.name, row.values) for row in resumed.rows] == [(row.name, row.values) for row in whole.rows]
     assert sorted(judge.seen) == sorted(k for k, own in values.items() for _ in own)  # each is measured once
+
+
+@pytest.mark.parametrize(("raced", "on_a_part"), [(200, True), (377, True), (378, False), (10_000, False)])
+def test_a_large_graph_has_its_race_on_a_part_and_no_checkpoint(
+    graph: KnowledgeGraph, raced: int, on_a_part: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = len(graph.train)
+    assert rows == 600
+    monkeypatch.setattr(module, "RACED", raced)
+    given = TrainConfig(model="transe", k=4, epochs=9)
+    config = RaceConfig(train=given, usual=given, race_metric="brier")
+    made, checkpoint = choose(graph, config, Track(CPU, tmp_path))
+    assert Race.from_json(json.loads(json.dumps(made.to_json()))) == made
+    assert checkpoint.exists() == (not on_a_part)
+    if not on_a_part:
+        assert made.part is None
+        return
+    assert made.part is not None
+    assert raced / 2 < made.part[0] <= raced
+    assert made.part[1] == rows
+    said = f"a connected part of the graph: {made.part[0]} of 600 training triples."
+    assert any(said in sentence for sentence in made.sentences())

@@ -86,12 +86,14 @@ class Race:
     rows        the contenders: the chosen one, then those that got further, then the better ones, then the failed ones
     no_race     why there was no race; '' if there was one
     time_is_up  whether the time limit ended it
+    part        numbers of training triples of the race and of the graph, if it was held on a part; None: on all
     """
 
     metric: str
     rows: tuple[RaceRow, ...]
     no_race: str = ""
     time_is_up: bool = False
+    part: tuple[int, int] | None = None
 
     @property
     def winner(self) -> RaceRow:
@@ -119,6 +121,10 @@ class Race:
         said = [f"{text}.", *self._gain()]
         if self.metric == GAIN:
             said.append("A gain is 0 for a forecast that knows nothing, and 1 for a perfect one.")
+        if self.part:
+            said.append(
+                "The race was held on a connected part of the graph: {:,} of {:,} training triples.".format(*self.part)
+            )
         if self.time_is_up:
             said.append("The time limit ended the race: the best configuration by then was chosen.")
         failed = [row for row in self.rows if row.state == FAILED]
@@ -143,7 +149,7 @@ class Race:
         return []
 
     def to_json(self) -> dict[str, Any]:
-        """Return the keys metric, rows, no_race and time_is_up."""
+        """Return the keys metric, rows, no_race, time_is_up and part."""
         return asdict(self)
 
     @classmethod
@@ -152,7 +158,8 @@ class Race:
         rows = (
             RaceRow(**(row | {"values": tuple((at, value) for at, value in row["values"])})) for row in data["rows"]
         )
-        return cls(data["metric"], tuple(rows), data["no_race"], data["time_is_up"])
+        part = tuple(data["part"]) if data["part"] else None
+        return cls(data["metric"], tuple(rows), data["no_race"], data["time_is_up"], part)
 
 
 def race_table(race: Race) -> "pd.DataFrame":

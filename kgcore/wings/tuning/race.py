@@ -22,6 +22,7 @@ from kgcore.config import ASSUMED_BASE_RATE, TrainConfig
 from kgcore.config.base import OBJECTIVES
 from kgcore.config.race import RaceConfig, entries
 from kgcore.data.graph import KnowledgeGraph
+from kgcore.data.neighbourhood import neighbourhood
 from kgcore.embed.training.loop import train, worth_compiling
 from kgcore.errors import FitError, InputError
 from kgcore.measure.report.race import CHOSEN, FAILED, OUT, SHARES, STOPPED, Race, RaceRow, epochs_at
@@ -29,6 +30,7 @@ from kgcore.wings.tuning.objective import SearchObjective, TimeIsUp
 
 FEWEST_SECOND = 3  # contenders that train to the second share
 MOST_TRAININGS = 2.7  # a race may cost as much as this many whole trainings
+RACED = 100_000  # training triples of a race on a part of a graph
 
 
 def field_sizes(contenders: int) -> tuple[int, int, int]:
@@ -99,6 +101,16 @@ def race(
     return runners.result(field if time_is_up else [], time_is_up)
 
 
+def ground(graph: KnowledgeGraph, seed: int) -> KnowledgeGraph:
+    """Return the graph on which a race is held: a neighbourhood of RACED training triples, if that is cheaper.
+
+    Then the cost of a race does not grow with the graph, but the winner is trained again, on all of it. So the part is
+    cheaper if MOST_TRAININGS of it and one of the graph cost less than MOST_TRAININGS of the graph.
+    """
+    cheaper = MOST_TRAININGS * RACED + len(graph.train) < MOST_TRAININGS * len(graph.train)
+    return neighbourhood(graph, RACED, np.random.default_rng([seed, 1])) if cheaper else graph
+
+
 def choose(
     graph: KnowledgeGraph,
     config: RaceConfig,
@@ -109,22 +121,28 @@ def choose(
     """Choose the training settings for a graph without a test split. Return the race, and the winner's checkpoint.
 
     Without a race, the first contender is chosen: if there is no other, or if validation has too few triples. Then
-    there is no checkpoint. The arguments are those of `race`, and it raises the same errors.
+    there is no checkpoint. The race on a large graph is held on a part of it: see `ground`. Then there is no
+    checkpoint, either. The arguments are those of `race`, and it raises the same errors.
     """
     sizes, confidences = (len(graph.train), len(graph.entities), len(graph.predicates)), graph.train.confidences
     found, rng = entries(config, *sizes, confidences is not None), np.random.default_rng(config.race_seed)
     try:
         if len(found) == 1:
             raise InputError("the given settings leave one configuration")
+        part = ground(graph, config.race_seed)
         objective = SearchObjective(
-            graph, config.race_metric, config.negatives, ASSUMED_BASE_RATE, rng, config.judged_on
+            part, config.race_metric, config.negatives, ASSUMED_BASE_RATE, rng, config.judged_on
         )
     except InputError as error:
         name, first = next(iter(found.items()))
         row = RaceRow(name, CHOSEN, first.epochs, (), 0.0, first.as_dict(), first == config.usual)
         return Race(config.race_metric, (row,), no_race=str(error)), track.checkpoint(0)
-    result = race(graph, found, config.usual, objective, track, on_progress, on_measured)
-    return result, track.checkpoint([*found].index(result.winner.name))
+    result = race(part, found, config.usual, objective, track, on_progress, on_measured)
+    checkpoint = track.checkpoint([*found].index(result.winner.name))
+    if part is graph:
+        return result, checkpoint
+    checkpoint.unlink(missing_ok=True)  # of a model of the part
+    return replace(result, part=(len(part.train), len(graph.train))), checkpoint
 
 
 class _Runners:
