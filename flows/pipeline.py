@@ -18,6 +18,7 @@ from kgcore.config import (
     MatchConfig,
     PipelineConfigs,
     PrepareConfig,
+    RankConfig,
     TrainConfig,
     presets,
 )
@@ -64,6 +65,7 @@ def pipeline(
     choose: ChooseConfig = ChooseConfig(),
     classify: ClassifyConfig = ClassifyConfig(),
     evaluate: EvaluateConfig = EvaluateConfig(),
+    rank: RankConfig = RankConfig(),
     other_models: str = "",
     ensemble: Members = 0,
     force: bool = False,
@@ -86,6 +88,7 @@ def pipeline(
         choose: the race of the preset auto
         classify: how to turn probabilities into decisions
         evaluate: how to measure calibration
+        rank: which test facts to rank
         other_models: further models whose scores are evidence, too: names of models, which are trained with the
             settings that the preset has for them, or runs with trained models of the same graph; with commas
         ensemble: with the preset auto, also train the others of the best N contenders of the race to their end, and
@@ -94,7 +97,7 @@ def pipeline(
         device: auto, cpu, cuda or cuda:N
         runner: where a training in partitions runs: threads, dask, or dask://HOST:PORT
     """
-    given = PipelineConfigs(prepare, train, corrupt, calibrate, classify, evaluate, match, choose, evidence)
+    given = PipelineConfigs(prepare, train, corrupt, calibrate, classify, evaluate, match, choose, evidence, rank)
     resolved = presets.resolve(preset, given)
     others = _read_other_models(other_models, resolved, given)
     context = Context(force=force, device=device, runner=runner)
@@ -172,7 +175,7 @@ def after_training(
         made = list(upstream_of(fitted).values())
         calibrators = move_calibrators(fitted, configs.calibrate, context)
     predictions = CLASSIFY(calibrators, config=configs.classify, context=context)
-    ranks = RANK(model, context=context)
+    ranks = RANK(model, config=configs.rank, context=context)
     evaluation = EVALUATE(predictions, ranks, config=configs.evaluate, context=context)
     report = REPORT(evaluation, choice, context=context)
     stages = (data, *([choice] if choice else []), model, *made, calibrators, predictions, ranks, evaluation, report)

@@ -23,6 +23,7 @@ GROUPS: dict[str, tuple[tuple[str, type[Config]], ...]] = {
         ("calibrate", config.CalibrateConfig),
         ("classify", config.ClassifyConfig),
         ("evaluate", config.EvaluateConfig),
+        ("rank", config.RankConfig),
     ),
     "Jobs": (
         ("tune", config.TuneConfig),

@@ -63,7 +63,7 @@ SUMMARIES: dict[str, dict[str, str]] = {
         "evidence": "Compute the evidence of the labelled validation triples and of the test triples.",
         "calibrate": "Fit calibrators on the scores of a score run.",
         "classify": "Classify the test triples with every calibrator, and with per-relation thresholds.",
-        "rank": "Rank each test positive among all its corruptions with a trained model.",
+        "rank": "Rank test positives among all their corruptions with a trained model.",
         "evaluate": "Evaluate the predictions of a classify run, and add the ranks of a rank run.",
         "report": "Write the report of an evaluate run.",
     },

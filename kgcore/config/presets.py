@@ -21,7 +21,15 @@ from kgcore.base_rate import BaseRate
 from kgcore.config.base import BY_PRESET
 from kgcore.config.calibrate import ASSUMED_BASE_RATE, CalibrateConfig, EvidenceConfig, MatchConfig
 from kgcore.config.race import RaceConfig
-from kgcore.config.stages import ChooseConfig, ClassifyConfig, CorruptConfig, EvaluateConfig, PrepareConfig, TrainConfig
+from kgcore.config.stages import (
+    ChooseConfig,
+    ClassifyConfig,
+    CorruptConfig,
+    EvaluateConfig,
+    PrepareConfig,
+    RankConfig,
+    TrainConfig,
+)
 from kgcore.errors import InputError
 
 PRESETS = ("default", "best", "paper")
@@ -212,6 +220,7 @@ class PipelineConfigs:
     match: MatchConfig = MatchConfig()
     choose: ChooseConfig = ChooseConfig()
     evidence: EvidenceConfig = EvidenceConfig()
+    rank: RankConfig = RankConfig()
 
     def at_base_rate(self) -> "PipelineConfigs":
         """Return the settings with corruptions and candidates for the base rate of calibration."""

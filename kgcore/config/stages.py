@@ -31,6 +31,7 @@ from kgcore.registries import LOSSES, MODELS, OPTIMISERS, STRATEGIES
 
 NO_CONFIDENCE = "none"
 FEWEST_ETA = 20
+PLENTY = 1_000_000  # corruptions in all: more of them than of positives hardly make a calibrator better
 ENOUGH = 100
 LOW = 0.05
 MOST_CORRUPTIONS = 5_000_000  # 0.5 GB of scores
@@ -221,8 +222,8 @@ class CorruptConfig(Config):
     )
     calibration_eta: Annotated[str, Field(coerce_numbers_to_str=True), ETA_SPELLING] = setting(
         AUTO,
-        "corruptions per positive in calibration; auto draws 20, and more for a low base rate, or makes all of them if "
-        "there are not more",
+        "corruptions per positive in calibration; auto draws 20 but at most about a million in all, and more for a low "
+        "base rate, or makes all of them if there are not more",
     )
     for_base_rate: float = setting(
         ASSUMED_BASE_RATE,
@@ -240,12 +241,14 @@ class CorruptConfig(Config):
 
         `auto`: at the base rate alpha, a triple of likelihood ratio (1 - alpha) / alpha has the probability 1/2. Hardly
         a share alpha of the negatives has a higher ratio. So that about ENOUGH of them are in the sample, ENOUGH /
-        alpha corruptions are drawn, but at least FEWEST_ETA for each positive, and at most MOST_CORRUPTIONS.
+        alpha corruptions are drawn, and at most MOST_CORRUPTIONS; but at least FEWEST_ETA for each positive, or PLENTY
+        in all, if that is less, and one for each positive.
         """
         if self.calibration_eta != AUTO:
             return int(self.calibration_eta)
         needed = min(round(ENOUGH / self.settled().for_base_rate), MOST_CORRUPTIONS)
-        return max(-(-needed // max(positives, 1)), FEWEST_ETA)
+        each = max(positives, 1)
+        return max(-(-needed // each), min(FEWEST_ETA, PLENTY // each), 1)
 
     def all_up_to(self, positives: int) -> int | None:
         """Return the largest number of corruptions at which all of them are made, instead of a draw; None: never.
@@ -294,9 +297,13 @@ class ClassifyConfig(Config):
 
 
 class RankConfig(Config):
-    """The settings of filtered ranks: none."""
+    """The settings of filtered ranks."""
 
     stage: ClassVar[str] = "rank"
+
+    ranked_facts: int = setting(
+        50_000, "test facts whose ranks are computed, spread evenly over the split if it has more; 0: all", ge=0
+    )
 
 
 class EvaluateConfig(Config):

@@ -13,6 +13,11 @@ TILE_QUERIES = 256  # triples of a block
 BLOCKS_AT_ONCE = 4  # blocks of triples that use a tile of entities while it is in the cache
 
 
+def spread(facts: int, most: int) -> Ints:
+    """Return positions (m,) spread evenly over a number of facts, m = min(facts, most); all of them if `most` is 0."""
+    return np.arange(facts) if most in (0, facts) or facts < most else np.arange(most) * facts // most
+
+
 @torch.inference_mode()
 def filtered_ranks(
     trained: TrainedModel,

@@ -23,6 +23,7 @@ from tasks.tracking.artifacts import (
     PREDICATES,
     PREDICTIONS,
     RANK_METRICS,
+    RANKS,
     SUMMARY,
     UNSEEN,
     UNSEEN_TEST,
@@ -49,7 +50,7 @@ def _body(run: StageRun, config: EvaluateConfig) -> None:
     from kgcore.calibrate.validation import answering_label, answering_notes, cautions, thin_notes
     from kgcore.measure.evaluation.evaluate import miscalibrated
     from kgcore.measure.evaluation.groups import reliability_by_knowledge, reliability_by_relation
-    from kgcore.measure.report.data import completeness_notes, data_notes, hidden_fact_notes, score_notes
+    from kgcore.measure.report.data import completeness_notes, data_notes, hidden_fact_notes, rank_notes, score_notes
     from kgcore.measure.report.summary import briefs
 
     predictions, tau = run.load(PREDICTIONS), run.config(ClassifyConfig).tau
@@ -70,6 +71,7 @@ def _body(run: StageRun, config: EvaluateConfig) -> None:
         *thin_notes(audits),
         *score_notes(run.config(TrainConfig).cohort_weight),
         *data_notes(counts, run.config(PrepareConfig).split),
+        *rank_notes(len(run.load(RANKS)[0]), counts["test_positives"]),
     ]
     notes += hidden_fact_notes(run.load(CORRUPTION_AUDIT)["valid"]["true_in_test"], audits["synthetic"])
     notes += completeness_notes(calibrate.completeness, predictions.synthetic_negatives)

@@ -1,4 +1,4 @@
-"""rank: compute the filtered ranks of the test positives. A positive with a confidence counts by it.
+"""rank: compute the filtered ranks of test positives. A positive with a confidence counts by it.
 
 Only this stage and train compute with the model for a long time.
 """
@@ -14,21 +14,23 @@ from tasks.workspace.resources import gpu_slot
 
 
 def _body(run: StageRun, config: RankConfig) -> None:
-    from kgcore.embed.ranking import filtered_ranks  # loads torch
+    from kgcore.embed.ranking import filtered_ranks, spread  # loads torch
 
     graph, trained = run.load(GRAPH), run.load_model(EMBEDDINGS)
-    positives = graph.test.positives
+    every, truth = graph.test.positives, graph.test.truth[graph.test.labels == 1]
+    ranked = spread(len(every), config.ranked_facts)
+    positives = every[ranked]
     with gpu_slot(find_device(run.context.device)) as device, progress_bar("rank", len(positives)) as bar:
         ranks = filtered_ranks(trained.to(device), positives, graph.all_known, on_block=bar)
     run.save(RANKS, (positives, ranks))
-    metrics = rank_metrics(ranks, graph.test.truth[graph.test.labels == 1])
+    metrics = rank_metrics(ranks, truth[ranked])
     run.save(RANK_METRICS, metrics)
     run.log_model_metrics({run.model_ids("train")[0]: metrics})
 
 
 RANK = Stage(
     name="rank",
-    summary="Rank each test positive among all its corruptions with a trained model.",
+    summary="Rank test positives among all their corruptions with a trained model.",
     title="rank by {model}",
     config=RankConfig,
     body=_body,

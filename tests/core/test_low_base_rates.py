@@ -48,6 +48,7 @@ def test_an_interrupted_simulation_is_continued(monkeypatch: pytest.MonkeyPatch,
 def test_auto_draws_what_the_base_rate_needs() -> None:
     assert CorruptConfig().eta(3000) == 20
     assert CorruptConfig().eta(5) == 40  # 200 corruptions
+    assert [CorruptConfig().eta(n) for n in (50_000, 100_000, 400_000, 5_000_000)] == [20, 10, 2, 1]  # a million
     assert CorruptConfig(for_base_rate=1e-3).eta(3000) == 34  # 100,000
     assert CorruptConfig(for_base_rate=1e-4).eta(500) == 2000
     assert CorruptConfig(for_base_rate=1e-9).eta(1000) == 5000  # no more than 5 million

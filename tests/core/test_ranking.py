@@ -8,7 +8,7 @@ from kgcore.data.graph import KnowledgeGraph, TripleIndex
 from kgcore.embed.models import trained as trained_model
 from kgcore.embed.models.base import Embeddings
 from kgcore.embed.models.trained import TrainedModel
-from kgcore.embed.ranking import filtered_ranks
+from kgcore.embed.ranking import filtered_ranks, spread
 from kgcore.measure.metrics.classification import rank_metrics
 from kgcore.registries import MODELS
 from kgcore.registry import build
@@ -59,3 +59,14 @@ def test_a_triple_with_a_weight_counts_as_often() -> None:
     weighted = rank_metrics(ranks, np.array([2.0, 0.0, 1.0]))
     assert weighted == pytest.approx(rank_metrics(ranks[[0, 0, 2]]))
     assert rank_metrics(ranks, np.zeros(3)) == rank_metrics(ranks)
+
+
+@pytest.mark.parametrize(
+    ("facts", "most", "size"), [(10, 0, 10), (10, 10, 10), (10, 20, 10), (10, 3, 3), (1000, 999, 999)]
+)
+def test_ranked_facts_are_spread_evenly(facts: int, most: int, size: int) -> None:
+    positions = spread(facts, most)
+    steps = np.diff(np.r_[positions, facts])
+    assert len(positions) == size
+    assert positions[0] == 0
+    assert set(steps.tolist()) <= {facts // size, facts // size + 1}

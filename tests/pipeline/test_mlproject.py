@@ -132,7 +132,7 @@ def test_every_setting_is_declared_unless_a_preset_may_decide_it() -> None:
         "completeness",
     }
     later |= {name for name in names(config.CalibrateConfig) if name.startswith(("base_rate_", "combine_"))}
-    later |= names(config.EvidenceConfig)
+    later |= names(config.EvidenceConfig, config.RankConfig)
     later |= {"other_models", "ensemble", "runner"}
     assert set(POINTS["tune"]) == set(POINTS["main"]) - later | names(config.TuneConfig)
     used = names(config.PrepareConfig, config.TrainConfig) - BY_PRESET | {"force", "device"}

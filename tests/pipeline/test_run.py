@@ -96,11 +96,15 @@ def test_one_stage_runs_from_the_run_ids_of_its_upstream(first: tuple[Kgcal, dic
     calibrators = done.stdout.strip()
     done = kgcal("classify", "--calibrators", calibrators)
     assert done.returncode == 0, done.stderr
-    done = kgcal("evaluate", "--predictions", done.stdout.strip(), "--ranks", results["pipeline"])
+    ranks = kgcal("rank", "--model", "latest", "--ranked-facts", "40")
+    assert ranks.returncode == 0, ranks.stderr
+    done = kgcal("evaluate", "--predictions", done.stdout.strip(), "--ranks", ranks.stdout.strip())
     assert done.returncode == 0, done.stderr
     done = kgcal("report", "--evaluation", done.stdout.strip())
     assert done.returncode == 0, done.stderr
-    assert kgcal("rank", "--model", "latest").returncode == 0
+    [report] = (kgcal.home / "artifacts" / done.stdout.strip()).rglob("report.html")
+    assert "Ranks: 40 of " in report.read_text()
+    assert "Ranks: " not in Path(results["report"]).read_text()
 
 
 def test_the_data_sets_are_listed_with_the_local_copies(first: tuple[Kgcal, dict]) -> None:

@@ -61,6 +61,11 @@ def data_notes(counts: Mapping[str, int], split: str = RANDOM) -> list[str]:
     return drawn_notes(counts, split) + _overlap_notes(counts) + label_notes(counts)
 
 
+def rank_notes(ranked: int, facts: int) -> list[str]:
+    """Return the sentence that the ranks are those of some of the test facts; none if they are those of all."""
+    return [f"Ranks: {ranked:,} of {facts:,} test facts, spread evenly over the split."] if ranked < facts else []
+
+
 def drawn_notes(counts: Mapping[str, int], split: str = RANDOM, detail: str = "") -> list[str]:
     """Return sentences about the rows left out while files were read, and about splits that were drawn; or none.
 
