@@ -65,7 +65,7 @@ def test_missing_plain_files_are_named(tmp_path: Path, missing: list[str]) -> No
 
 
 def test_a_missing_mirror_is_reported_without_an_archive_name(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"does not exist: KGCAL_MIRROR must be a folder or a URL$"):
+    with pytest.raises(InputError, match=r"does not exist: give a folder or a URL, as KGCAL_MIRROR"):
         fetch(spec(plain=True, url="http://127.0.0.1:1/"), tmp_path / "root", str(tmp_path / "none"))
 
 

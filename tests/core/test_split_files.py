@@ -29,7 +29,7 @@ MADE = [f"x{i % 13}\tr\ty{i % 17}\t{2000 + i % 10}\tstudy {i % 8}" for i in rang
         ),
         ("group:study", "x1\tr\ty2\t2001\t", "line 3: group is empty"),
         ("group:p", "", "--split group:p is the column of the predicate: it must be another column"),
-        ("cold:object:s", "", "the graph has no predicate 's' for --split cold: near ones are r"),
+        ("cold:object:s", "", "the graph has no predicate 's' for the split `cold`: near ones are r"),
         (
             "cold:object:r",
             "",

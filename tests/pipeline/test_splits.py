@@ -57,4 +57,4 @@ def test_a_split_by_time_is_said_and_re_used(kgcal: Kgcal) -> None:
     assert other.returncode == 0
     refused = kgcal("prepare", "--dataset", "family", "--split", "time:year")
     assert refused.returncode != 0
-    assert "the data set family has splits: leave out --split" in refused.stderr
+    assert "the data set family has splits: leave out `split`" in refused.stderr

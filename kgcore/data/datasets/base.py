@@ -158,11 +158,11 @@ def used_settings(config: PrepareConfig) -> PrepareConfig:
     if config.given_confidence and not spec.folder:
         raise InputError(
             f"confidence is {config.confidence!r}, but the data set {spec.name} has no confidences: leave out "
-            "--confidence, or give a folder or files of your own"
+            "`confidence`, or give a folder or files of your own"
         )
     if config.split_rule.kind != RANDOM and not spec.drawn:
         raise InputError(
-            f"split is {config.split!r}, but the data set {spec.name} has splits: leave out --split, or give its "
+            f"split is {config.split!r}, but the data set {spec.name} has splits: leave out `split`, or give its "
             "triples as one file"
         )
     names = ["size", "graph_seed"] if spec.generate else []

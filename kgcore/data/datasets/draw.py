@@ -219,7 +219,7 @@ def _number(predicates: Sequence[str], name: str) -> int:
     if name in predicates:
         return list(predicates).index(name)
     near = difflib.get_close_matches(name, predicates, MOST_NAMES, 0.5) or list(predicates[:MOST_NAMES])
-    raise InputError(f"the graph has no predicate {name!r} for --split cold: near ones are {', '.join(near)}")
+    raise InputError(f"the graph has no predicate {name!r} for the split `cold`: near ones are {', '.join(near)}")
 
 
 def _entries(rows: Ints, families: Families, side: str, asked: int | None) -> tuple[Ints, Ints, Ints]:

@@ -17,6 +17,7 @@ from urllib3.exceptions import HTTPError
 from kgcore.data.datasets.base import DatasetSpec, md5_of
 from kgcore.errors import NO_SPACE, InputError, first_line, masked, raise_faults
 
+WHERE = "as KGCAL_MIRROR, or in Python as `mirror`"  # a mirror is given
 TRIES = 4
 ABSENT = (403, 404, 410)  # the answers of a server that lacks a file: a further try is in vain
 MOST_BYTES = 2**30  # of a download, and of a file in an archive
@@ -171,17 +172,17 @@ def _place(mirror: str, archives: Sequence[str]) -> Path | str:
     try:
         parsed = urlparse(mirror)
     except ValueError as error:
-        raise InputError(f"the mirror is {mirror}, which is not an address ({error}): correct KGCAL_MIRROR") from error
+        raise InputError(
+            f"the mirror is {mirror}, which is not an address ({error}): give a folder or a URL, {WHERE}"
+        ) from error
     if parsed.scheme in ("", "file") or Path(mirror).is_dir():
         folder = Path(unquote(parsed.path) if parsed.scheme == "file" else mirror).expanduser()
         if not folder.is_dir():
             with_archive = f" that has {archives[0]}" if archives else ""
-            raise InputError(
-                f"the mirror {mirror} does not exist: KGCAL_MIRROR must be a folder or a URL{with_archive}"
-            )
+            raise InputError(f"the mirror {mirror} does not exist: give a folder or a URL{with_archive}, {WHERE}")
         return folder
     if parsed.scheme not in ("http", "https"):
-        raise InputError(f"the mirror is {mirror}: KGCAL_MIRROR must be a folder, or a file:// or http(s):// URL")
+        raise InputError(f"the mirror is {mirror}: give a folder, or a file:// or http(s):// URL, {WHERE}")
     return mirror
 
 
@@ -208,8 +209,8 @@ def _obtain(name: str, source: Path | str, into: Path, progress: Callable[[str],
                     time.sleep(1)
                     continue
                 raise (_AbsentError if status in ABSENT else InputError)(
-                    f"{name} could not be downloaded from {source} ({first_line(error)}): try again, or set "
-                    "KGCAL_MIRROR to a folder or URL that has it"
+                    f"{name} could not be downloaded from {source} ({first_line(error)}): try again, or "
+                    f"give a folder or URL that has it, {WHERE}"
                 ) from error
     finally:
         if bar is not None:
