@@ -30,7 +30,7 @@ from kgcore.wings.tuning.objective import SearchObjective, TimeIsUp
 
 FEWEST_SECOND = 3  # contenders that train to the second share
 MOST_TRAININGS = 2.7  # a race may cost as much as this many whole trainings
-RACED = 100_000  # training triples of a race on a part of a graph
+RACED = 200_000  # training triples of a race on a part of a graph
 
 
 def field_sizes(contenders: int) -> tuple[int, int, int]:
