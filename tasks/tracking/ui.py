@@ -18,7 +18,7 @@ SETTINGS = ("model", "loss", "training_strategy", "negatives", "calibration_stra
 def run_page(run_id: str) -> str | None:
     """Return the address of a run's page; None if no server shows the store."""
     address = ui_address()
-    return f"{address}/#/experiments/{open_store().experiment_id}/runs/{run_id}" if address else None
+    return f"{address}/#/experiments/{open_store().info(run_id).experiment_id}/runs/{run_id}" if address else None
 
 
 def serve_ui(port: int) -> None:
