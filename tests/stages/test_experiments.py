@@ -8,7 +8,7 @@ from kgcore.errors import InputError
 from tasks.tracking.experiments import DECISIONS
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import Store, open_store
-from tasks.tracking.ui import run_page
+from tasks.tracking.ui import best_runs_page, run_page
 from tasks.workspace.settings import own_uri
 
 [NOTE] = RunTags(note="").to_mlflow()  # MLflow's tag of the description
@@ -82,6 +82,24 @@ def test_the_page_of_a_decision_is_in_its_experiment(home: Path, monkeypatch: py
     monkeypatch.setattr("tasks.tracking.ui.ui_address", lambda: "http://127.0.0.1:5000")
     own = store.client.get_run(run_id).info.experiment_id
     assert run_page(run_id) == f"http://127.0.0.1:5000/#/experiments/{own}/runs/{run_id}"
+
+
+def test_the_view_of_a_comparison_is_in_the_experiment_of_the_measurements(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tasks.tracking.ui.ui_address", lambda: "http://127.0.0.1:5000")
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "kgcal-wn11")
+    with open_store().open_run("measured", RunTags(stage="measurement", test="rows")) as run_id:
+        pass
+    monkeypatch.delenv("MLFLOW_EXPERIMENT_NAME")
+    store = open_store()
+    assert experiment(store, opened(store, "pipeline")) == "kgcal"
+    page = best_runs_page("wn11", "rows")
+    found = store.client.get_experiment(store.client.get_run(run_id).info.experiment_id)
+    assert found.name == "kgcal-wn11"
+    assert page is not None
+    assert page.startswith(f"http://127.0.0.1:5000/#/experiments/{found.experiment_id}/runs?viewStateShareKey=")
+    assert "mlflow.sharedViewState.kgcal-wn11-rows" in found.tags
 
 
 def test_a_deleted_experiment_of_decisions_is_reported(home: Path) -> None:
