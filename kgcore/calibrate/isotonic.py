@@ -68,11 +68,10 @@ class SmoothedIsotonic(Isotonic):
     rows of its block, but not compared with the prior.
     """
 
-    def fit_sample(self, sample: CalibrationSample) -> Self:
-        return self.fit_towards(sample, None, 1.0)
-
-    def fit_towards(self, sample: CalibrationSample, expected: Probabilities | None, prior_rows: float) -> Self:
-        """Fit the curve with other prior rows in each block.
+    def fit_sample(
+        self, sample: CalibrationSample, expected: Probabilities | None = None, prior_rows: float = 1.0
+    ) -> Self:
+        """Fit the curve, perhaps with other prior rows in each block.
 
         expected    (n,) prior probabilities of the rows at the base rate of `effective_weights`: r is their mean in the
                     block. None: r is as above

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import expit, logit
 
 from kgcore.arrays import Bools, Floats, Ints, Labels, Probabilities, Scores, Weights
-from kgcore.calibrate.isotonic import SmoothedIsotonic
+from kgcore.calibrate.isotonic import Isotonic, SmoothedIsotonic
 from kgcore.calibrate.logistic import move_to
 from kgcore.calibrate.sample import CalibrationSample, effective_scales
 from kgcore.errors import FitError, InputError
@@ -146,19 +146,14 @@ def most_probable(counts: RelationCounts, theta: Floats, variances: Floats) -> t
     )
 
 
-def last_curve(log_odds: Floats, sample: CalibrationSample) -> SmoothedIsotonic | None:
-    """Return the curve h that corrects log-odds u (n,) of the rows of a sample; None if it is not worth its levels.
+def worth_its_levels(curve: SmoothedIsotonic, log_odds: Floats, sample: CalibrationSample) -> SmoothedIsotonic | None:
+    """Return the curve h of log-odds u (n,) of the rows of a sample, with the base rate; None if it gains too little.
 
-    h is isotonic regression of the labels on u. Each of its levels is drawn to expit(u) by PRIOR_ROWS rows, as in
-    `SmoothedIsotonic`. It is moved so that the weighted mean of h(u) is the base rate of the sample. It is worth its
-    levels if the log likelihood of the labels, with effective weights, rises by more than their number (Akaike 1974).
-    If u is right, that happens in about one sample of twenty, and then the prior rows keep h near u.
+    It is moved so that the weighted mean of h(u) is the base rate of the sample. It is worth its levels if the log
+    likelihood of the labels, with effective weights, rises by more than their number (Akaike 1974). If u is right, that
+    happens in about one sample of twenty, and then the prior rows keep h near u.
     """
-    weights = sample.effective_weights
-    move = logit(np.average(sample.labels, weights=weights)) - logit(sample.base_rate)
-    by_log_odds = replace(sample, scores=log_odds, predicates=None)
-    curve = SmoothedIsotonic().fit_towards(by_log_odds, expit(log_odds + move), PRIOR_ROWS)
-    corrected = logit(curve.calibrate(log_odds))
+    weights, move, corrected = sample.effective_weights, to_effective(sample), logit(curve.calibrate(log_odds))
     before, after = (weights @ np.logaddexp(0, (1 - 2 * sample.labels) * (u + move)) for u in (log_odds, corrected))
     if before - after <= len(np.unique(curve.probabilities_)):
         return None
@@ -166,8 +161,13 @@ def last_curve(log_odds: Floats, sample: CalibrationSample) -> SmoothedIsotonic 
     return curve.set_fitted(scores=curve.scores_, probabilities=expit(moved))
 
 
+def to_effective(sample: CalibrationSample) -> float:
+    """Return what moves log-odds from the base rate of a sample to that of its effective weights."""
+    return float(logit(np.average(sample.labels, weights=sample.effective_weights)) - logit(sample.base_rate))
+
+
 @CALIBRATORS.register("per_relation")
-class PerRelation(SmoothedIsotonic):
+class PerRelation(Isotonic):
     """Calibration by relation: logit q = (1 + a_r) z + b_r for a triple of relation r, with z = logit g(f).
 
     g is the `smoothed_isotonic` map, fitted on all relations together. a_r >= -1 and b_r minimise, over the rows of
@@ -187,7 +187,8 @@ class PerRelation(SmoothedIsotonic):
     are no reason to raise probabilities.
 
     g has the shape of all relations together. If they differ much, no slope and offset make it the shape of each, and
-    q can be wrong even in the sample. Then q = h((1 + a_r) z + b_r), with the curve h of `last_curve`.
+    q can be wrong even in the sample. Then q = h(u_i), where h is isotonic regression of the labels on u without d_r,
+    with PRIOR_ROWS prior rows in each block that draw it to q = expit(u). `worth_its_levels` says when.
 
     In `fit` and `predict_proba`, X has the position of the predicate in the graph's vocabulary as its second column.
 
@@ -218,7 +219,9 @@ class PerRelation(SmoothedIsotonic):
         self.relations_ = self._fit_relations(sample, sample.predicates, pooled)
         log_odds, known = self._log_odds(sample.scores, sample.predicates)
         if (sample.labels[known] == 1).any():
-            self.last_ = last_curve(log_odds[known], sample.part(known))
+            u, rows = log_odds[known], sample.part(known)
+            by_log_odds, expected = replace(rows, scores=u, predicates=None), expit(u + to_effective(rows))
+            self.last_ = worth_its_levels(SmoothedIsotonic().fit_sample(by_log_odds, expected, PRIOR_ROWS), u, rows)
         return self
 
     def _fit_relations(

@@ -1,8 +1,9 @@
 """The only package that talks to MLflow.
 
 store.py              runs: open, find, read, write
-connection.py         opens the store: its database, its experiment, checks of databases and artifact storage;
+connection.py         opens the store: its database, checks of databases;
                       requests that are complete in spite of signals, and repeated while the store is away
+experiments.py        the experiments of pipelines and of decisions, checks of artifact storage
 record.py             the tags of a run; names of metrics and models; MLflow's objects for what a run logs
 artifacts.py          the types of artifact handles; the handle of every artifact; the files in the artifact storage
 keys.py               the keys by which finished runs are re-used

@@ -17,12 +17,10 @@ from typing import TYPE_CHECKING, TypeVar
 from filelock import FileLock
 
 from kgcore.errors import InputError, OutageError, first_line, masked
-from tasks.tracking.record import patient, run_of
-from tasks.workspace.resources import input_error
+from tasks.tracking.experiments import Experiments, is_database
+from tasks.tracking.record import patient
 from tasks.workspace.settings import (
-    artifact_place,
     ensure_home,
-    experiment_name,
     home,
     named_artifacts,
     outage_seconds,
@@ -136,8 +134,8 @@ def uninterrupted() -> Iterator[None]:
             signal.raise_signal(interrupt)
 
 
-def connect(uri: str) -> "tuple[MlflowClient, str]":
-    """Open the store at an address; create it if it does not exist. Return its client, and the experiment of new runs.
+def connect(uri: str) -> "tuple[MlflowClient, Experiments]":
+    """Open the store at an address; create it if it does not exist. Return its client, and its experiments.
 
     What killed processes have left in the home is removed.
 
@@ -155,7 +153,7 @@ def connect(uri: str) -> "tuple[MlflowClient, str]":
             client = MlflowClient(tracking_uri=uri)
             if uri == own_uri() and not named_artifacts():
                 follow_home()
-            return client, _experiment(patient(client, Patience(uri, START_SECONDS)), uri)
+            return client, Experiments(patient(client, Patience(uri, START_SECONDS)), uri)
     except (MlflowException, SQLAlchemyError, sqlite3.Error, OSError, OutageError) as error:
         reason = first_line(error.__cause__ or error)
         raise InputError(f"the MLflow store {masked(uri)} cannot be opened: {masked(reason)}") from error
@@ -185,41 +183,6 @@ def follow_home() -> None:
                     (place, old),
                 )
             log.info("the home has moved to %s: MLflow's store now has this place", home())
-
-
-def _experiment(client: "MlflowClient", uri: str) -> str:
-    """Return the id of the experiment of new runs. It is created if it does not exist."""
-    if (run_id := project_run_id()) is not None:
-        return str(run_of(client, uri, run_id).info.experiment_id)
-    found = client.get_experiment_by_name(experiment_name())
-    if found is not None:
-        if found.lifecycle_stage != "active":
-            raise InputError(
-                f"the MLflow experiment {found.name} is deleted: restore it, or set "
-                "MLFLOW_EXPERIMENT_NAME to another name"
-            )
-        kept = str(found.artifact_location)  # an experiment never changes it
-        if is_database(uri) and (named := named_artifacts()) and named != kept:
-            raise InputError(
-                f"the MLflow experiment {experiment_name()} keeps its artifacts in {masked(kept)}, but "
-                f"KGCAL_ARTIFACTS is {masked(named)}: unset KGCAL_ARTIFACTS, or name another experiment "
-                "in MLFLOW_EXPERIMENT_NAME"
-            )
-        if is_database(uri):
-            check_artifacts(kept)
-        return str(found.experiment_id)
-    place = artifact_place() if is_database(uri) else None  # a server chooses its own artifact storage
-    if place:
-        check_artifacts(place)
-    kind = {"mlflow.experimentKind": "custom_model_development"}  # the UI then opens the page of runs and models
-    return str(client.create_experiment(experiment_name(), artifact_location=place, tags=kind))
-
-
-def is_database(uri: str) -> bool:
-    """Return whether `uri` names a database. Other MLflow stores are servers and folders of files."""
-    from mlflow.store.db.db_types import DATABASE_ENGINES
-
-    return uri.partition(":")[0].partition("+")[0] in DATABASE_ENGINES
 
 
 def check_database(uri: str, what: str) -> None:
@@ -269,18 +232,6 @@ def check_store(uri: str) -> None:
         )
     if is_database(uri):
         check_database(uri, "the MLflow store")
-
-
-def check_artifacts(place: str) -> None:
-    """Check that artifacts can be kept in `place`, by listing a folder there. A local folder is made when needed.
-
-    Raises InputError if the folder cannot be listed, for example because a bucket, library or permission is missing.
-    """
-    from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
-
-    if not place.startswith("file:"):
-        with input_error(f"artifacts cannot be kept in {masked(place)}"):
-            get_artifact_repository(place).list_artifacts("kgcal")
 
 
 def create_database(uri: str) -> None:

@@ -51,7 +51,7 @@ def log_pyfunc(store: Store, model_id: str, run: RunRecord, examples: Sequence[S
     run       the run that logged it
     examples  triples of names, at least one
     """
-    sources, config = sources_of(store, model_id, run), PredictConfig()
+    sources, settings = sources_of(store, model_id, run), PredictConfig.model_fields
     places = {part: f"models:/{base}" for part, base in _models(sources).items()}
     places[GRAPH_PART] = f"runs:/{sources.graph}/{GRAPH.path}"
     signature = _signature(
@@ -59,8 +59,8 @@ def log_pyfunc(store: Store, model_id: str, run: RunRecord, examples: Sequence[S
         outputs={name: (kind, name in COLUMNS) for name, kind in OUTPUTS.items()},
         params={
             "base_rate": ("double", None),  # a base rate that is given is that of the rows
-            "threshold": ("double", config.threshold),
-            "at_least": ("long", config.at_least),
+            "threshold": ("double", settings["threshold"].default),
+            "at_least": ("long", settings["at_least"].default),
         },
     )
     _add_pyfunc(store, model_id, run.run_id, signature, pd.DataFrame(examples, columns=list(COLUMNS)), places)

@@ -57,7 +57,7 @@ class Store:
     home           the folder KGCAL_HOME
     owner          hash of the host name and `home`. It marks the runs that processes with this home have opened
     client         MLflow's client, which waits while the store is away
-    experiment_id  the experiment of new runs
+    experiment_id  the experiment of new pipelines
     """
 
     def __init__(self, uri: str) -> None:
@@ -65,7 +65,8 @@ class Store:
         self.uri, self._patience, self.home = uri, Patience(uri), ensure_home()
         self.place = self._patience.place
         self.owner = hashlib.sha256(f"{socket.gethostname()}:{self.home}".encode()).hexdigest()[:16]
-        client, self.experiment_id = connect(uri)
+        client, self._experiments = connect(uri)
+        self.experiment_id = self._experiments.base
         self.client, self._hasty = patient(client, self._patience), patient(client, Patience(uri, BRIEF))
         self._owners = FileLock(self.home / "owners.lock")  # held while a run is created, or dead ones are looked for
         self._outermost_is_open = False  # whether this process has opened a run without a parent
@@ -81,9 +82,9 @@ class Store:
 
         resume  id of a run to open again; None: a new run
 
-        The run ends as FINISHED, as FAILED if the block raises an error, or as KILLED if it is interrupted. If
-        `mlflow run` has opened a run for this process, the first new run without a parent is not created: that run is
-        used. The process holds a lock while the run is open, so that `mark_dead_runs` knows that the process lives.
+        The run ends as FINISHED, as FAILED if the block raises an error, or as KILLED if it is interrupted. The first
+        new run without a parent is the one that `mlflow run` has opened for this process, if there is one. The process
+        holds a lock meanwhile, so that `mark_dead_runs` knows that it lives.
         """
         if tags.parent is None and not self._outermost_is_open:
             self._outermost_is_open = True
@@ -118,7 +119,8 @@ class Store:
             self.log_tags(resume, tags)
             return resume
         began = time.time_ns() // 10**6
-        made = self.client.create_run(self.experiment_id, tags=tags.of_new_run(), run_name=name, start_time=began)
+        place = self.info(tags.parent).experiment_id if tags.parent else self._experiments.of(tags.stage, self.client)
+        made = self.client.create_run(place, tags=tags.of_new_run(), run_name=name, start_time=began)
         run_id = str(made.info.run_id)
         self._infos[run_id] = made.info
         self._without_params.add(run_id)
@@ -232,7 +234,7 @@ class Store:
         from mlflow.entities import LoggedModelOutput
 
         model = self.client.create_logged_model(
-            self._info(run_id).experiment_id,
+            self.info(run_id).experiment_id,
             name=model_name(name),
             source_run_id=run_id,
             params={key: str(value) for key, value in params.items()},
@@ -259,11 +261,8 @@ class Store:
         return self._record(run_of(self.client, self.uri, run_id))
 
     def known(self, run_id: str) -> RunRecord:
-        """Return the run as this process has read it last, if it had finished then; otherwise read it, as `get` does.
-
-        A finished run does not change, and many runs have it as input. That it was deleted since is not noticed.
-        """
-        return self._finished.get(run_id) or self.get(run_id)
+        """Return the run as this process has read it last, if it had finished then; otherwise read it as `get` does."""
+        return self._finished.get(run_id) or self.get(run_id)  # that it was deleted since is not noticed
 
     def find(self, tags: RunTags, newest: int = 1, status: str | None = FINISHED) -> list[RunRecord]:
         """Return at most `newest` runs that have these tags, newest first. status: that of the runs; None: any.
@@ -321,7 +320,7 @@ class Store:
         self._files_of(run_id, f"the artifact {path} of run {run_id}").copy(path, target)
 
     def _files_of(self, run_id: str, what: str = "") -> StoredFiles:
-        return StoredFiles(lambda: self._info(run_id).artifact_uri, self._patience, what)
+        return StoredFiles(lambda: self.info(run_id).artifact_uri, self._patience, what)
 
     def _files_of_model(self, model_id: str) -> StoredFiles:
         what = f"the files of the model {model_id}"
@@ -333,7 +332,7 @@ class Store:
             self._models[model_id] = self.client.get_logged_model(model_id)
         return self._models[model_id]
 
-    def _info(self, run_id: str) -> "RunInfo":
+    def info(self, run_id: str) -> "RunInfo":
         """Return where a run is. The store is asked once. Only the experiment and the artifacts' URI are up to date."""
         if run_id not in self._infos:
             self._infos[run_id] = self.client.get_run(run_id).info

@@ -18,7 +18,7 @@ SETTINGS = ("model", "loss", "training_strategy", "negatives", "calibration_stra
 def run_page(run_id: str) -> str | None:
     """Return the address of a run's page; None if no server shows the store."""
     address = ui_address()
-    return f"{address}/#/experiments/{open_store().experiment_id}/runs/{run_id}" if address else None
+    return f"{address}/#/experiments/{open_store().info(run_id).experiment_id}/runs/{run_id}" if address else None
 
 
 def serve_ui(port: int) -> None:
@@ -51,18 +51,21 @@ def best_runs_page(dataset: str, rows: str) -> str | None:
 
     rows  fingerprint of the measured rows of the data set: see `StageRun.log_measurement`; '': all measurements
 
-    The view is saved in a tag of the experiment. Return its address; None if no server shows the store.
+    The view is saved in a tag of the experiment that has the newest of them, and shows those in this experiment.
+    Return its address; None if no server shows the store.
     """
     if not (address := ui_address()):
         return None
-    store, view = open_store(), f"kgcal-{dataset}-{rows}"
+    store, view, measured = open_store(), f"kgcal-{dataset}-{rows}", RunTags(stage="measurement", test=rows or None)
+    newest = store.find(measured)
+    experiment = store.info(newest[0].run_id).experiment_id if newest else store.experiment_id
     # the format of a view that a user shares in MLflow's UI; MLflow 3.17 also reads it as plain JSON
     state = {
-        "searchFilter": RunTags(stage="measurement", test=rows or None).where(None),
+        "searchFilter": measured.where(None),
         "orderByKey": "metrics.`brier`",
         "orderByAsc": True,
         "selectedColumns": [f"params.`{name}`" for name in SETTINGS] + [f"metrics.`{name}`" for name in headline()],
     }
-    store.client.set_experiment_tag(store.experiment_id, f"mlflow.sharedViewState.{view}", json.dumps(state))
-    page = f"{address}/#/experiments/{store.experiment_id}/runs"
+    store.client.set_experiment_tag(experiment, f"mlflow.sharedViewState.{view}", json.dumps(state))
+    page = f"{address}/#/experiments/{experiment}/runs"
     return f"{page}?viewStateShareKey={quote(view)}&workflowType=machine_learning"

@@ -1,6 +1,7 @@
 """Calibration with one calibrator per relation."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +9,14 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from kgcore.calibrate.isotonic import SmoothedIsotonic
-from kgcore.calibrate.per_relation import PerRelation, RelationCounts, fit_relations, last_curve
+from kgcore.calibrate.per_relation import (
+    PRIOR_ROWS,
+    PerRelation,
+    RelationCounts,
+    fit_relations,
+    to_effective,
+    worth_its_levels,
+)
 from kgcore.calibrate.sample import CalibrationSample, base_rate_weights, ground_truth_sample, synthetic_sample
 from kgcore.errors import InputError
 from kgcore.measure.metrics.proper import brier, log_loss
@@ -193,6 +201,13 @@ def test_there_is_no_last_curve_where_slopes_and_offsets_fit() -> None:
     for seed in range(10):
         scores, labels, predicates = drawn(3000, seed)
         assert PerRelation().fit_sample(ground_truth_sample(scores, labels, predicates)).last_ is None
+
+
+def last_curve(log_odds: np.ndarray, sample: CalibrationSample) -> SmoothedIsotonic | None:
+    """Return the last curve of rows with these log-odds."""
+    by_log_odds = replace(sample, scores=log_odds)
+    curve = SmoothedIsotonic().fit_sample(by_log_odds, expit(log_odds + to_effective(sample)), PRIOR_ROWS)
+    return worth_its_levels(curve, log_odds, sample)
 
 
 def test_the_last_curve_has_the_base_rate_and_is_drawn_to_what_it_corrects(rng: np.random.Generator) -> None:
