@@ -56,15 +56,14 @@ def _burnt(graph: KnowledgeGraph, most: int, rng: np.random.Generator) -> Ints:
     """Return the times (E,) at which entities burn, all different, and larger than all others if they never do."""
     size, triples = len(graph.entities), graph.train.triples
     start, neighbours = _neighbours(triples, size)
-    burnt, burning = np.full(size, size), np.zeros(0, dtype=np.int64)
+    burnt = np.full(size, size)
     held_out = graph.valid.triples if len(graph.valid) else triples
     lit = np.unique(held_out[rng.permutation(len(held_out))[:STARTS]][:, [0, 2]])
     spare, time = rng.permutation(size), 0
     while True:
-        fresh = rng.permutation(lit[burnt[lit] == size])
-        burnt[fresh] = time + np.arange(len(fresh))
-        time += len(fresh)
-        burning = fresh
+        burning = rng.permutation(lit[burnt[lit] == size])
+        burnt[burning] = time + np.arange(len(burning))
+        time += len(burning)
         on_fire = burnt < size
         if time == size or (on_fire[triples[:, 0]] & on_fire[triples[:, 2]]).sum() > most:
             break
@@ -74,7 +73,7 @@ def _burnt(graph: KnowledgeGraph, most: int, rng: np.random.Generator) -> Ints:
         lit = np.unique(neighbours[start[burning][:, None] + drawn])
         if not (burnt[lit] == size).any():
             spare = spare[burnt[spare] == size]
-            lit = spare[:STARTS]
+            lit = spare[: max(STARTS, time // 10)]  # more and more, so that rounds are few
     burnt[burnt == size] = size + np.arange((burnt == size).sum())
     return burnt
 

@@ -37,7 +37,7 @@ def named(graph: KnowledgeGraph, triples: np.ndarray) -> set[tuple[str, str, str
     return set(graph.names_of(triples).itertuples(index=False, name=None))
 
 
-@pytest.mark.parametrize("parts", [1, 40])
+@pytest.mark.parametrize("parts", [1, 40, 400])
 @pytest.mark.parametrize("most", [300, 3000])
 def test_a_part_has_all_facts_among_its_entities(rng: np.random.Generator, most: int, parts: int) -> None:
     graph = ring(4000, 6, rng, parts)
