@@ -42,7 +42,7 @@ def test_no_two_streams_of_a_seed_have_one_number() -> None:
     """A stream is a seed alone, or [seed, number]: 0 is no number, because NumPy takes [seed, 0] for seed."""
     named = [re.fullmatch(r"\[.*?(\w+_seed), (\d+)\]", seed) for _, seed in seeds()]
     streams = [(found[1], int(found[2])) for found in named if found]
-    assert sorted(streams) == [("calibration_seed", 1), ("calibration_seed", 2)]
+    assert sorted(streams) == [("calibration_seed", 1), ("calibration_seed", 2), ("race_seed", 1)]
     assert np.random.default_rng(5).random() == np.random.default_rng([5, 0]).random()
     drawn = [
         tuple(np.random.default_rng(seed).integers(2**62, size=4)) for s in range(20) for seed in (s, [s, 1], [s, 2])

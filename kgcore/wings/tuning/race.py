@@ -101,14 +101,14 @@ def race(
     return runners.result(field if time_is_up else [], time_is_up)
 
 
-def ground(graph: KnowledgeGraph, seed: int) -> KnowledgeGraph:
+def ground(graph: KnowledgeGraph, race_seed: int) -> KnowledgeGraph:
     """Return the graph on which a race is held: a neighbourhood of RACED training triples, if that is cheaper.
 
     Then the cost of a race does not grow with the graph, but the winner is trained again, on all of it. So the part is
     cheaper if MOST_TRAININGS of it and one of the graph cost less than MOST_TRAININGS of the graph.
     """
     cheaper = MOST_TRAININGS * RACED + len(graph.train) < MOST_TRAININGS * len(graph.train)
-    return neighbourhood(graph, RACED, np.random.default_rng([seed, 1])) if cheaper else graph
+    return neighbourhood(graph, RACED, np.random.default_rng([race_seed, 1])) if cheaper else graph
 
 
 def choose(
