@@ -40,13 +40,13 @@ def neighbourhood(graph: KnowledgeGraph, most: int, rng: np.random.Generator) ->
         inside: Bools = kept[triples[:, 0]] & kept[triples[:, 2]]
         return inside
 
-    def part(split: Split) -> Split:
-        inside = split.part(among(split.triples))
-        return Split(moved(inside.triples), inside.labels, inside.confidences)
+    def within(split: Split) -> Split:
+        rows = split.part(among(split.triples))
+        return Split(moved(rows.triples), rows.labels, rows.confidences)
 
     entities = [graph.entities[number] for number in np.flatnonzero(kept).tolist()]
     others = graph.other_facts[among(graph.other_facts)]
-    splits = part(graph.train), part(graph.valid), part(graph.test)
+    splits = within(graph.train), within(graph.valid), within(graph.test)
     return KnowledgeGraph(
         graph.name, entities, graph.predicates, *splits, moved(others), labelled_base_rate=graph.labelled_base_rate
     )

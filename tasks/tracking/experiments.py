@@ -46,9 +46,9 @@ class Experiments:
             self.base = str(run_of(client, uri, run_id).info.experiment_id)
             return
         name = experiment_name()
-        found = _found(client, name)
-        if found is not None:
-            kept = str(found.artifact_location)  # an experiment never changes it
+        pipelines = _active(client, name)
+        if pipelines is not None:
+            kept = str(pipelines.artifact_location)  # an experiment never changes it
             if is_database(uri) and (named := named_artifacts()) and named != kept:
                 raise InputError(
                     f"the MLflow experiment {name} keeps its artifacts in {masked(kept)}, but "
@@ -57,9 +57,9 @@ class Experiments:
                 )
             if is_database(uri):
                 check_artifacts(kept)
-            self.base = str(found.experiment_id)
+            self.base = str(pipelines.experiment_id)
             for tag, text in _described(PIPELINES_NOTE, name).items():
-                if tag not in found.tags:  # an earlier version has created it
+                if tag not in pipelines.tags:  # an earlier version has created it
                     client.set_experiment_tag(self.base, tag, text)
             return
         place = artifact_place() if is_database(uri) else None  # a server chooses its own artifact storage
@@ -79,21 +79,20 @@ class Experiments:
             base = client.get_experiment(self.base)
             name = f"{base.name}-decisions"
             with FileLock(ensure_home() / "store.lock"):
-                found = _found(client, name)
-                note = _described(DECISIONS_NOTE, base.name)
-                made = found.experiment_id if found else _created(client, name, base.artifact_location, note)
-                self._decisions = str(made)
+                decisions, note = _active(client, name), _described(DECISIONS_NOTE, base.name)
+                place = base.artifact_location
+                self._decisions = str(decisions.experiment_id) if decisions else _created(client, name, place, note)
         return self._decisions
 
 
-def _found(client: "MlflowClient", name: str) -> "Experiment | None":
+def _active(client: "MlflowClient", name: str) -> "Experiment | None":
     """Return the experiment of that name; None: there is none. Raises InputError if it is deleted."""
-    found = client.get_experiment_by_name(name)
-    if found is not None and found.lifecycle_stage != "active":
+    experiment = client.get_experiment_by_name(name)
+    if experiment is not None and experiment.lifecycle_stage != "active":
         raise InputError(
-            f"the MLflow experiment {found.name} is deleted: restore it, or set MLFLOW_EXPERIMENT_NAME to another name"
+            f"the MLflow experiment {name} is deleted: restore it, or set MLFLOW_EXPERIMENT_NAME to another name"
         )
-    return found
+    return experiment
 
 
 def _created(client: "MlflowClient", name: str, place: str | None, tags: dict[str, str]) -> str:
