@@ -224,4 +224,5 @@ def move_to(log_odds: Floats, weights: Weights, base_rate: float) -> float:
     from scipy.optimize import brentq  # loads slowly, and a fitted map does not need it
 
     shares = weights / weights.sum()
-    return float(brentq(lambda by: float(shares @ expit(log_odds + by)) - base_rate, -100, 100, xtol=1e-12))
+    # a sum, because a dot product of many rows depends on the number of threads
+    return float(brentq(lambda by: float((shares * expit(log_odds + by)).sum()) - base_rate, -100, 100, xtol=1e-12))

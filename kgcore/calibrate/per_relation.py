@@ -154,7 +154,9 @@ def worth_its_levels(curve: SmoothedIsotonic, log_odds: Floats, sample: Calibrat
     happens in about one sample of twenty, and then the prior rows keep h near u.
     """
     weights, move, corrected = sample.effective_weights, to_effective(sample), logit(curve.calibrate(log_odds))
-    before, after = (weights @ np.logaddexp(0, (1 - 2 * sample.labels) * (u + move)) for u in (log_odds, corrected))
+    before, after = (
+        (weights * np.logaddexp(0, (1 - 2 * sample.labels) * (u + move))).sum() for u in (log_odds, corrected)
+    )
     if before - after <= len(np.unique(curve.probabilities_)):
         return None
     moved = logit(curve.probabilities_) + move_to(corrected, sample.weights, sample.base_rate)
