@@ -151,7 +151,7 @@ def worth_its_levels(curve: SmoothedIsotonic, log_odds: Floats, sample: Calibrat
 
     It is moved so that the weighted mean of h(u) is the base rate of the sample. It is worth its levels if the log
     likelihood of the labels, with effective weights, rises by more than their number (Akaike 1974). If u is right, that
-    happens in about one sample of twenty, and then the prior rows keep h near u.
+    happens in 0 to 7 % of simulated samples, and then the prior rows keep h near u.
     """
     weights, move, corrected = sample.effective_weights, to_effective(sample), logit(curve.calibrate(log_odds))
     before, after = (
@@ -198,7 +198,7 @@ class PerRelation(Isotonic):
                              two relations
     scores_, probabilities_  (m,) points of the curve g, as in `Isotonic`
     relations_               position of the predicate -> (a_r, b_r)
-    last_                    the curve h; None: there is none
+    last_                    the curve h, or None if q is expit(u)
 
     Raises FitError if a fit does not converge.
     """

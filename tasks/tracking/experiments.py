@@ -86,7 +86,7 @@ class Experiments:
 
 
 def _active(client: "MlflowClient", name: str) -> "Experiment | None":
-    """Return the experiment of that name; None: there is none. Raises InputError if it is deleted."""
+    """Return the experiment of that name, or None if no experiment has it. Raises InputError if it is deleted."""
     experiment = client.get_experiment_by_name(name)
     if experiment is not None and experiment.lifecycle_stage != "active":
         raise InputError(

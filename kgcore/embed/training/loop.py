@@ -85,7 +85,7 @@ def check_memory(entities: int, config: TrainConfig, free: int, buckets: int = 1
     adagrad = config.replace(optimiser="adagrad")
     lean = bytes_of_tables(held, adagrad)
     advice = f"--optimiser adagrad needs {lean / 1e9:.1f} GB" if lean < needed else "a smaller --k needs less"
-    if lean > free:  # the pairs may take half of the memory: triples and libraries need some, too
+    if lean > free:  # the pairs may take half of the memory; triples and libraries need the rest
         parts = math.ceil(4 * buckets * bytes_of_tables(entities, adagrad) / free)
         advice += f", and --partitions {parts} --optimiser adagrad fits"
     raise InputError(
