@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 import warnings
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -34,6 +35,7 @@ console = Terminal()
 WIDEST_HELP = 120  # characters
 GAP, NARROW_GAP = 2, 1  # spaces between two columns; NARROW_GAP if the table does not fit with GAP
 SHORT_ID = 8  # characters of a shortened run id
+AGAIN_SECONDS = 0.01
 
 
 class CommandGroup(TyperGroup):
@@ -79,11 +81,25 @@ def print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def interrupt_again(ignored: "sys.UnraisableHookArgs") -> None:
+    """Interrupt the process again, a moment later, if Python has ignored an interruption.
+
+    Python ignores every exception inside a finaliser (`__del__`), that of Ctrl-C or SIGTERM included. Other exceptions
+    are shown as usual.
+    """
+    if isinstance(ignored.exc_value, KeyboardInterrupt | SystemExit):
+        number = signal.SIGINT if isinstance(ignored.exc_value, KeyboardInterrupt) else signal.SIGTERM
+        threading.Timer(AGAIN_SECONDS, os.kill, (os.getpid(), number)).start()
+    else:
+        sys.__unraisablehook__(ignored)
+
+
 @contextmanager
 def guarded() -> Iterator[None]:
     """Log to the terminal, and turn the errors that a user can mend into one sentence and exit code 2."""
     log_to_terminal()
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # `with` blocks end their runs
+    sys.unraisablehook = interrupt_again
     try:
         yield
     except Exception as error:

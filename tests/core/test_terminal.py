@@ -2,7 +2,10 @@
 
 import io
 import logging
+import os
 import signal
+import sys
+import time
 
 import pytest
 import typer
@@ -92,3 +95,35 @@ def test_an_interruption_that_a_library_replaces_keeps_its_exit_code(interruptio
         assert raised.value is interruption
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+class InterruptedFinaliser:
+    """An object whose finaliser receives a signal."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __del__(self) -> None:
+        os.kill(os.getpid(), self.number)
+        time.sleep(0.01)
+
+
+def interrupted_in_a_finaliser(number: int) -> None:
+    """Destroy an object whose finaliser is interrupted, and work on for ten seconds."""
+    with guarded():
+        InterruptedFinaliser(number)
+        time.sleep(10)
+
+
+@pytest.mark.parametrize(("number", "error"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)])
+def test_an_interruption_during_a_finaliser_is_not_lost(
+    number: int, error: type[BaseException], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with pytest.raises(error):
+            interrupted_in_a_finaliser(number)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert "Traceback" not in capfd.readouterr().err
