@@ -39,7 +39,7 @@ from kgcore.config import (
     TrainConfig,
     presets,
 )
-from kgcore.config.base import divided, find_device
+from kgcore.config.base import divided
 from kgcore.config.race import RaceConfig
 from kgcore.data.completeness import read_completeness
 from kgcore.data.datasets.base import used_settings
@@ -60,6 +60,7 @@ from kgcore.measure.report.race import Race
 from kgcore.scores.search import searched_table
 from kgcore.scores.table import TableEvidence, score_table
 from kgcore.wings.tuning.race import Track, choose
+from kgcore.workers import find_device
 
 log = logging.getLogger("kgcal")
 CACHE = Path("Library/Caches" if sys.platform == "darwin" else ".cache") / "kgcal"  # of public data sets, in the home

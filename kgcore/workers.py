@@ -1,4 +1,4 @@
-"""Work that is divided into parts: done one after the other, by threads, or by several machines.
+"""Where work is done: on a device; and, in parts, one after the other, by threads, or by several machines.
 
 The threads share the parts of a loop whose code releases Python's lock.
 """
@@ -7,7 +7,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from kgcore.errors import InputError
+
+if TYPE_CHECKING:  # torch takes more than a second to load
+    import torch
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -84,3 +89,22 @@ class Workers:
                 job()
 
         self.run(work, len(jobs), 1)
+
+
+def find_device(name: str) -> "torch.device":
+    """Return the torch device `name`; for `auto`, the GPU if there is one, otherwise the CPU.
+
+    Raises InputError if the device does not exist on this machine.
+    """
+    import torch
+
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise InputError(f"there is no device {name!r}: it must be auto, cpu, cuda or cuda:N") from None
+    available = torch.cuda.device_count() if device.type == "cuda" else int(device.type == "cpu")
+    if (device.index or 0) >= available:
+        raise InputError(f"the device {name!r} is not available here: use cpu or auto")
+    return device

@@ -12,6 +12,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 from pydantic.fields import FieldInfo
+from typer.core import TyperCommand
 
 from flows.cli.terminal import CommandGroup, check_target, console, fail, guarded, show
 from flows.job import Argument, Instead, Job, Option, jobs_of, result_of
@@ -30,6 +31,24 @@ PRESET_NOTE = "The defaults below apply only where the preset sets no value."
 Settings = type[Config]
 
 
+class GroupedCommand(TyperCommand):
+    """A command whose help shows its advanced options last, in a section for each stage."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the usual options as Typer does, and then the sections of the advanced ones."""
+        whole, self.params = self.params, [option for option in self.params if not section_of(option)]
+        super().format_options(ctx, formatter)
+        self.params = whole
+        for title in dict.fromkeys(filter(None, map(section_of, whole))):
+            with formatter.section(title):
+                formatter.write_dl([option.get_help_record(ctx) for option in whole if section_of(option) == title])
+
+
+def section_of(option: Any) -> str | None:
+    """Return the title of the section of an advanced option; None for a usual option or an argument."""
+    return getattr(option, "rich_help_panel", None)
+
+
 def add_jobs(app: typer.Typer, module: str) -> None:
     """Add the commands of the jobs that a module declares."""
     for job in jobs_of(module):
@@ -39,7 +58,8 @@ def add_jobs(app: typer.Typer, module: str) -> None:
             help_text += f"\n\n{PRESET_NOTE}"
         *groups, name = job.command
         group = _group(app, groups[0]) if groups else app
-        group.command(name, help=help_text, epilog=_component_options(settings.values()))(command(job))
+        epilog = _component_options(settings.values())
+        group.command(name, cls=GroupedCommand, help=help_text, epilog=epilog)(command(job))
 
 
 def _group(app: typer.Typer, name: str) -> typer.Typer:
@@ -220,7 +240,9 @@ def _annotation(settings: Settings, name: str) -> Any:
         help_text += "; see the list below"
     help_text += f"  [default: {value_text(item.default)}]"
     names = [f"{option_name(name)}/--no-{option_name(name)[2:]}"] if kind is bool else [option_name(name)]
-    return Annotated[kind | None, typer.Option(*names, help=help_text, metavar=metavar, show_default=False), item]
+    panel = f"Advanced options of {settings.stage}" if name in settings.advanced() else None
+    option = typer.Option(*names, help=help_text, metavar=metavar, show_default=False, rich_help_panel=panel)
+    return Annotated[kind | None, option, item]
 
 
 def _form(item: FieldInfo) -> str:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_origin
+from typing import Any, ClassVar, Literal, Self, get_origin
 
 from pydantic import (
     BaseModel,
@@ -26,13 +26,11 @@ from kgcore.errors import InputError
 from kgcore.registries import STRATEGIES
 from kgcore.registry import Registry
 
-if TYPE_CHECKING:  # torch takes more than a second to load
-    import torch
-
 Schema = dict[str, Any]
 SHARES = "it needs at least one share, and every share must be above 0"
 
 SIDES = ("subject", "object", "both", "bernoulli")
+ADVANCED = "advanced"  # the group of settings that few people change
 AUTO = "auto"  # as many corruptions as the base rate needs
 
 TRAINING_ONLY = frozenset({"kbgan"})  # strategies that learn during training, and can draw only there
@@ -233,6 +231,7 @@ class Config(BaseModel):
     """The base class of all settings. A setting that is None is not given, and has its default.
 
     stage  name of the stage that uses the settings; '' for the settings of a job, such as a search
+    first  the settings that people change: in forms and in the help, the others are advanced. None: none is advanced
 
     Raises InputError for a forbidden value. In JSON, only the given settings are written: a default that is written
     would count as given, and a preset could not decide the setting any more.
@@ -240,8 +239,10 @@ class Config(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
     stage: ClassVar[str] = ""
+    first: ClassVar[tuple[str, ...] | None] = None
 
     def __init__(self, **settings: Any) -> None:
+        settings |= settings.pop(ADVANCED, None) or {}  # of a form
         given = {name: value for name, value in settings.items() if value is not None}
         try:
             super().__init__(**given)
@@ -299,9 +300,13 @@ class Config(BaseModel):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> Schema:
-        """Return the schema for the forms of Prefect. No setting has a default there: a form would send it."""
+        """Return the schema for the forms of Prefect. No setting has a default there: a form would send it.
+
+        A form shows the advanced settings in a group of their own. Outside the group they are allowed, too.
+        """
         found = handler(core)
-        for name, schema in handler.resolve_ref_schema(found)["properties"].items():
+        own = handler.resolve_ref_schema(found)
+        for name, schema in own["properties"].items():
             schema |= schema.pop("anyOf", [{}])[0]  # without the alternative null
             if (default := schema.pop("default", None)) is not None:
                 instead = "the preset's value in a pipeline, otherwise " if name in BY_PRESET else ""
@@ -309,26 +314,18 @@ class Config(BaseModel):
             if schema.get("type") == "boolean":  # a form would send the position of a switch that nobody has touched
                 del schema["type"]
                 schema["enum"] = [True, False, None]
+        if advanced := {name: own["properties"].pop(name) for name in cls.advanced()}:
+            group = {"title": "change", "type": "object", "properties": advanced, "additionalProperties": False}
+            own["properties"][ADVANCED] = {"title": "Advanced", "anyOf": [{"type": "null"}, group], "default": None}
+            own["patternProperties"] = {
+                f"^{name}$": {"anyOf": [{"type": "null"}, schema]} for name, schema in advanced.items()
+            }
         return found
 
-
-def find_device(name: str) -> "torch.device":
-    """Return the torch device `name`; for `auto`, the GPU if there is one, otherwise the CPU.
-
-    Raises InputError if the device does not exist on this machine.
-    """
-    import torch
-
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise InputError(f"there is no device {name!r}: it must be auto, cpu, cuda or cuda:N") from None
-    available = torch.cuda.device_count() if device.type == "cuda" else int(device.type == "cpu")
-    if (device.index or 0) >= available:
-        raise InputError(f"the device {name!r} is not available here: use cpu or auto")
-    return device
+    @classmethod
+    def advanced(cls) -> list[str]:
+        """Return the names of the settings that few people change."""
+        return [] if cls.first is None else [name for name in cls.model_fields if name not in cls.first]
 
 
 def divided(given: Mapping[str, Any], *kinds: type[Config]) -> list[Mapping[str, Any]]:

@@ -52,6 +52,7 @@ class MatchConfig(Config):
     """
 
     stage: ClassVar[str] = "match"
+    first: ClassVar[tuple[str, ...]] = ("candidates",)
 
     candidates: str = setting(
         "",
@@ -103,6 +104,7 @@ class CalibrateConfig(Config):
     """The settings of the calibration, which converts scores to probabilities."""
 
     stage: ClassVar[str] = "calibrate"
+    first: ClassVar[tuple[str, ...]] = ("calibrators", "base_rate", "completeness")
 
     calibrators: Annotated[tuple[str, ...], Choices(ALL_CALIBRATORS)] = setting(
         (*SCORE_CALIBRATORS, "boosted_trees"),
@@ -234,6 +236,7 @@ class EvidenceConfig(Config):
     """The groups of evidence, and what answers about entities that training has not seen."""
 
     stage: ClassVar[str] = "evidence"
+    first: ClassVar[tuple[str, ...]] = ()
 
     evidence: Annotated[tuple[str, ...], Choices(EVIDENCE.without((OTHER_SCORES, FOLD)))] = setting(
         (

@@ -45,6 +45,7 @@ class PrepareConfig(Config):
     """
 
     stage: ClassVar[str] = "prepare"
+    first: ClassVar[tuple[str, ...]] = ("dataset", "columns", "split")
 
     dataset: str = setting(
         "family", "data set: a name from `kgcal datasets`, a folder, a file, or several files separated by commas"
@@ -97,6 +98,7 @@ class ChooseConfig(Config):
     """The race of the preset `auto`. It uses the validation split, and never the test split."""
 
     stage: ClassVar[str] = "choose"
+    first: ClassVar[tuple[str, ...]] = ()
 
     minutes: float = setting(
         0.0,
@@ -127,6 +129,7 @@ class TrainConfig(Config):
     """The embedding model and its training. The defaults were chosen on the validation split of WN11."""
 
     stage: ClassVar[str] = "train"
+    first: ClassVar[tuple[str, ...]] = ("model", "k", "epochs", "seed")
 
     model: Annotated[str, Choices(MODELS)] = setting("transe", "scoring function")
     model_options: Annotated[dict[str, float | bool], Options(MODELS)] = setting({}, "options of the scoring function")
@@ -213,6 +216,7 @@ class CorruptConfig(Config):
     """
 
     stage: ClassVar[str] = "corrupt"
+    first: ClassVar[tuple[str, ...]] = ()
 
     calibration_strategy: Annotated[dict[str, float], DRAWN] = setting(
         {"typed": 0.5, "similar": 0.5}, "corruption strategies in calibration and their shares"
@@ -310,6 +314,7 @@ class EvaluateConfig(Config):
     """The settings of the evaluation, which measures the calibrated probabilities on the test split."""
 
     stage: ClassVar[str] = "evaluate"
+    first: ClassVar[tuple[str, ...]] = ()
 
     bins: int = setting(10, "number of bins of the calibration errors and the diagrams", ge=2)
     bootstrap_replicates: int = setting(200, "bootstrap replicates of the test triples for the intervals", ge=50)

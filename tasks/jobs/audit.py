@@ -12,7 +12,6 @@ import pyarrow as pa
 from kgcore.answer.sink import check_ending, sink
 from kgcore.calibrate.sample import check_base_rate
 from kgcore.config import AuditConfig, PipelineConfigs
-from kgcore.config.base import find_device
 from kgcore.data.datasets.base import find_dataset
 from kgcore.data.formats.base import check_readable
 from kgcore.data.graph import KnowledgeGraph
@@ -23,6 +22,7 @@ from kgcore.measure.report.result import Result, ResultTable, table_of
 from kgcore.wings.audit.likelihood import AuditedFacts, likelihood_ratios, score_rows
 from kgcore.wings.audit.plan import plan_audit
 from kgcore.wings.audit.sample import draw_sample, read_labelled, sampled_share, stratify, to_label
+from kgcore.workers import find_device
 from tasks.jobs.pipeline import all_settings, open_work
 from tasks.jobs.request import MOST_EXAMPLES, probability_texts, triple_text
 from tasks.stages.running import StageRef, as_task

@@ -22,9 +22,9 @@ from kgcore.config import (
     PrepareConfig,
     TrainConfig,
 )
-from kgcore.config.base import find_device
 from kgcore.config.jobs import ImportedModel
 from kgcore.errors import InputError
+from kgcore.workers import find_device
 from tasks.jobs.manifest import resolve
 from tasks.jobs.pipeline import base_rate_of, open_work, pipeline_settings
 from tasks.stages.calibrate import completeness_of

@@ -15,12 +15,12 @@ import numpy as np
 
 from kgcore.answer.sink import check_ending
 from kgcore.config import DiscoverConfig
-from kgcore.config.base import find_device
 from kgcore.config.calibrate import BY_PREDICATE, share_of
 from kgcore.config.jobs import SurveyConfig
 from kgcore.errors import InputError
 from kgcore.measure.report.result import Result, ResultTable
 from kgcore.registries import COMBINERS, EVIDENCE
+from kgcore.workers import find_device
 from tasks.jobs.find_model import Ask, FoundModel, find_calibrated_model, locate
 from tasks.stages.calibrate import completeness_of
 from tasks.stages.running import Context, StageRef, StageRun, run_stage

@@ -14,7 +14,7 @@ import pandas as pd
 from filelock import FileLock
 
 from kgcore.config import PipelineConfigs, TrainConfig, TuneConfig
-from kgcore.config.base import OBJECTIVES, find_device
+from kgcore.config.base import OBJECTIVES
 from kgcore.data.datasets.base import find_dataset
 from kgcore.data.graph import KnowledgeGraph
 from kgcore.errors import FitError, InputError
@@ -22,6 +22,7 @@ from kgcore.measure.report.result import Result, ResultTable
 from kgcore.registries import BACKENDS, LOSSES, MODELS, STRATEGIES
 from kgcore.wings.tuning.record import Record
 from kgcore.wings.tuning.space import Space
+from kgcore.workers import find_device
 from tasks.jobs.pipeline import all_settings, open_work, run_command
 from tasks.stages.corrupt import by_model
 from tasks.stages.running import Context, StageRef, as_task

@@ -10,11 +10,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kgcore.config import ChooseConfig, TrainConfig
-from kgcore.config.base import find_device
 from kgcore.config.race import DECIDES, RaceConfig, entries
 from kgcore.errors import InputError
 from kgcore.measure.report.race import Race, RaceRow, contenders_text, race_table
 from kgcore.registries import BACKENDS, LOSSES, MODELS, OPTIMISERS, STRATEGIES
+from kgcore.workers import find_device
 from tasks.stages.prepare import PREPARE
 from tasks.stages.running import IMPORTED, Stage, StageRef, StageRun, as_task, config_of, loss_of
 from tasks.stages.train import handed_over, training_key

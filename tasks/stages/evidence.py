@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from kgcore.config import CalibrateConfig, EvidenceConfig, PrepareConfig
-from kgcore.config.base import find_device
 from kgcore.config.calibrate import OTHER_SCORES, UNSEEN_COMBINER
 from kgcore.errors import InputError, MismatchError
 from kgcore.registries import COMBINERS
 from kgcore.registries import EVIDENCE as GROUPS
+from kgcore.workers import find_device
 from tasks.stages.match import MATCH
 from tasks.stages.running import Stage, StageRef, StageRun, config_of
 from tasks.stages.score import SCORE

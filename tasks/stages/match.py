@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgcore.config import MatchConfig
-from kgcore.config.base import HELD_OUT, find_device
+from kgcore.config.base import HELD_OUT
 from kgcore.data.datasets.base import md5_of
 from kgcore.data.formats.base import check_readable
 from kgcore.data.graph import KnowledgeGraph
 from kgcore.errors import InputError
 from kgcore.registries import STRATEGIES
+from kgcore.workers import find_device
 from tasks.stages.prepare import PREPARE
 from tasks.stages.running import Stage, StageRef, StageRun, as_task
 from tasks.stages.train import TRAIN

@@ -4,8 +4,8 @@ Only this stage and train compute with the model for a long time.
 """
 
 from kgcore.config import RankConfig
-from kgcore.config.base import find_device
 from kgcore.measure.metrics.classification import rank_metrics
+from kgcore.workers import find_device
 from tasks.stages.running import Stage, StageRun
 from tasks.stages.train import TRAIN
 from tasks.tracking.artifacts import EMBEDDINGS, GRAPH, RANK_METRICS, RANKS

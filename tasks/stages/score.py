@@ -4,10 +4,10 @@ import logging
 from typing import TYPE_CHECKING
 
 from kgcore.config import CorruptConfig, PrepareConfig, ScoreConfig
-from kgcore.config.base import find_device
 from kgcore.embed.corruptions.held_out import Further
 from kgcore.scores.search import searched_table
 from kgcore.scores.table import SEARCHED, ScoreTable, score_table
+from kgcore.workers import find_device
 from tasks.stages.corrupt import CORRUPT
 from tasks.stages.running import Stage, StageRun
 from tasks.stages.train import TRAIN

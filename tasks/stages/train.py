@@ -13,11 +13,11 @@ from functools import partial
 from pathlib import Path
 
 from kgcore.config import TrainConfig
-from kgcore.config.base import find_device
 from kgcore.config.jobs import ImportedModel
 from kgcore.data.graph import KnowledgeGraph
 from kgcore.errors import MismatchError
 from kgcore.registries import BACKENDS, LOSSES, MODELS, OPTIMISERS, STRATEGIES
+from kgcore.workers import find_device
 from tasks.stages.prepare import PREPARE
 from tasks.stages.running import IMPORTED, Context, Stage, StageRef, StageRun, as_task, config_of, loss_of, run_stage
 from tasks.tracking.artifacts import EMBEDDINGS, GRAPH

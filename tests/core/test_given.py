@@ -8,6 +8,7 @@ from kgcore import config
 from kgcore.config import CorruptConfig, PipelineConfigs, PrepareConfig, TrainConfig
 from kgcore.config.base import BY_PRESET
 from kgcore.errors import InputError
+from tests.forms import shown
 
 KINDS = [kind for kind in vars(config).values() if isinstance(kind, type) and issubclass(kind, config.Config)]
 
@@ -20,7 +21,7 @@ def test_settings_that_are_not_given_are_no_json(kind: type[config.Config]) -> N
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_form_says_what_applies_if_a_setting_is_not_given(kind: type[config.Config]) -> None:
-    for name, schema in kind.model_json_schema()["properties"].items():
+    for name, schema in shown(kind.model_json_schema()).items():
         item = kind.model_fields[name]
         assert "default" not in schema  # the form would send it as given
         assert schema["description"].startswith(item.description)

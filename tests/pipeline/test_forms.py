@@ -20,10 +20,21 @@ from flows.jobs.reproduce import reproduce
 from flows.pipeline import pipeline
 from flows.stages import STAGE_FLOWS
 from kgcore.config import Config
-from kgcore.config.base import ETA_SPELLING, LIMITS, OBJECTIVES, SEARCHABLE, SIDES, SIDES_SPELLING, Spelling, choices_of
+from kgcore.config.base import (
+    ADVANCED,
+    ETA_SPELLING,
+    LIMITS,
+    OBJECTIVES,
+    SEARCHABLE,
+    SIDES,
+    SIDES_SPELLING,
+    Spelling,
+    choices_of,
+)
 from kgcore.config.jobs import IMPORTABLE, ImportedModel, SurveyConfig
 from kgcore.errors import InputError
 from kgcore.registries import ALL_CALIBRATORS, BASELINES, CALIBRATORS, LOSSES, MODELS, POOLS, STRATEGIES
+from tests.forms import shown
 
 FLOWS = [job.flow for job in all_jobs()]
 RECORDED = {ImportedModel, SurveyConfig}  # settings that a run records and nobody gives
@@ -44,7 +55,7 @@ def definitions() -> dict[str, Any]:
 
 def property_of(kind: str, name: str) -> dict[str, Any]:
     """Return the JSON schema of a setting, without the alternative null."""
-    found = definitions()[kind]["properties"][name]
+    found = shown(definitions()[kind])[name]
     [value] = [branch for branch in found.get("anyOf", [found]) if branch["type"] != "null"]
     return value
 
@@ -57,7 +68,7 @@ def test_every_parameter_and_every_setting_is_described(flow: "Flow[..., Any]") 
     for name, parameter in made["properties"].items():
         assert parameter["description"], name
         if isinstance(hints[name], type) and issubclass(hints[name], Config):
-            settings = made["definitions"][hints[name].__name__]["properties"]
+            settings = shown(made["definitions"][hints[name].__name__])
             for key, item in hints[name].model_fields.items():
                 assert settings[key]["description"].startswith(item.description), key
 
@@ -86,7 +97,7 @@ def test_choices_of_jobs_are_enumerations() -> None:
 @pytest.mark.parametrize(("kind", "name"), SETTINGS, ids=lambda part: getattr(part, "__name__", part))
 def test_a_form_sends_nothing_that_nobody_has_chosen(kind: type[Config], name: str) -> None:
     """Prefect's page sends the default of a field, and the position of a switch, which a boolean would be."""
-    found = definitions()[kind.__name__]["properties"][name]
+    found = shown(definitions()[kind.__name__])[name]
     assert "default" not in found
     assert found.get("type") != "boolean"
 
@@ -99,6 +110,34 @@ def test_the_form_of_the_pipeline_begins_with_what_people_change() -> None:
     assert names == ["dataset", "calibrators", "candidates", "model"]
     assert properties["preset"]["enum"] == ["auto", "default", "best", "paper", "none", None]
     assert "anyOf" not in properties["preset"]  # a page would hide the choices behind a switch
+
+
+def test_the_form_of_the_pipeline_shows_a_dozen_settings_and_puts_the_others_in_groups() -> None:
+    kinds = [kind for kind in KINDS if kind.first is not None]
+    for kind in kinds:
+        first = [*kind.first, ADVANCED] if kind.first is not None else []
+        assert list(definitions()[kind.__name__]["properties"]) == first
+        assert set(shown(definitions()[kind.__name__])) == set(kind.model_fields)
+    assert sum(len(kind.first or ()) for kind in kinds) == 11  # and the preset
+
+
+@pytest.mark.parametrize(
+    ("train", "good"),
+    [
+        ({"model": "complex", "advanced": {"loss": "pairwise", "batch_size": 64}}, True),
+        ({"advanced": None, "batch_size": 64}, True),
+        ({"advanced": {"batch_size": 0}}, False),
+        ({"batch_size": 0}, False),
+        ({"advanced": {"batchsize": 64}}, False),
+        ({"advanced": {"model": "complex"}}, False),
+    ],
+)
+def test_an_advanced_setting_is_taken_inside_its_group_and_outside(train: dict[str, Any], good: bool) -> None:
+    assert is_valid({"train": train}, schema(pipeline)) == good
+    if good:
+        given = {**train, **(train.get(ADVANCED) or {})}
+        del given[ADVANCED]
+        assert pipeline.validate_parameters({"train": train})["train"].given() == given
 
 
 def test_baselines_are_not_offered_as_calibrators() -> None:

@@ -80,6 +80,16 @@ def test_the_help_shows_defaults_and_where_they_apply() -> None:
     assert "where the preset sets no value" not in CliRunner().invoke(app, ["train", "--help"]).output
 
 
+def test_the_help_shows_what_people_change_first_and_each_option_once() -> None:
+    text = CliRunner().invoke(app, ["run", "--help"]).output
+    usual, *advanced = text.split("\nAdvanced options of ")
+    assert [section.split(":")[0] for section in advanced][:2] == ["prepare", "calibrate"]
+    for first, later in (("--dataset", "--split-seed"), ("--base-rate ", "--combine-folds"), ("--model ", "--dropout")):
+        assert first in usual
+        assert later not in usual
+        assert text.count(f"\n  {later}") == text.count(f"\n  {first}") == 1
+
+
 @pytest.mark.parametrize("entry", ["run", "train", "tune"])
 def test_the_help_shows_the_options_of_each_model_and_loss_on_a_line(entry: str) -> None:
     lines = [line.split() for line in CliRunner().invoke(app, [entry, "--help"]).output.splitlines()]
