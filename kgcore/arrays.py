@@ -98,6 +98,14 @@ def sorted_distinct(values: Ints) -> Ints:
     return ordered[kept]
 
 
+def is_first(values: Ints) -> Bools:
+    """Return a mask (n,) of the values (n,), 0 or more, that occur for the first time."""
+    places = np.zeros(values.max(initial=-1) + 1, dtype=np.int64)
+    places[values[::-1]] = np.arange(len(values))[::-1]  # the last assignment to a place counts
+    first: Bools = places[values] == np.arange(len(values))
+    return first
+
+
 def same_length(**arrays: Sequence[Any] | npt.NDArray[Any]) -> int:
     """Return the common length of the named arrays. Raises InputError if the lengths differ or are 0."""
     lengths = {name: len(array) for name, array in arrays.items()}

@@ -53,7 +53,7 @@ def places_of(rows: Ints, parts: dict[str, Ints]) -> list[str]:
 def units(rows: Ints) -> list[tuple[int, ...]]:
     """Return the aligned form of true rows: equal for twins."""
     true = rows[rows[:, 3] == 1, :3]
-    families = Families.of(repeats_of(true, ENTITIES, len(NAMES)) or [], len(NAMES))
+    families = Families.of(repeats_of(true, ENTITIES, len(NAMES)), len(NAMES))
     return [tuple(row) for row in families.aligned(true).tolist()]
 
 

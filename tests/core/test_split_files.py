@@ -94,7 +94,7 @@ def test_the_count_of_twins_does_not_depend_on_the_seed_or_the_shares(tmp_path: 
         figures.add(one.figure)
         assert (shape.leaking, one.warns) == (0, False)
     assert len(figures) == 1
-    repeats = repeats_of(rows[:, :3], ENTITIES, len(NAMES)) or []
+    repeats = repeats_of(rows[:, :3], ENTITIES, len(NAMES))
     assert {(one.predicate, one.other, one.inverse) for one in repeats} >= {
         (LIKES, LIKES_TOO, False),
         (KNOWS, KNOWS, True),

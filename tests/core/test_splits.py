@@ -7,11 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kgcore.arrays import is_first
 from kgcore.config.base import SplitRule
-from kgcore.data.datasets.draw import SplitDraw, Values, draw_splits
-from kgcore.data.datasets.twins import Families, Repeat
+from kgcore.data.datasets import twins
+from kgcore.data.datasets.draw import SplitDraw, Values, draw_splits, fill
+from kgcore.data.datasets.twins import Families, Repeat, repeats_of
 from kgcore.measure.report.graph_findings import shape_of
 from tests.core.split_graphs import (
+    ENTITIES,
     IN,
     KNOWS,
     LIKED_BY,
@@ -168,6 +171,32 @@ def test_families_of_predicates_by_hand() -> None:
     assert aligned[6] != aligned[7]
     mutual = Families.of(repeats, 5, mutual=True)
     assert mutual.family[0] == mutual.family[1] != mutual.family[2]
+
+
+def test_predicates_of_a_large_graph_are_compared_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = graph_with_twins(3, negatives=0)[:, :3]
+    whole = repeats_of(facts, ENTITIES, len(NAMES))
+    assert {(repeat.predicate, repeat.inverse) for repeat in whole} >= {(1, True), (3, False), (2, True)}
+    for part in (7, 100, len(facts)):
+        monkeypatch.setattr(twins, "PART", part)
+        again = repeats_of(facts, ENTITIES, len(NAMES))
+        assert sorted(again, key=repr) == sorted(whole, key=repr)
+
+
+@given(sizes=st.lists(st.integers(1, 9) | st.just(2), max_size=40), wanted=st.floats(0, 120) | st.integers(0, 120))
+def test_entries_are_chosen_if_each_brings_the_sum_closer(sizes: list[int], wanted: float) -> None:
+    expected, total = [], 0
+    for size in sizes:
+        closer = total < wanted and 2 * total + size < 2 * wanted
+        expected.append(closer)
+        total += size * closer
+    assert fill(np.array(sizes, dtype=np.int64), wanted).tolist() == expected
+
+
+@given(values=st.lists(st.integers(0, 12), max_size=40))
+def test_the_first_of_each_value_is_marked(values: list[int]) -> None:
+    expected = [value not in values[:place] for place, value in enumerate(values)]
+    assert is_first(np.array(values, dtype=np.int64)).tolist() == expected
 
 
 def test_equal_times_stay_together() -> None:

@@ -10,7 +10,7 @@ from typing import Self
 
 import numpy as np
 
-from kgcore.arrays import Bools, Ints, sorted_distinct
+from kgcore.arrays import Bools, Ints, is_first, sorted_distinct
 from kgcore.config.base import COLD, GROUP, RANDOM, TIME, SplitRule
 from kgcore.data.datasets.twins import Families, Repeat, repeats_of
 from kgcore.data.graph import SPLITS
@@ -44,14 +44,16 @@ class SplitDraw:
         return self.valid_share / (self.valid_share + self.test_share)
 
 
-def _fill(sizes: Ints, wanted: float) -> Bools:
+def fill(sizes: Ints, wanted: float) -> Bools:
     """Choose entries in their order, each if it brings the sum of the sizes (n,) closer to `wanted`: a mask (n,)."""
-    chosen, total = np.zeros(len(sizes), dtype=bool), 0
-    for number, size in enumerate(sizes.tolist()):
-        if total >= wanted:
-            break
-        if total + size - wanted < wanted - total:
-            chosen[number], total = True, total + size
+    chosen, sums = np.zeros(len(sizes), dtype=bool), np.cumsum(sizes)
+    brings_closer = 2 * sums - sizes < 2 * wanted  # if all entries before it are chosen
+    first = len(sizes) if brings_closer.all() else int(np.argmin(brings_closer))
+    chosen[:first] = True
+    total = int(sizes[:first].sum())
+    for number in first + np.flatnonzero(sizes[first:] < 2 * (wanted - total)):
+        if 2 * total + sizes[number] < 2 * wanted:
+            chosen[number], total = True, total + int(sizes[number])
     return chosen
 
 
@@ -126,7 +128,7 @@ def draw_groups(units: Ints, values: Values, draw: SplitDraw, rng: np.random.Gen
     of_group = np.full(len(sizes), TRAIN)
     for place, share, name in ((TEST, draw.test_share, "test"), (VALID, draw.valid_share, "valid")):
         free = order[of_group[order] == TRAIN]
-        chosen = free[_fill(sizes[free], share * len(values.rows))]
+        chosen = free[fill(sizes[free], share * len(values.rows))]
         if not len(chosen) or len(chosen) == len(free):
             smallest = sizes.min() / len(values.rows)
             raise InputError(
@@ -261,7 +263,7 @@ def _draw(
     for place, share, half in ((TEST, draw.test_share, for_test[known]), (VALID, draw.valid_share, ~for_test[known])):
         free, wanted = order[(half & has_others)[order]], share * len(distinct)
         free = free[np.argsort(sizes[free] > MOST_OF_SPLIT * wanted, kind="stable")]
-        of_entity[free[_fill(sizes[free], wanted)]] = place
+        of_entity[free[fill(sizes[free], wanted)]] = place
     places: Ints = of_entity[code]
     held = np.bincount(of_row, weights=places != TRAIN) > 0
     return places if (true & ~held[of_row]).any() else np.full_like(places, TRAIN)
@@ -305,7 +307,7 @@ def draw_splits(rows: Ints, draw: SplitDraw, predicates: Sequence[str] = (), val
     true = rows[:, 3] == 1
     repeats = repeats_of(rows[true, :3], *(int(rows[:, columns].max()) + 1 for columns in ([0, 2], [1])))
     rng, rule = np.random.default_rng(draw.seed), draw.rule
-    families = None if repeats is None else Families.of(repeats, int(rows[:, 1].max()) + 1)
+    families = Families.of(repeats, int(rows[:, 1].max()) + 1)
     units = _units(rows, true, families, mirrored=rule.kind == RANDOM)
     twins = int((np.bincount(units)[units] > 1).sum())
     detail = ""
@@ -314,7 +316,7 @@ def draw_splits(rows: Ints, draw: SplitDraw, predicates: Sequence[str] = (), val
     elif rule.kind == GROUP and values is not None:
         places, detail = draw_groups(units, values, draw, rng)
     elif rule.kind == COLD:
-        places, detail = draw_cold(rows, units, repeats or [], predicates, draw, rng)
+        places, detail = draw_cold(rows, units, repeats, predicates, draw, rng)
     else:
         places = _random(rows, units, true, draw, rng)
     places[(places == TRAIN) & ~true] = LEFT_OUT
@@ -323,14 +325,12 @@ def draw_splits(rows: Ints, draw: SplitDraw, predicates: Sequence[str] = (), val
     return Drawn({name: rows[places == place] for place, name in enumerate(PLACES)}, twins, detail)
 
 
-def _units(rows: Ints, true: Bools, families: Families | None, mirrored: bool) -> Ints:
+def _units(rows: Ints, true: Bools, families: Families, mirrored: bool) -> Ints:
     """Return the unit (n,) of each row: twins have the same one (see `Families.units`), and a negative has its own."""
-    if families is None:
-        return np.arange(len(rows))
     units = np.empty(len(rows), dtype=np.int64)
     units[true] = families.units(rows[true, :3], mirrored)
-    units[~true] = len(rows) + np.arange((~true).sum())
-    return np.unique(units, return_inverse=True)[1]
+    units[~true] = units[true].max(initial=-1) + 1 + np.arange((~true).sum())
+    return units
 
 
 def _random(rows: Ints, units: Ints, true: Bools, draw: SplitDraw, rng: np.random.Generator) -> Ints:
@@ -351,12 +351,12 @@ def _random(rows: Ints, units: Ints, true: Bools, draw: SplitDraw, rng: np.rando
             "test as files"
         )
     places = np.zeros(len(rows), dtype=np.int64)
-    distinct, first, sizes = np.unique(units[free], return_index=True, return_counts=True)
-    order = np.argsort(first)  # units in the order in which they first occur
-    firsts, sizes = distinct[order], sizes[order]
+    of_free = units[free]
+    firsts = of_free[is_first(of_free)]
+    sizes = np.bincount(of_free)[firsts]
     held: Ints = np.zeros(len(units), dtype=np.int64)
     for place, wanted in ((VALID, valid), (TEST, test)):
-        chosen = _fill(sizes, wanted)
+        chosen = fill(sizes, wanted)
         chosen[:1] |= not chosen.any()
         held[firsts[chosen]] = place
         firsts, sizes = firsts[~chosen], sizes[~chosen]
@@ -372,11 +372,8 @@ def _random(rows: Ints, units: Ints, true: Bools, draw: SplitDraw, rng: np.rando
 
 def _first_of_a_name(rows: Ints) -> Bools:
     """Return a mask (n,) of the rows in which an entity or a predicate occurs for the first time."""
-    first = np.zeros(len(rows), dtype=bool)
-    ends = rows[:, [0, 2]].reshape(-1)
-    first[np.unique(ends, return_index=True)[1] // 2] = True
-    first[np.unique(rows[:, 1], return_index=True)[1]] = True
-    return first
+    of_ends = is_first(rows[:, [0, 2]].reshape(-1)).reshape(-1, 2)
+    return of_ends.any(axis=1) | is_first(rows[:, 1])
 
 
 def _check_sizes(rows: Ints, places: Ints, rule: SplitRule) -> None:

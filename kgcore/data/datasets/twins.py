@@ -1,6 +1,8 @@
 """Twins: facts that say the same by an inverse or duplicate predicate, or have subject and object exchanged."""
 
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 
 import numpy as np
 from scipy.sparse import coo_matrix, csr_matrix
@@ -9,7 +11,7 @@ from scipy.sparse.csgraph import connected_components
 from kgcore.arrays import Bools, Ints, Triples, sorted_distinct
 
 SHARE = 0.8  # a predicate repeats another one if it has this share of the other's facts
-MOST_FACTS = 5_000_000  # predicates of larger graphs are not compared with each other
+PART = 2**19  # facts that are compared at a time
 
 
 @dataclass(frozen=True)
@@ -26,21 +28,20 @@ class Repeat:
     share: float
 
 
-def repeats_of(facts: Triples, entities: int, predicates: int) -> list[Repeat] | None:
-    """Return which predicates repeat each other in facts (n, 3); None for more than MOST_FACTS facts.
+def repeats_of(facts: Triples, entities: int, predicates: int) -> list[Repeat]:
+    """Return which predicates repeat each other in facts (n, 3).
+
+    The facts are compared in parts, to bound memory. Those of two entities, and their mirror images, are in one part.
 
     entities, predicates  numbers of entities and predicates
     """
-    if len(facts) > MOST_FACTS:
-        return None
-    forward, backward = facts[:, 0] * entities + facts[:, 2], facts[:, 2] * entities + facts[:, 0]
-    keys = sorted_distinct(np.concatenate([forward, backward]))
-    as_is = _incidence(facts[:, 1], np.searchsorted(keys, forward), predicates, len(keys))
-    turned = _incidence(facts[:, 1], np.searchsorted(keys, backward), predicates, len(keys))
+    parts = max(1, -(-len(facts) // PART))
+    part_of = (facts[:, 0] + facts[:, 2]) % parts
+    shared = [_shared(facts[part_of == part], entities, predicates) for part in range(parts)]
     sizes = np.maximum(np.bincount(facts[:, 1], minlength=predicates), 1)
     repeats = []
-    for inverse, matrix in ((False, as_is @ as_is.T), (True, as_is @ turned.T)):
-        common = matrix.tocoo()
+    for inverse, matrices in zip((False, True), zip(*shared, strict=True), strict=True):
+        common = reduce(add, matrices).tocoo()
         shares = common.data / sizes[common.row]
         chosen = (shares >= SHARE) & (inverse | (common.row != common.col))
         places = zip(common.row[chosen], common.col[chosen], shares[chosen], strict=True)
@@ -48,8 +49,18 @@ def repeats_of(facts: Triples, entities: int, predicates: int) -> list[Repeat] |
     return repeats
 
 
-def _incidence(predicates: Ints, pairs: Ints, size: int, width: int) -> csr_matrix:
-    return csr_matrix((np.ones(len(pairs), dtype=np.int64), (predicates, pairs)), shape=(size, width))
+def _shared(facts: Triples, entities: int, predicates: int) -> tuple[csr_matrix, csr_matrix]:
+    """Return how many facts each two predicates share (R, R): as they are, and with the second one turned round."""
+    forward, backward = facts[:, 0] * entities + facts[:, 2], facts[:, 2] * entities + facts[:, 0]
+    keys = sorted_distinct(np.concatenate([forward, backward]))
+    as_is, turned = (
+        csr_matrix(
+            (np.ones(len(facts), dtype=np.int64), (facts[:, 1], np.searchsorted(keys, pairs))),
+            shape=(predicates, len(keys)),
+        )
+        for pairs in (forward, backward)
+    )
+    return csr_matrix(as_is @ as_is.T), csr_matrix(as_is @ turned.T)
 
 
 @dataclass(frozen=True)

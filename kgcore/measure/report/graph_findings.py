@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import connected_components
 from kgcore.arrays import Floats, Ints, Probabilities, Triples, sorted_distinct
 from kgcore.config.base import RANDOM
 from kgcore.data.datasets.prepare import Prepared
-from kgcore.data.datasets.twins import MOST_FACTS, SHARE, Families, Repeat, repeats_of
+from kgcore.data.datasets.twins import SHARE, Families, Repeat, repeats_of
 from kgcore.data.graph import KnowledgeGraph
 from kgcore.measure.report.curation import Finding, curator_findings, such_as
 from kgcore.measure.report.data import drawn_notes, html, split_sentence
@@ -56,7 +56,7 @@ class GraphShape:
     components   number of connected components
     largest      share of the entities in the largest component
     predicates   largest first
-    twins        None if the graph is too large to compare its predicates
+    twins        pairs of predicates that repeat each other
     symmetric    number of predicates most of whose facts hold both ways, among all facts
     facts        number of facts of all splits
     twin_facts   number of them that have a twin: the same two entities, by an inverse, duplicate or symmetric predicate
@@ -68,7 +68,7 @@ class GraphShape:
     components: int
     largest: float
     predicates: tuple[Predicate, ...]
-    twins: tuple[Repeat, ...] | None
+    twins: tuple[Repeat, ...]
     symmetric: int
     facts: int
     twin_facts: int
@@ -87,19 +87,19 @@ def shape_of(graph: KnowledgeGraph) -> GraphShape:
     count, component = connected_components(edges, directed=False)
     facts = graph.all_known.triples
     repeats = repeats_of(facts, entities, len(graph.predicates))
-    apart = [repeat for repeat in repeats or () if repeat.predicate != repeat.other]
-    units = np.arange(len(facts)) if repeats is None else Families.of(repeats, len(graph.predicates)).units(facts, True)
+    apart = [repeat for repeat in repeats if repeat.predicate != repeat.other]
+    units = Families.of(repeats, len(graph.predicates)).units(facts, True)
     return GraphShape(
         degrees=(median, ninety, most),
         single=float((degrees == 1).mean()),
         components=int(count),
         largest=float(np.bincount(component).max() / entities),
         predicates=_predicates(train, graph),
-        twins=None if repeats is None else tuple(sorted(apart, key=lambda twin: -twin.share)),
-        symmetric=len(repeats or ()) - len(apart),
+        twins=tuple(sorted(apart, key=lambda twin: -twin.share)),
+        symmetric=len(repeats) - len(apart),
         facts=len(facts),
         twin_facts=int((np.bincount(units)[units] > 1).sum()),
-        leaking=_leaking(graph, repeats or []),
+        leaking=_leaking(graph, repeats),
     )
 
 
@@ -301,40 +301,31 @@ def _shape(graph: KnowledgeGraph, shape: GraphShape) -> list[Finding]:
 def _leaks(graph: KnowledgeGraph, shape: GraphShape, counts: Mapping[str, int]) -> list[Finding]:
     test = len(graph.test.positives)
     shared = sum(counts.get(f"{name}_positives_in_train", 0) for name in ("valid", "test"))
-    if shape.twins is None:
-        twins = Finding(
-            "Inverse and duplicate predicates",
-            f"not compared: the graph has more than {MOST_FACTS:,} facts; {shape.leaking:,} of {test:,} true test "
-            "triples are mirror images of training facts",
-            "Test triples may follow from train by an inverse predicate.",
-            shape.leaking > FEW * test,
-        )
-    else:
-        together = "drawn_from_rows" in counts and not shape.leaking
-        meaning = (
-            "All of them stay in one split with their twins, so that no test triple follows from a training fact."
-            if together
-            else "A model only has to remember these, as in FB15K and WN18: the figures are better than for new facts. "
-            "One file, split at random, keeps these facts together."
-        )
-        leaks = (
-            ""
-            if together
-            else f"; {shape.leaking:,} of {test:,} true test triples follow from a training fact by an inverse, a "
-            "duplicate or a symmetric predicate"
-        )
-        names = graph.predicates
-        kinds = {True: "inverse", False: "duplicate"}
-        examples = [f"{names[twin.predicate]} and {names[twin.other]} ({kinds[twin.inverse]})" for twin in shape.twins]
-        mirrored = sorted((one for one in shape.predicates if one.symmetry >= FEW), key=lambda one: -one.symmetry)
-        examples += [f"{one.name} ({one.symmetry:.0%} of its facts both ways)" for one in mirrored]
-        twins = Finding(
-            "Inverse and duplicate predicates",
-            f"{len(shape.twins):,} pairs and {shape.symmetric:,} symmetric predicates: {shape.twin_facts:,} of "
-            f"{shape.facts:,} facts follow from another one{leaks}{such_as(examples)}",
-            meaning,
-            shape.leaking > FEW * test,
-        )
+    together = "drawn_from_rows" in counts and not shape.leaking
+    meaning = (
+        "All of them stay in one split with their twins, so that no test triple follows from a training fact."
+        if together
+        else "A model only has to remember these, as in FB15K and WN18: the figures are better than for new facts. "
+        "One file, split at random, keeps these facts together."
+    )
+    leaks = (
+        ""
+        if together
+        else f"; {shape.leaking:,} of {test:,} true test triples follow from a training fact by an inverse, a "
+        "duplicate or a symmetric predicate"
+    )
+    names = graph.predicates
+    kinds = {True: "inverse", False: "duplicate"}
+    examples = [f"{names[twin.predicate]} and {names[twin.other]} ({kinds[twin.inverse]})" for twin in shape.twins]
+    mirrored = sorted((one for one in shape.predicates if one.symmetry >= FEW), key=lambda one: -one.symmetry)
+    examples += [f"{one.name} ({one.symmetry:.0%} of its facts both ways)" for one in mirrored]
+    twins = Finding(
+        "Inverse and duplicate predicates",
+        f"{len(shape.twins):,} pairs and {shape.symmetric:,} symmetric predicates: {shape.twin_facts:,} of "
+        f"{shape.facts:,} facts follow from another one{leaks}{such_as(examples)}",
+        meaning,
+        shape.leaking > FEW * test,
+    )
     return [
         twins,
         Finding(
@@ -392,8 +383,8 @@ def graph_page(
         findings=found,
         predicates=shape.predicates[:MOST_ROWS],
         total=len(shape.predicates),
-        twins=(shape.twins or ())[:MOST_ROWS],
-        pairs=len(shape.twins or ()),
+        twins=shape.twins[:MOST_ROWS],
+        pairs=len(shape.twins),
         share=SHARE,
         confidences=confidences,
         confident=confidences.predicates[:MOST_ROWS] if confidences else (),
