@@ -90,7 +90,7 @@ def pictures(home: Home) -> dict[str, tuple[str, str]]:
     compared = home.kgcal("compare", "--dataset", "family")
     [table] = [line.split()[-1] for line in compared.splitlines() if line.startswith("family in MLflow:")]
     summary = json.loads(target.read_text())
-    pipeline = f"{home.mlflow}/#/experiments/1/runs/{summary['pipeline']}"
+    pipeline = f"{table.partition('/runs')[0]}/runs/{summary['pipeline']}"
     form = f"{home.prefect}/deployments/deployment/{home.deployment('calibrate/stage-calibrate')}/run"
     return {
         "prefect-run": (f"{home.prefect}/runs/flow-run/{run}?tab=Artifacts", "summary"),

@@ -91,7 +91,7 @@ def audit_run(
     params = all_settings(used) | dict(preset) | {"dataset": dataset}
     asked = {"labels": Path(request.labels).name, "output": request.output, "error_rate": request.error_rate}
     params |= {name: value for name, value in asked.items() if value not in ("", None)}
-    return open_work(f"audit {dataset}", RunTags(stage="audit", dataset=dataset), params)
+    return open_work(f"audit {dataset}", RunTags(stage="audit"), params)
 
 
 def labelled_share(data: StageRef, request: AuditRequest) -> tuple[Estimate, int] | None:

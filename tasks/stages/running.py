@@ -229,8 +229,12 @@ def run_stage(
                 if context.parent is None:
                     store.log_reuse(earlier.run_id)
                 return StageRef(stage, earlier.run_id)
-        tags = RunTags(stage=stage, key=key, config=config.as_dict(), inputs=inputs, parent=context.parent)
-        with _recorded(store, stage, tags, config.parameters(), context) as run:
+        params = config.parameters()
+        dataset = str(params["dataset"]) if "dataset" in params else None  # of prepare
+        tags = RunTags(
+            stage=stage, key=key, config=config.as_dict(), inputs=inputs, parent=context.parent, dataset=dataset
+        )
+        with _recorded(store, stage, tags, params, context) as run:
             body(run)
         return StageRef(stage, run.run_id)
 

@@ -35,7 +35,7 @@ from tasks.tracking.record import (
     tag_entries,
     unreachable,
 )
-from tasks.workspace.settings import dead_runs, ensure_home, experiment_name, project_run_id, run_lock, tracking_uri
+from tasks.workspace.settings import dead_runs, ensure_home, named_experiment, project_run_id, run_lock, tracking_uri
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -57,7 +57,7 @@ class Store:
     home           the folder KGCAL_HOME
     owner          hash of the host name and `home`. It marks the runs that processes with this home have opened
     client         MLflow's client, which waits while the store is away
-    experiment_id  the experiment of new pipelines
+    experiment_id  the experiment of runs that no other one is for: see `Experiments`
     """
 
     def __init__(self, uri: str) -> None:
@@ -119,7 +119,7 @@ class Store:
             self.log_tags(resume, tags)
             return resume
         began = time.time_ns() // 10**6
-        place = self.info(tags.parent).experiment_id if tags.parent else self._experiments.of(tags.stage, self.client)
+        place = self._experiments.of(tags, self.client, lambda run: str(self.info(run).experiment_id))
         made = self.client.create_run(place, tags=tags.of_new_run(), run_name=name, start_time=began)
         run_id = str(made.info.run_id)
         self._infos[run_id] = made.info
@@ -384,7 +384,7 @@ class Store:
 
 
 @cache
-def _store(uri: str, home: Path, experiment: str) -> Store:
+def _store(uri: str, home: Path, experiment: str | None) -> Store:
     """Open a store, and end the runs that dead processes have left there."""
     store = Store(uri)
     store.mark_dead_runs()
@@ -396,4 +396,4 @@ def open_store() -> Store:
     import mlflow
 
     mlflow.set_tracking_uri(tracking_uri())  # MLflow looks up `models:/...` there
-    return _store(tracking_uri(), ensure_home(), experiment_name())
+    return _store(tracking_uri(), ensure_home(), named_experiment())

@@ -30,9 +30,8 @@ def serve_ui(port: int) -> None:
         raise InputError(f"a server already shows this store: open {address}")
     if port_is_taken(port):
         raise InputError(f"port {port} of 127.0.0.1 is in use: choose another port with --port")
-    store = open_store()
-    page = f"http://127.0.0.1:{port}/#/experiments/{store.experiment_id}/runs?workflowType=machine_learning"
-    print(f"MLflow UI: {page}  (Ctrl-C ends it)", flush=True)
+    open_store()  # the server shows a store that exists
+    print(f"MLflow UI: http://127.0.0.1:{port}/#/experiments  (Ctrl-C ends it)", flush=True)
     command, environment = server_command(port)
     os.execve(sys.executable, command, os.environ | environment)  # noqa: S606
 

@@ -97,9 +97,14 @@ def uses_prefect() -> bool:
     return value == "on"
 
 
+def named_experiment() -> str | None:
+    """Return MLFLOW_EXPERIMENT_NAME, the experiment of all pipelines; None: each data set has its own."""
+    return os.environ.get("MLFLOW_EXPERIMENT_NAME") or None
+
+
 def experiment_name() -> str:
-    """Return MLFLOW_EXPERIMENT_NAME, by default kgcal."""
-    return os.environ.get("MLFLOW_EXPERIMENT_NAME") or "kgcal"
+    """Return the name of the experiment of runs that no other one is for; others have names that begin with it."""
+    return named_experiment() or "kgcal"
 
 
 def wants_system_metrics() -> bool:

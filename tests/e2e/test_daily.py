@@ -34,7 +34,7 @@ def test_a_run_appears_in_prefect_and_one_stage_runs_again(local: Local) -> None
     run = local.trigger("calibrate/stage-calibrate", scores=results["runs"]["score"], config={"base_rate": 0.2})
     until(lambda: local.run_state(run) == "Completed")
     client = MlflowClient(tracking_uri=f"http://127.0.0.1:{local.mlflow}")
-    [experiment] = [e for e in client.search_experiments() if e.name == "kgcal"]
+    [experiment] = [e for e in client.search_experiments() if e.name == "kgcal/family"]
     newest = client.search_runs([experiment.experiment_id], "tags.`kgcal.stage` = 'calibrate'", max_results=1)[0]
     assert (RunTags.from_mlflow(newest.data.tags).config or {})["base_rate"] == 0.2
 
@@ -189,7 +189,7 @@ def test_a_scheduled_run_starts_by_itself(local: Local, scheduled: tuple[str, st
     assert runs[-1]["auto_scheduled"]
     assert runs[-1]["parameters"]["train"]["epochs"] == 3
     client = MlflowClient(tracking_uri=f"http://127.0.0.1:{local.mlflow}")
-    [experiment] = [e for e in client.search_experiments() if e.name == "kgcal"]
+    [experiment] = [e for e in client.search_experiments() if e.name == "kgcal/family"]
     flow_run = f"tags.`kgcal.flow_run` = '{runs[-1]['id']}'"
     [run] = client.search_runs([experiment.experiment_id], flow_run)
     assert run.info.status == "FINISHED"

@@ -152,6 +152,7 @@ def test_outages_and_lost_answers_change_nothing_and_make_nothing_twice(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
 ) -> None:
     use_home(tmp_path / "undisturbed", monkeypatch)
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "undisturbed")
     undisturbed, made = figures(round(seconds)), counted(open_store())
     use_home(tmp_path / "disturbed", monkeypatch)
     moments = {"training": '"loss"', "scoring": '"score"', "registering": "model-versions/create"}
