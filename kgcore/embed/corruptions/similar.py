@@ -11,6 +11,8 @@ from kgcore.registries import STRATEGIES
 
 DIMENSIONS = 32
 DENSE = 200  # up to so many entities the decomposition is that of a dense matrix
+WIDE = 2**21  # from so many features on, V is not computed: it would take more memory than everything else
+TOLERANCE = 1e-6  # relative error of the squared singular values of a wide matrix
 
 
 @STRATEGIES.register("similar")
@@ -59,10 +61,16 @@ def entity_vectors(graph: KnowledgeGraph) -> Floats:
     if size <= DENSE:
         u, values, _ = np.linalg.svd(table.toarray(), full_matrices=False)
     else:
-        from scipy.sparse.linalg import svds  # slow to load; a cached run asks this module for `by_model` alone
+        # slow to load; a cached run asks this module for `by_model` alone
+        from scipy.sparse.linalg import LinearOperator, eigsh, svds
 
-        rank = min(DIMENSIONS, min(table.shape) - 1)
-        u, values, _ = svds(table, k=rank, v0=np.sqrt(np.arange(1.0, min(table.shape) + 1)))
+        rank, start = min(DIMENSIONS, min(table.shape) - 1), np.sqrt(np.arange(1.0, min(table.shape) + 1))
+        if len(names) < WIDE:
+            u, values, _ = svds(table, k=rank, v0=start)
+        else:
+            squared = LinearOperator((size, size), lambda vector: table @ (table.T @ vector), dtype=np.float64)
+            values, u = eigsh(squared, k=rank, v0=start[:size], tol=TOLERANCE)
+            values = np.sqrt(np.maximum(values, 0.0))
     largest = np.argsort(-values)[:DIMENSIONS]
     vectors = u[:, largest] * values[largest]
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
