@@ -89,7 +89,7 @@ def resolved_name(*words: str) -> Callable[[], str]:
 
 @contextmanager
 def _without_run_logs() -> Iterator[None]:
-    """Hide Prefect's log lines of runs from the terminal: the history has them, and kgcal says the same."""
+    """Hide Prefect's log lines of runs from the terminal, but for warnings of its engine: the history has them."""
     consoles = [own for own in logging.getLogger().handlers if isinstance(own, PrefectConsoleHandler)]
     for console in consoles:
         console.addFilter(_is_of_no_run)
@@ -101,4 +101,5 @@ def _without_run_logs() -> Iterator[None]:
 
 
 def _is_of_no_run(record: logging.LogRecord) -> bool:
-    return not record.name.startswith(("prefect.flow_runs", "prefect.task_runs"))
+    of_run = record.name.startswith(("prefect.flow_runs", "prefect.task_runs"))
+    return not of_run and not (record.name == "prefect.engine" and record.levelno < logging.WARNING)

@@ -9,8 +9,9 @@ from flows.pipeline import after_training
 from kgcore.base_rate import BaseRate
 from kgcore.config import EXAM_SHARE
 from kgcore.measure.report.summary import PipelineSummary
+from tasks.jobs.compare import dataset_name
 from tasks.jobs.exam import add_field_labels
-from tasks.jobs.manifest import resolve
+from tasks.jobs.manifest import newest_pipeline, resolve
 from tasks.jobs.pipeline import finish_pipeline
 from tasks.jobs.recalibrate import (
     calibrators_of,
@@ -24,6 +25,7 @@ from tasks.stages.prepare import add_labels
 from tasks.stages.running import Context
 from tasks.stages.train import adopt_model
 from tasks.tracking.record import LATEST
+from tasks.tracking.store import open_store
 from tasks.workspace.flow_run import current_flow_run
 
 RUN = Instead("run", "RUN", "model", "run to recalibrate, instead of --model", "the run to recalibrate")
@@ -33,6 +35,7 @@ RUN = Instead("run", "RUN", "model", "run to recalibrate, instead of --model", "
 @flow(name="recalibrate", flow_run_name="recalibrate {model}")
 def recalibrate(
     model: RunId = LATEST,
+    dataset: str = "",
     labels: str = "",
     candidates: str = "",
     instead: bool = False,
@@ -49,6 +52,7 @@ def recalibrate(
     Args:
         model: run id of a train run or of a run that came from it, URI of a model or calibrator, or latest (the newest
             finished pipeline)
+        dataset: data set whose newest finished pipeline `latest` is; if empty, the newest of all
         labels: file of newly labelled triples: subject, predicate, object, label. They are added to the validation
             split, except those that belong to the exam
         candidates: file of the triples that you want probabilities for; or valid or test, a held-out split with its
@@ -63,6 +67,8 @@ def recalibrate(
         device: auto, cpu, cuda or cuda:N
     """
     stated = BaseRate.read(base_rate)
+    if dataset and model == LATEST:
+        model = newest_pipeline(open_store(), dataset_name(dataset)).run_id
     trained, configs = model_and_settings(model, stated, candidates, exam_share)
     fitted = None if refit or labels or candidates or stated is None else calibrators_of(model)
     if fitted is None and not candidates:

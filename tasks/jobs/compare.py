@@ -2,11 +2,13 @@
 
 import os
 from collections.abc import Mapping
+from os.path import commonpath
 from pathlib import Path
 
 import pandas as pd
 
 from kgcore.config import ASSUMED_BASE_RATE
+from kgcore.data.formats.base import format_name, stem_of
 from kgcore.errors import InputError
 from kgcore.measure.metrics.base import highest_best, metric_names, ranked
 from kgcore.measure.report.result import Result, ResultTable, table_of
@@ -229,8 +231,17 @@ def setting_columns(frame: pd.DataFrame) -> list[str]:
 
 
 def dataset_name(text: str) -> str:
-    """Return the name under which runs record the data set of `--dataset TEXT`: TEXT, or the last part of a folder."""
-    return text if text in DATASETS.names() else Path(text).expanduser().resolve().name
+    """Return the name under which runs record the data set of `--dataset TEXT`. No file needs to exist.
+
+    It is TEXT, the last part of a folder, the name of a file without its ending, or the folder of several files.
+    """
+    if text in DATASETS.names():
+        return text
+    paths = [Path(part.strip()).expanduser().resolve() for part in text.split(",")]
+    if len(paths) > 1 and not Path(text).exists():
+        return Path(commonpath([path.parent for path in paths])).name
+    path = Path(text).expanduser().resolve()
+    return stem_of(path) if format_name(path) and not path.is_dir() else path.name
 
 
 def write_csv(frame: pd.DataFrame, path: Path) -> None:

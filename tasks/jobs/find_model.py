@@ -74,7 +74,7 @@ class Ask:
     """The choice of the calibrated model that answers.
 
     model       a run id or `latest`, or the URI of a calibrator, of an ensemble or of a version of a registered model;
-                '': the champion of the data set or, if it has none, the calibrators of its newest calibrate run
+                '': the champion of the data set or, if it has none, the calibrators of its newest run
     dataset     name of the data set, or the folder of the user's files; '': the data set of the newest pipeline
     calibrator  label of one of the calibrators or ensembles of a run, such as `synthetic.isotonic` or
                 `synthetic.linear`; '': the best on validation of those fitted on labelled negatives if there are any,
@@ -239,14 +239,21 @@ def _newest_dataset(store: Store) -> str:
 
 
 def _newest_calibration(store: Store, dataset: str) -> str:
-    """Return the id of the newest finished calibrate run on a data set."""
+    """Return the id of the calibrate run of the newest finished pipeline on a data set, which may be an older one.
+
+    A newer calibrate run that is in no pipeline counts, too. Without both, it is that of an unfinished pipeline.
+    """
     prepared = store.find_all(RunTags(stage="prepare", dataset=dataset))
-    runs = [run for one in prepared for run in store.find(RunTags(stage="calibrate", inputs={"prepare": one.run_id}))]
-    if not runs:
+    fits = [
+        run for one in prepared for run in store.find_all(RunTags(stage="calibrate", inputs={"prepare": one.run_id}))
+    ]
+    finished = store.find(RunTags(stage="pipeline", dataset=dataset)) + [run for run in fits if not run.tags.parent]
+    if not finished and not fits:
         raise InputError(
             f"{dataset} has neither a champion nor a finished run: run `kgcal run --dataset {dataset}` first"
         )
-    return max(runs, key=lambda run: run.started).run_id
+    newest = max(finished or fits, key=lambda run: run.started)
+    return str(store.load(newest.run_id, MANIFEST)["calibrate"]) if newest.tags.stage == "pipeline" else newest.run_id
 
 
 def counted_sample(model_id: str, model: "CalibratedModel") -> "CalibrationSample":

@@ -59,9 +59,11 @@ def named_run(store: Store, text: str) -> RunRecord:
     return store.get(text.removeprefix("runs:/").split("/")[0])
 
 
-def newest_pipeline(store: Store) -> RunRecord:
-    """Return the newest finished pipeline run. Raises InputError if the store has none."""
-    newest = store.find(RunTags(stage="pipeline"))
+def newest_pipeline(store: Store, dataset: str | None = None) -> RunRecord:
+    """Return the newest finished pipeline run, perhaps on a data set. Raises InputError if the store has none."""
+    newest = store.find(RunTags(stage="pipeline", dataset=dataset))
+    if not newest and dataset:
+        raise InputError(f"{dataset} has no finished pipeline: run `kgcal run --dataset {dataset}` first")
     if not newest:
         raise InputError(
             "`latest` needs a finished pipeline run, and the store has none: run `kgcal run` first, or name a run id"

@@ -75,8 +75,7 @@ def open_work(title: str, tags: RunTags, params: Mapping[str, object]) -> Iterat
 
     A retry of the flow run `tags.flow_run` opens the run of its first attempt again.
     """
-    store, dataset = open_store(), str(params["dataset"]) if "dataset" in params else None
-    tags = replace(tags, dataset=dataset)
+    store, tags = open_store(), tags.of_dataset(params)
     earlier = store.find(RunTags(flow_run=tags.flow_run), status=None) if tags.flow_run else []
     with store.open_run(title, tags, earlier[0].run_id if earlier else None) as run_id:
         store.log_params(run_id, params)

@@ -229,12 +229,8 @@ def run_stage(
                 if context.parent is None:
                     store.log_reuse(earlier.run_id)
                 return StageRef(stage, earlier.run_id)
-        params = config.parameters()
-        dataset = str(params["dataset"]) if "dataset" in params else None  # of prepare
-        tags = RunTags(
-            stage=stage, key=key, config=config.as_dict(), inputs=inputs, parent=context.parent, dataset=dataset
-        )
-        with _recorded(store, stage, tags, params, context) as run:
+        tags = RunTags(stage=stage, key=key, config=config.as_dict(), inputs=inputs, parent=context.parent)
+        with _recorded(store, stage, tags, config.parameters(), context) as run:
             body(run)
         return StageRef(stage, run.run_id)
 
@@ -245,7 +241,7 @@ def _recorded(
 ) -> Iterator["StageRun"]:
     """Open the MLflow run of a stage. After the block, log the files of its folder, their sizes and its duration."""
     started = time.monotonic()
-    with temporary_folder() as folder, store.open_run(stage, tags) as run_id:
+    with temporary_folder() as folder, store.open_run(stage, tags.of_dataset(params)) as run_id:
         store.log_params(run_id, params)
         run = StageRun(store, run_id, tags, folder, context)
         yield run

@@ -8,7 +8,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -122,6 +122,10 @@ class RunTags:
         values = {name: value for name in _NAMES if (value := getattr(self, name)) is not None}
         tags = {_NAMES[name]: json.dumps(value) if name in _JSON else str(value) for name, value in values.items()}
         return tags | {f"{_INPUT}{stage}": run_id for stage, run_id in self.inputs.items()}
+
+    def of_dataset(self, params: Mapping[str, object]) -> Self:
+        """Return the tags with the data set that the parameters of the run name, if they name one."""
+        return replace(self, dataset=str(params["dataset"])) if "dataset" in params else self
 
     def of_new_run(self) -> dict[str, str]:
         """Return the tags as `to_mlflow` does, and MLflow's tags of its source and, without a parent, of its caller."""

@@ -55,6 +55,13 @@ def test_the_verdict_says_how_many_are_true_how_sure_that_is_and_what_it_is_abou
     )
 
 
+def test_with_weights_the_share_is_that_of_triples_like_those_of_test() -> None:
+    """Each false triple of test stands for a third of one: 36 of 40 become 36 of 37.3."""
+    judged = two_groups()
+    weighted = replace(judged, weights=np.where(judged.truth == 1, 1.0, 1 / 3))
+    assert "of triples like the 40 test triples with a probability near 0.9, 96 % are true" in verdict(weighted)
+
+
 def test_a_small_test_makes_nobody_sure() -> None:
     """36 of 40 with the probability 0.9: Wilson's interval is 0.769 to 0.960."""
     said = verdict(two_groups())
@@ -99,10 +106,10 @@ def test_an_assumed_base_rate_is_called_so_and_asks_for_the_users_own() -> None:
     assert list(found.steps) == [
         "kgcal predict candidates.tsv -o answers.tsv --dataset 'my graph' --base-rate 0.1",
         "kgcal discover --dataset 'my graph' --completeness 0.8",
-        "kgcal recalibrate --labels labels.tsv",
+        "kgcal recalibrate --dataset 'my graph' --labels labels.tsv",
     ]
     wrong = briefs(bounds, judged, measured, {"synthetic.platt": "It is wrong."}, dataset="d")["synthetic.platt"]
-    assert next(iter(wrong.steps)) == "kgcal recalibrate --labels labels.tsv"
+    assert next(iter(wrong.steps)) == "kgcal recalibrate --dataset d --labels labels.tsv"
     labelled = replace(judged, synthetic_negatives=False)
     assert "kgcal promote --dataset d" in briefs(bounds, labelled, measured, {}, dataset="d")["synthetic.platt"].steps
 

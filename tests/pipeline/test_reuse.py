@@ -1,5 +1,6 @@
 """Which stages `kgcal run` re-uses: in a second run, with another setting, a lost artifact or changed code."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,31 @@ def test_another_setting_re_runs_its_stage_and_the_stages_after_it(first: tuple[
     kgcal, _ = first
     results = kgcal.results(*tiny_options(), "--base-rate", "0.3")
     assert results["reused"] == ["prepare", "train", "corrupt", "score", "rank"]
+
+
+def test_the_newest_run_answers_although_its_calibrators_are_older(first: tuple[Kgcal, dict]) -> None:
+    """The run with another base rate has newer calibrators. Recalibrating the data set takes the newest run, too."""
+    kgcal, results = first
+
+    def answering() -> str:
+        """Return the calibrate run whose calibrator answers."""
+        done = kgcal("predict", "person_0", "sibling_of", "person_1", "--dataset", "family")
+        [model] = re.findall(r"models:/(m-[0-9a-f]+)", done.stdout)
+        return str(client_of(kgcal).get_logged_model(model).source_run_id)
+
+    other = kgcal.results(*tiny_options(), "--base-rate", "0.3")
+    assert answering() == other["runs"]["calibrate"] != results["runs"]["calibrate"]
+    again = kgcal.results(*tiny_options())
+    assert again["runs"] == results["runs"]
+    assert answering() == results["runs"]["calibrate"]
+    moved = kgcal("recalibrate", "--dataset", "family", "--base-rate", "0.2")
+    assert moved.returncode == 0, moved.stderr
+    assert f"the calibrate run of {again['pipeline']} is {again['runs']['calibrate']}" in moved.stderr
+    refused = kgcal("recalibrate", "--dataset", "mine", "--base-rate", "0.2")
+    assert (refused.returncode, refused.stderr) == (
+        2,
+        "kgcal: mine has no finished pipeline: run `kgcal run --dataset mine` first\n",
+    )
 
 
 @pytest.mark.long

@@ -12,7 +12,7 @@ import pytest
 from flows.cli.terminal import Terminal, show, show_table
 from kgcore.errors import InputError
 from kgcore.measure.report.result import ResultTable, table_of
-from tasks.jobs.compare import COLUMNS, comparison, shown_comparison
+from tasks.jobs.compare import COLUMNS, comparison, dataset_name, shown_comparison
 from tasks.tracking import ui
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
@@ -183,3 +183,18 @@ def test_a_search_reads_every_page(runs: dict[str, str], monkeypatch: pytest.Mon
 
 def test_a_folder_names_the_data_set_of_its_last_part(runs: dict[str, str], tmp_path: Path) -> None:
     assert set(comparison(dataset=str(tmp_path / "zoo") + "/")["dataset"]) == {"zoo"}
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("wn11", "wn11"),
+        ("data/mine", "mine"),
+        ("data/mine/", "mine"),
+        ("data/facts.tsv", "facts"),
+        ("facts.nt.gz", "facts"),
+        ("data/a.tsv, data/b.tsv", "data"),
+    ],
+)
+def test_a_data_set_has_the_name_that_its_runs_record(text: str, name: str) -> None:
+    assert dataset_name(text) == name

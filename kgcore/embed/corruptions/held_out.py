@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from kgcore.arrays import Bools, Floats, Ints, Scores, Triples, Weights
+from kgcore.arrays import Bools, Floats, Ints, Scores, Triples, Weights, sorted_distinct
 from kgcore.config import CorruptConfig
 from kgcore.data.graph import KnowledgeGraph, Split, TripleIndex
 from kgcore.embed.corruptions.base import (
@@ -343,7 +343,7 @@ def audit(graph: KnowledgeGraph, split: str, made: Corruptions) -> dict[str, flo
     outside = 0.0
     for column in (SUBJECT, OBJECT):
         seen, size = graph.train.positives, len(graph.entities)
-        held = np.unique(seen[:, 1] * size + seen[:, column])
+        held = sorted_distinct(seen[:, 1] * size + seen[:, column])
         new = triples[changed[:, column]]
         outside += float(weights[changed[:, column]][~np.isin(new[:, 1] * size + new[:, column], held)].sum())
     return figures | {

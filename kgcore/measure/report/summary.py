@@ -286,7 +286,9 @@ def _observed(label: str, predictions: "Predictions") -> str:
             continue
         share = np.array([np.average(truth[rows], weights=weights)])
         ends = "to".join(f" {percent(float(end[0]))} " for end in wilson(share, np.array([count]))).strip()
-        seen = f"of the {rows.sum():,} test triples with a probability {where}, {percent(float(share[0]))} are true"
+        these = f"the {rows.sum():,} test triples with a probability {where}"
+        of = "of" if np.ptp(weights) == 0 else "of triples like"  # with other weights, counting gives another share
+        seen = f"{of} {these}, {percent(float(share[0]))} are true"
         if predictions.confidences is not None:
             seen = f"the mean confidence of the {rows.sum():,} test triples {where} is {share[0]:.2f}"
         return f"{seen} (95 % interval: {ends})"
@@ -318,7 +320,7 @@ def _next_steps(dataset: str, bound: "Calibrated", predictions: "Predictions", w
         predict: "the probabilities of your own triples" + (", if one in ten is true" if assumed else ""),
         f"kgcal promote --dataset {name}": "puts the best calibrator in use, if it passes an exam",
         f"kgcal discover --dataset {name} --completeness 0.8": "missing facts, if the graph knows 80 % of them all",
-        "kgcal recalibrate --labels labels.tsv": "learns from triples that you have labelled true or false",
+        f"kgcal recalibrate --dataset {name} --labels labels.tsv": "learns from triples that you labelled",
         f"kgcal compare --dataset {name}": "all runs and calibrators, the best one first",
     }
     chosen = (3, 4, 1) if wrong else (0, 1, 2) if labelled or bound.negatives == "ground_truth" else (0, 2, 3)
