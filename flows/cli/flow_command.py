@@ -238,7 +238,7 @@ def _annotation(settings: Settings, name: str) -> Any:
         kind = optional[0]
     if name in options_of(settings):
         help_text += "; see the list below"
-    help_text += f"  [default: {value_text(item.default)}]"
+    help_text += f"  [default: {value_text(item.default)}]" if item.default != "" else ""
     names = [f"{option_name(name)}/--no-{option_name(name)[2:]}"] if kind is bool else [option_name(name)]
     panel = f"Advanced options of {settings.stage}" if name in settings.advanced() else None
     option = typer.Option(*names, help=help_text, metavar=metavar, show_default=False, rich_help_panel=panel)

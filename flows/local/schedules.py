@@ -26,13 +26,13 @@ PREFIX = "kgcal-"  # of the slug of a schedule; the name of the data set follows
 
 
 def change_schedule(
-    dataset: str, cron: str = "", timezone: str = "UTC", base_rate: float | None = None, action: str = ""
+    dataset: str, cron: str = "", timezone: str = "", base_rate: float | None = None, action: str = ""
 ) -> Result:
     """Make, change or remove the schedule of a data set, unless `dataset` is ''. Return all schedules.
 
     cron       when the pipeline runs, such as `0 3 * * *`; '': as before
-    timezone   of `cron`, such as Europe/Berlin
-    base_rate  of the runs, in (0, 1); None: not stated
+    timezone   of `cron`, such as Europe/Berlin; '': as before, and UTC in a new schedule
+    base_rate  of the runs, in (0, 1); None: as before, and not stated in a new schedule
     action     pause, resume or remove; '': none
 
     Raises InputError if no server answers, for an unknown data set, and for a time or a base rate that cannot be.
@@ -40,14 +40,15 @@ def change_schedule(
     api = PREFECT_API_URL.value() or local_api()
     if not api:
         raise InputError("schedules need a Prefect server: start one by `kgcal up`, or name yours in PREFECT_API_URL")
-    when = _when(cron, timezone) if cron else None
     calibrate = {} if base_rate is None else {"calibrate": CalibrateConfig(base_rate=base_rate).given()}
     with client_of(api) as client:
         deployment = _deployment(client)
         if dataset:
             name, place = findable(dataset)
             before = _schedules(client, deployment).get(name)
-            parameters = {"prepare": {"dataset": place}} | calibrate
+            kept = timezone or (_timezone(before) if before else "UTC")
+            when = _when(cron, kept) if cron else None
+            parameters = (before.parameters if before else {}) | {"prepare": {"dataset": place}} | calibrate
             if before is None and when:
                 slug = f"{PREFIX}{name}"
                 client.create_deployment_schedules(deployment, [(when, True)], parameters=parameters, slug=slug)
@@ -57,6 +58,7 @@ def change_schedule(
                 client.update_deployment_schedule(deployment, before.id, schedule=when, parameters=parameters)
             elif action == "remove":
                 client.delete_deployment_schedule(deployment, before.id)
+                return _listed(_schedules(client, deployment), f"the schedule of {name} is removed")
             elif action:  # an update without parameters would empty them
                 active, same = action == "resume", before.parameters
                 client.update_deployment_schedule(deployment, before.id, active=active, parameters=same)
@@ -88,15 +90,22 @@ def _when(cron: str, timezone: str) -> SCHEDULE_TYPES:
         raise InputError(f"{wrong} is {timezone if wrong == 'timezone' else cron!r}: it must be {right}") from None
 
 
-def _listed(schedules: dict[str, DeploymentSchedule]) -> Result:
+def _timezone(schedule: DeploymentSchedule) -> str:
+    assert isinstance(schedule.schedule, CronSchedule)
+    return schedule.schedule.timezone or "UTC"
+
+
+def _listed(schedules: dict[str, DeploymentSchedule], done: str = "") -> Result:
+    """Return a table of the schedules, after a sentence about what was done; '': none."""
+
     def row(name: str, one: DeploymentSchedule) -> tuple[Any, ...]:
         assert isinstance(one.schedule, CronSchedule)
         given = (one.parameters or {}).get("calibrate", {}).get("base_rate", "")
-        when = one.schedule.cron, one.schedule.timezone or "UTC"
-        return name, *when, str(given), "active" if one.active else "paused"
+        return name, one.schedule.cron, _timezone(one), str(given), "active" if one.active else "paused"
 
     if not schedules:
-        return Result(title="Schedules", sentences=["no data set has one: `kgcal schedule ./mine --cron '0 3 * * *'`"])
+        none = "no data set has a schedule: make one by `kgcal schedule ./mine --cron '0 3 * * *'`"
+        return Result(title="Schedules", sentences=[done or none])
     head = ("data set", "cron", "timezone", "base rate", "state")
     rows = table_of(head, [row(name, one) for name, one in sorted(schedules.items())])
-    return Result(title="Schedules", tables=[ResultTable("", rows, head)])
+    return Result(title="Schedules", sentences=[done] if done else [], tables=[ResultTable("", rows, head)])

@@ -308,7 +308,7 @@ class Config(BaseModel):
         own = handler.resolve_ref_schema(found)
         for name, schema in own["properties"].items():
             schema |= schema.pop("anyOf", [{}])[0]  # without the alternative null
-            if (default := schema.pop("default", None)) is not None:
+            if (default := schema.pop("default", None)) not in (None, ""):
                 instead = "the preset's value in a pipeline, otherwise " if name in BY_PRESET else ""
                 schema["description"] += f". If not given: {instead}{value_text(default)}"
             if schema.get("type") == "boolean":  # a form would send the position of a switch that nobody has touched

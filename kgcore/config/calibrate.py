@@ -108,7 +108,8 @@ class CalibrateConfig(Config):
 
     calibrators: Annotated[tuple[str, ...], Choices(ALL_CALIBRATORS)] = setting(
         (*SCORE_CALIBRATORS, "boosted_trees"),
-        "calibrators to fit. Those that see evidence beside the score need labelled negatives",
+        f"calibrators to fit. Those that see evidence beside the score need {FEWEST:,} true validation triples, and as "
+        "many labelled negatives or none",
     )
     base_rate: Annotated[float | None, INTERVAL] = setting(
         None,

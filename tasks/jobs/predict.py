@@ -71,8 +71,9 @@ def predict_candidates(
 
     The answers about a file are calibrated to its triples: see `for_file`.
 
-    Raises InputError if the file cannot be read, if candidates of no file should be selected, if completeness is stated
-    with fdr, and as `find_predictor`, `for_file`, `calibrate_to_missing` and `run_prediction` do.
+    Raises InputError if the file cannot be read, if the predicate of the triple is unknown, if candidates of no file
+    should be selected, if completeness is stated with fdr, and as `find_predictor`, `for_file`, `calibrate_to_missing`
+    and `run_prediction` do.
     """
     blocks = _blocks(candidates)
     if config.fdr and len(candidates) > 1:
@@ -81,6 +82,8 @@ def predict_candidates(
         raise InputError("completeness is about probabilities, and fdr about scores: leave out one of them")
     predictor = find_predictor(request, config)
     stated = Stated(completeness, request.base_rate)
+    if len(candidates) > 1:  # an unknown entity may have an answer by its name
+        positions_of(predictor.answering.found.model.graph, ("", candidates[1], ""), can_be_empty=True)
     if len(candidates) == 1:
         predictor = for_file(predictor, _blocks(candidates), stated)
     elif completeness:

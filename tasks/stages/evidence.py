@@ -1,11 +1,12 @@
 """evidence: compute what the model and the training facts know of each held-out triple, beside its score."""
 
+import logging
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from kgcore.config import CalibrateConfig, EvidenceConfig, PrepareConfig
-from kgcore.config.calibrate import OTHER_SCORES, UNSEEN_COMBINER
+from kgcore.config.calibrate import FEWEST, OTHER_SCORES, UNSEEN_COMBINER
 from kgcore.errors import InputError, MismatchError
 from kgcore.registries import COMBINERS
 from kgcore.registries import EVIDENCE as GROUPS
@@ -31,6 +32,8 @@ from tasks.tracking.artifacts import (
 from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
 from tasks.workspace.resources import gpu_slot
+
+log = logging.getLogger("kgcal")
 
 
 def _body(run: StageRun, config: EvidenceConfig) -> None:
@@ -125,4 +128,11 @@ def wants_evidence(data: StageRef, config: CalibrateConfig, matched: StageRef | 
     counts, prepared = store.load(data.run_id, COUNTS), config_of(PrepareConfig, store.known(data.run_id))
     candidates = store.load(matched.run_id, MATCHED).fit.candidates if matched else None
     labels = counts["valid_positives"], counts["valid_negatives"]
-    return config.can_combine(*labels, bool(prepared.given_confidence), candidates)
+    if config.can_combine(*labels, bool(prepared.given_confidence), candidates):
+        return True
+    log.info(
+        "%s: left out. It needs %s true validation triples, and as many that are labelled false, or none, or "
+        "candidates; there are %s true and %s false ones",
+        *(", ".join(config.combiners), f"{FEWEST:,}", *(f"{count:,}" for count in labels)),
+    )
+    return False

@@ -26,7 +26,7 @@ def test_a_form_says_what_applies_if_a_setting_is_not_given(kind: type[config.Co
         assert "default" not in schema  # the form would send it as given
         assert schema["description"].startswith(item.description)
         assert ("the preset's value in a pipeline, otherwise" in schema["description"]) == (name in BY_PRESET)
-        assert ("If not given: " in schema["description"]) == (item.default is not None)
+        assert ("If not given: " in schema["description"]) == (item.default not in (None, ""))
 
 
 def test_json_keeps_what_is_given_and_nothing_else() -> None:

@@ -79,7 +79,7 @@ def test_a_schedule_of_a_data_set_is_kept_as_it_is_when_deployments_are_made_aga
         made = local.api("deployments/filter", {"deployments": {"name": {"any_": ["nightly"]}}})
         return [one for one in made[0]["schedules"] if one["slug"]]
 
-    assert "no data set has one" in schedule()
+    assert "no data set has a schedule" in schedule()
     assert all(not made["schedules"] for made in local.api("deployments/filter") if made["name"] != "nightly")
     shown = schedule(str(folder), "--cron", "0 3 * * *", "--timezone", "Europe/Berlin", "--base-rate", "0.1")
     assert shown.split("\n")[-2].split() == ["mine", "0", "3", "*", "*", "*", "Europe/Berlin", "0.1", "active"]
@@ -95,9 +95,12 @@ def test_a_schedule_of_a_data_set_is_kept_as_it_is_when_deployments_are_made_aga
     schedule(str(folder), "--cron", "5 4 * * *")
     [moved] = stored()
     assert (moved["schedule"]["cron"], moved["active"]) == ("5 4 * * *", False)
+    assert moved["schedule"]["timezone"] == "Europe/Berlin"
+    assert moved["parameters"]["calibrate"] == {"base_rate": 0.1}
     schedule(str(folder), "--resume")
     assert stored()[0]["active"]
-    assert "no data set has one" in schedule(str(folder), "--remove")
+    assert "is removed" in schedule(str(folder), "--remove")
+    assert "no data set has a schedule" in schedule()
 
 
 @pytest.mark.parametrize(

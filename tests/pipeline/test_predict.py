@@ -69,6 +69,12 @@ def test_a_triple_is_answered_in_two_lines(trained: Trained) -> None:
     assert "answers: the best of" in done.stderr
 
 
+def test_a_triple_with_a_misspelt_predicate_is_refused(trained: Trained) -> None:
+    done = trained.kgcal("predict", "person_0", "sibling_off", "person_1")
+    assert done.returncode == 2
+    assert "the graph family has no predicate 'sibling_off' (near names: sibling_of" in done.stderr
+
+
 def test_an_unknown_name_has_no_answer_and_a_reason(trained: Trained, tmp_path: Path) -> None:
     file = tmp_path / "candidates.csv"
     first = trained.test.read_text().splitlines()[0].split("\t")

@@ -28,6 +28,13 @@ def test_a_second_run_re_uses_every_stage_and_says_so(first: tuple[Kgcal, dict])
     assert again["metrics"] == results["metrics"]
 
 
+def test_a_calibrator_that_needs_more_labels_is_left_out_with_the_reason(tmp_path: Path) -> None:
+    done = Kgcal(tmp_path)("run", *tiny_options(), "--calibrators", "platt,boosted_trees")
+    assert done.returncode == 0
+    words = " ".join(done.stderr.split())
+    assert "boosted_trees: left out. It needs 1,000 true validation triples, and as many that are labelled" in words
+
+
 def test_another_setting_re_runs_its_stage_and_the_stages_after_it(first: tuple[Kgcal, dict]) -> None:
     kgcal, _ = first
     results = kgcal.results(*tiny_options(), "--base-rate", "0.3")

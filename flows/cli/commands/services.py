@@ -61,8 +61,12 @@ def schedule(
     cron: Annotated[
         str, typer.Option(help="when: minute, hour, day of the month, month, day of the week, such as '0 3 * * *'")
     ] = "",
-    timezone: Annotated[str, typer.Option(help="time zone of --cron, such as Europe/Berlin")] = "UTC",
-    base_rate: Annotated[float | None, typer.Option(help="base rate of the runs, as in `kgcal run`")] = None,
+    timezone: Annotated[
+        str, typer.Option(help="time zone of --cron, such as Europe/Berlin; if empty, as before, at first UTC")
+    ] = "",
+    base_rate: Annotated[
+        float | None, typer.Option(help="base rate of the runs, as in `kgcal run`; if empty, as before")
+    ] = None,
     pause: Annotated[bool, typer.Option("--pause", help="no runs until --resume; `kgcal up` keeps it so")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="end a pause")] = False,
     remove: Annotated[bool, typer.Option("--remove", help="remove the schedule")] = False,
