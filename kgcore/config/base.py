@@ -242,7 +242,8 @@ class Config(BaseModel):
     first: ClassVar[tuple[str, ...] | None] = None
 
     def __init__(self, **settings: Any) -> None:
-        settings |= settings.pop(ADVANCED, None) or {}  # of a form
+        if isinstance(settings.get(ADVANCED), Mapping):  # of a form
+            settings |= settings.pop(ADVANCED)
         given = {name: value for name, value in settings.items() if value is not None}
         try:
             super().__init__(**given)
