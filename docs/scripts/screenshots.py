@@ -95,7 +95,7 @@ def pictures(home: Home) -> dict[str, tuple[str, str]]:
     return {
         "prefect-run": (f"{home.prefect}/runs/flow-run/{run}?tab=Artifacts", "summary"),
         "prefect-form": (form, "Base Rate"),
-        "mlflow-runs": (table, "gt.isotonic"),
+        "mlflow-runs": (table, "ground truth"),
         "mlflow-chart": (f"{table}&compareRunsMode=CHART", "brier"),
         "mlflow-run": (pipeline, "Description"),
         "mlflow-champion": (f"{home.mlflow}/#/models/kgcal-family", "champion"),
