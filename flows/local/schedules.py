@@ -46,8 +46,8 @@ def change_schedule(
         if dataset:
             name, place = findable(dataset)
             before = _schedules(client, deployment).get(name)
-            kept = timezone or (_timezone(before) if before else "UTC")
-            when = _when(cron, kept) if cron else None
+            zone = timezone or (_timezone(before) if before else "UTC")
+            when = _when(cron, zone) if cron else None
             parameters = (before.parameters if before else {}) | {"prepare": {"dataset": place}} | calibrate
             if before is None and when:
                 slug = f"{PREFIX}{name}"
