@@ -84,14 +84,15 @@ def print_version(wanted: bool) -> None:
 def interrupt_again(ignored: "sys.UnraisableHookArgs") -> None:
     """Interrupt the process again, a moment later, if Python has ignored an interruption.
 
-    Python ignores every exception inside a finaliser (`__del__`), that of Ctrl-C or SIGTERM included. Other exceptions
-    are shown as usual.
+    Python ignores every exception inside a finaliser (`__del__`), that of Ctrl-C or SIGTERM included, and those after
+    the end of the main thread. Then the command has ended, and there is nothing to interrupt. Other exceptions are
+    shown as usual.
     """
-    if isinstance(ignored.exc_value, KeyboardInterrupt | SystemExit):
+    if not isinstance(ignored.exc_value, KeyboardInterrupt | SystemExit):
+        sys.__unraisablehook__(ignored)
+    elif threading.main_thread().is_alive():
         number = signal.SIGINT if isinstance(ignored.exc_value, KeyboardInterrupt) else signal.SIGTERM
         threading.Timer(AGAIN_SECONDS, os.kill, (os.getpid(), number)).start()
-    else:
-        sys.__unraisablehook__(ignored)
 
 
 @contextmanager

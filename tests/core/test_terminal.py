@@ -4,6 +4,7 @@ import io
 import logging
 import os
 import signal
+import subprocess
 import sys
 import time
 
@@ -113,6 +114,26 @@ def interrupted_in_a_finaliser(number: int) -> None:
     with guarded():
         InterruptedFinaliser(number)
         time.sleep(10)
+
+
+ENDING = """
+import threading, time
+from flows.cli.terminal import guarded
+with guarded():
+    threading.Thread(target=time.sleep, args=(1,)).start()
+    print("ended", flush=True)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_after_the_end_of_a_command_prints_nothing(number: int) -> None:
+    with subprocess.Popen([sys.executable, "-c", ENDING], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(0.3)
+        process.send_signal(number)
+        assert process.communicate()[1] == b""
+    assert process.returncode == 0
 
 
 @pytest.mark.parametrize(("number", "error"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)])

@@ -21,6 +21,7 @@ import traceback
 import weakref
 from collections.abc import Callable
 from pkgutil import walk_packages
+from types import SimpleNamespace
 from typing import Any, NoReturn, TextIO
 
 import numba
@@ -127,8 +128,14 @@ def end_after(main: Callable[[], object]) -> NoReturn:
     except BaseException:
         traceback.print_exc()
         status = 1
-    threading._shutdown()  # type: ignore[attr-defined]  # waits for the threads that Python waits for
-    atexit._run_exitfuncs()
+    for end in (threading._shutdown, atexit._run_exitfuncs):  # type: ignore[attr-defined]  # waits for threads
+        try:
+            end()
+        except BaseException as error:  # Python ignores it here
+            ignored = SimpleNamespace(
+                exc_type=type(error), exc_value=error, exc_traceback=error.__traceback__, err_msg=None, object=end
+            )
+            sys.unraisablehook(ignored)  # type: ignore[arg-type]
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status if isinstance(status, int) else 1)
