@@ -1,5 +1,6 @@
 """`kgcore.load`: a calibrated model from files answers as the model that was written, and names what is wrong."""
 
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -267,7 +268,12 @@ def test_a_loaded_model_lists_missing_facts(tmp_path: Path, monkeypatch: pytest.
     made = loaded.explain(*query[NAMES].iloc[0], completeness="0.8:0.95")
     assert (made.probability, made.low, made.high) == tuple(query[["probability", "low", "high"]].iloc[0])
     assert made.about in made.sentences
-    assert "true by the stated completeness 0.8:0.95" in made.about
+    number = r"(\S+) \((\S+) to (\S+)\) of them true by the stated completeness 0.8:0.95"
+    [counts] = re.findall(number, made.about)
+    middle, low, high = map(float, counts)
+    assert low < middle < high
+    odds = (1 - 0.8) / 0.8 / ((1 - 0.95) / 0.95)  # a completeness c means (1 - c) / c unknown facts for a known one
+    assert high / low == pytest.approx(odds, rel=0.1)
     by_rate = loaded.discover(predicate="p1", top=1, base_rate="0.001:0.01")
     made = loaded.explain(*by_rate[NAMES].iloc[0], base_rate="0.001:0.01", missing=True)
     assert made.probability == by_rate["probability"].iloc[0]

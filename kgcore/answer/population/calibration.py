@@ -92,8 +92,10 @@ class Calibration:
         if self.true is None:
             return NOTHING_STATED.format(candidates=f"{candidates:,} candidates")
         true, likely = float(self.true.values[asked].sum()), self._likely()
+        low, high = (_count(float(ends[asked].sum())) for ends in (self.true.low, self.true.high))
+        number = _count(true) if low == high else f"{_count(true)} ({low} to {high})"
         text = (
-            f"the probabilities are about {candidates:,} candidates, {_count(true)} of them true by the stated "
+            f"the probabilities are about {candidates:,} candidates, {number} of them true by the stated "
             f"{self.true.stated}, and are calibrated to these with {facts:,} validation facts"
         )
         if likely < MUCH_LESS * true - 3 * math.sqrt(true):
