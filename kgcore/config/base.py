@@ -303,7 +303,8 @@ class Config(BaseModel):
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> Schema:
         """Return the schema for the forms of Prefect. No setting has a default there: a form would send it.
 
-        A form shows the advanced settings in a group of their own. Outside the group they are allowed, too.
+        A form shows the advanced settings in a group of their own. The schema also takes them outside the group, but
+        where no form looks.
         """
         found = handler(core)
         own = handler.resolve_ref_schema(found)
@@ -318,9 +319,9 @@ class Config(BaseModel):
         if advanced := {name: own["properties"].pop(name) for name in cls.advanced()}:
             group = {"title": "change", "type": "object", "properties": advanced, "additionalProperties": False}
             own["properties"][ADVANCED] = {"title": "Advanced", "anyOf": [{"type": "null"}, group], "default": None}
-            own["patternProperties"] = {
-                f"^{name}$": {"anyOf": [{"type": "null"}, schema]} for name, schema in advanced.items()
-            }
+            flat = {name: {"anyOf": [{"type": "null"}, schema]} for name, schema in advanced.items()}
+            del own["additionalProperties"]  # it would not see those outside the group
+            own |= {"if": True, "then": {"properties": flat}, "unevaluatedProperties": False}
         return found
 
     @classmethod
