@@ -303,8 +303,7 @@ class Config(BaseModel):
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> Schema:
         """Return the schema for the forms of Prefect. No setting has a default there: a form would send it.
 
-        A form shows the advanced settings in a group of their own. The schema also takes them outside the group, but
-        where no form looks.
+        A form shows the advanced settings in a group of their own. The schema also takes them outside the group.
         """
         found = handler(core)
         own = handler.resolve_ref_schema(found)

@@ -67,8 +67,8 @@ class RunTags:
         note       Markdown that the UI shows as its description
 
     Tags of one kind of run:
-        dataset, digest  prepare: name and fingerprint of the graph. pipeline, decisions and other jobs about a data set:
-                         `dataset` is its name
+        dataset, digest  prepare: name and fingerprint of the graph. pipelines, decisions and other jobs about a data
+                         set: `dataset` is its name
         test             prepare, exam: fingerprint of the test split. measurement: of the measured rows
         labels           prepare: name of the file of added labels
         candidates       match: name of the file of candidates, or of the held-out split
