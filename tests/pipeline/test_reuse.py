@@ -33,8 +33,8 @@ def test_a_calibrator_that_needs_more_labels_is_left_out_with_the_reason(tmp_pat
     assert done.returncode == 0
     words = " ".join(done.stderr.split())
     assert (
-        "boosted_trees: left out. It needs 1,000 true validation triples, and as many labelled false ones or candidates, "
-        "if there are any: there are" in words
+        "boosted_trees: left out. It needs 1,000 true validation triples, and as many labelled false ones or "
+        "candidates, if there are any: there are" in words
     )
 
 
