@@ -12,8 +12,9 @@ from prefect.settings import PREFECT_API_URL, PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
 
 from flows.job import kind_of
 from flows.local.recorder import recording
-from kgcore.config import PipelineConfigs, PrepareConfig
+from kgcore.config import CalibrateConfig, PipelineConfigs, PrepareConfig
 from kgcore.config.presets import resolve
+from kgcore.data.datasets.base import find_dataset
 from kgcore.errors import InputError
 from tasks.jobs.pipeline import title_of
 from tasks.workspace.flow_run import current_flow_run, tag
@@ -68,9 +69,9 @@ def resolved_name(*words: str) -> Callable[[], str]:
     """Return a function that names a flow run: the words, then the data set, the model and the loss.
 
     The given settings and the preset determine the data set, the model and the loss. If a race chooses the model, its
-    name is `auto`; only the flow without words, the pipeline, has races. Prefect calls the function in the context of
-    the flow run. If the settings are invalid, the name is the words alone, or `pipeline` if there are no
-    words; the flow itself then raises the error.
+    name is `auto`; only the flow without words, the pipeline, has races. A stated base rate ends the name. Prefect
+    calls the function in the context of the flow run. If the settings are invalid, the name is the words alone, or
+    `pipeline` if there are no words; the flow itself then raises the error.
     """
 
     def name() -> str:
@@ -78,11 +79,16 @@ def resolved_name(*words: str) -> Callable[[], str]:
         assert run is not None
         parameters = run.parameters
         try:
-            given = PipelineConfigs(prepare=parameters["prepare"], train=parameters["train"])
+            given = PipelineConfigs(
+                prepare=parameters["prepare"],
+                train=parameters["train"],
+                calibrate=parameters.get("calibrate", CalibrateConfig()),
+            )
             configs = resolve(parameters["preset"], given, races=not words).configs
+            dataset = find_dataset(configs.prepare.dataset).name
         except InputError:
             return " ".join(words) or "pipeline"
-        return " ".join([*words, configs.prepare.dataset, title_of(configs)])
+        return " ".join([*words, dataset, title_of(configs)])
 
     return name
 

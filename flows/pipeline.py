@@ -217,8 +217,7 @@ def _check_other_models(others: Sequence[Other], data: StageRef, configs: Pipeli
     if others and not configs.match.candidates and not wants_evidence(data, configs.calibrate, None):
         raise InputError(
             "--other-models needs a calibrator that sees evidence: name boosted_trees among the calibrators, and use "
-            "data with at least 1,000 true validation triples and 1,000 that are labelled false, or none, or "
-            "--candidates FILE"
+            "data with at least 1,000 true validation triples, or --candidates FILE"
         )
     check_others(data, [other for other in others if isinstance(other, StageRef)])
 

@@ -218,11 +218,13 @@ def calibrate(
 ) -> MeasuredModel:
     """Fit calibrators to valid. The one that is best there answers: it has the lowest cross-fitted Brier score.
 
+    If too few triples are labelled false to fit calibrators to them, one that is fitted to corruptions answers.
+
     base_rate     share of true triples among your candidates, in (0, 1), or text LOW:HIGH; None: 0.5 is assumed
     calibrators   registered names; None: the default ones, of the score and of evidence
     completeness  share of the true facts that the graph knows, in (0, 1), or text as in `read_completeness`
     negatives     ground_truth or synthetic: the negatives of the calibrator that answers. None: labelled ones if there
-                  are some
+                  are enough
     seed          of the corruptions and of the fits
     device        that scores: auto, cpu, cuda or cuda:N
     settings      of CorruptConfig, CalibrateConfig and EvidenceConfig: calibration_strategy, evidence, ...
@@ -252,16 +254,16 @@ def calibrate(
     further = Further.of(graph, configs.corrupt, made["valid"], model)
     material = _material(model.to(find_device(device)), graph, made, further, configs, progress)
     table, rate = material.table, material.config.rate.value
-    fitted = fit_evidence(material, fit_calibrators(table, material.config, material.bases)).fitted
-    predictions = classify(table, fitted, len(graph.predicates), rate, ClassifyConfig(), material.evidence)
+    result = fit_evidence(material, fit_calibrators(table, material.config, material.bases))
+    predictions = classify(table, result.fitted, len(graph.predicates), rate, ClassifyConfig(), material.evidence)
     source = None
     if predictions.synthetic_negatives:
         source = kept_sources(made["test"].source, graph.test.positives[:, 1], made["test"].triples[:, 1])
-    answers = answering_label([bound for bound in fitted if negatives in (None, bound.negatives)])
-    if not answers:
+    wanted = [bound for bound in result.fitted if negatives in (None, bound.negatives)]
+    if not (answers := answering_label(wanted, result.audits)):
         raise InputError(f"no calibrator has negatives of the kind {negatives}: leave out negatives")
-    first = CalibratedModel(model, fitted[0], graph)
-    return MeasuredModel(first, fitted, predictions, source, material.cold)[answers]
+    first = CalibratedModel(model, result.fitted[0], graph)
+    return MeasuredModel(first, result.fitted, predictions, source, material.cold)[answers]
 
 
 def load(folder: str | PathLike[str]) -> LoadedModel:

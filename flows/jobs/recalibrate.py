@@ -14,6 +14,7 @@ from tasks.jobs.exam import add_field_labels
 from tasks.jobs.manifest import newest_pipeline, resolve
 from tasks.jobs.pipeline import finish_pipeline
 from tasks.jobs.recalibrate import (
+    at_rate_of_labels,
     calibrators_of,
     model_and_settings,
     note_candidates,
@@ -80,6 +81,7 @@ def recalibrate(
         if file is not None:
             data = add_labels(data, file, instead, exam_share, context)
             add_field_labels(data.run_id, file, exam_share)
+            configs = at_rate_of_labels(configs, data)
         if candidates:
             check_candidates(data, configs.match)
         model_ref, others = adopt_model(trained, data, context), other_models_of(model)

@@ -4,6 +4,7 @@ A schedule belongs to the deployment DEPLOYMENT of a Prefect server, and has the
 and `prefect deploy` leave it as it is, so that one that was paused stays paused.
 """
 
+import asyncio
 from typing import Any
 from uuid import UUID
 
@@ -11,6 +12,7 @@ from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.objects import DeploymentSchedule
 from prefect.client.schemas.schedules import SCHEDULE_TYPES, CronSchedule
 from prefect.exceptions import ObjectNotFound
+from prefect.server.schemas.schedules import CronSchedule as ServerSchedule
 from prefect.settings import PREFECT_API_URL
 from pydantic import ValidationError
 
@@ -95,17 +97,26 @@ def _timezone(schedule: DeploymentSchedule) -> str:
     return schedule.schedule.timezone or "UTC"
 
 
+def _next(cron: str, timezone: str) -> str:
+    """Return the time of the next run in the time zone, such as `2026-11-28 03:00`; '' if there is none."""
+    dates = asyncio.run(ServerSchedule(cron=cron, timezone=timezone).get_dates(1))
+    return f"{dates[0]:%Y-%m-%d %H:%M}" if dates else ""
+
+
 def _listed(schedules: dict[str, DeploymentSchedule], done: str = "") -> Result:
     """Return a table of the schedules, after a sentence about what was done; '': none."""
 
     def row(name: str, one: DeploymentSchedule) -> tuple[Any, ...]:
         assert isinstance(one.schedule, CronSchedule)
-        given = (one.parameters or {}).get("calibrate", {}).get("base_rate", "")
-        return name, one.schedule.cron, _timezone(one), str(given), "active" if one.active else "paused"
+        parameters = one.parameters or {}
+        given = parameters.get("calibrate", {}).get("base_rate", "")
+        cron, zone, place = one.schedule.cron, _timezone(one), parameters.get("prepare", {}).get("dataset", "")
+        state = ("active", _next(cron, zone)) if one.active else ("paused", "")
+        return name, cron, zone, str(given), *state, place
 
     if not schedules:
         none = "no data set has a schedule: make one by `kgcal schedule ./mine --cron '0 3 * * *'`"
         return Result(title="Schedules", sentences=[done or none])
-    head = ("data set", "cron", "timezone", "base rate", "state")
+    head = ("data set", "cron", "timezone", "base rate", "state", "next run", "place")
     rows = table_of(head, [row(name, one) for name, one in sorted(schedules.items())])
     return Result(title="Schedules", sentences=[done] if done else [], tables=[ResultTable("", rows, head)])

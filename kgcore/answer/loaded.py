@@ -1,6 +1,6 @@
 """A calibrated model that was loaded from files, and answers questions about triples: `kgcore.load`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from os import PathLike
@@ -74,16 +74,18 @@ class LoadedModel:
 
     def predict(
         self,
-        frame: pd.DataFrame,
+        candidates: pd.DataFrame | Sequence[Sequence[str]],
         *,
         base_rate: float | None = None,
         completeness: str | float | None = None,
         threshold: float = PredictConfig().threshold,
         at_least: int = PredictConfig().at_least,
     ) -> pd.DataFrame:
-        """Answer candidate triples. Return the frame with the columns of ANSWERS added.
+        """Answer candidate triples. Return a frame of them with the columns of ANSWERS added.
 
-        frame      n rows, the columns subject, predicate and object as text; it may have further columns
+        candidates
+                   a frame of n rows, the columns subject, predicate and object as text; it may have further columns. Or
+                   n triples, such as [("aspirin", "treats", "pain")]
         base_rate  share of true ones among the triples, in (0, 1); None: that of the calibrator
         completeness
                    share of the true facts that the graph knows, instead of a base rate: as in `discover`
@@ -104,6 +106,7 @@ class LoadedModel:
         """
         from kgcore.answer.population.lists import as_sentence  # loads torch
 
+        frame = frame_of(candidates)
         check_free(list(frame.columns))
         settings = PredictConfig(threshold=threshold, at_least=at_least)
         answers = self._answers.under(base_rate, settings.threshold, settings.at_least)
@@ -213,11 +216,12 @@ class LoadedModel:
         """
         from kgcore.answer.domains import Domains
         from kgcore.answer.population.calibration import Calibration
-        from kgcore.answer.population.population import TOO_FEW, Population, stated_facts
+        from kgcore.answer.population.population import Population, stated_facts, too_few
 
-        population = Population.asked(Domains(self.calibrated.graph), predicate, DiscoverConfig().at_least)
+        graph, at_least = self.calibrated.graph, DiscoverConfig().at_least
+        population = Population.asked(Domains(graph), predicate, at_least)
         if population is None:
-            raise InputError(TOO_FEW)
+            raise InputError(too_few(graph, predicate, at_least))
         text = "" if completeness is None else str(completeness)
         true, models = stated_facts(population, text, base_rate, predicate), self.calibrated.trained.embedding_models
         config = SurveyConfig().for_list(top)
@@ -344,6 +348,16 @@ def _check(folder: Path, what: str, expected: str, found: str) -> None:
             f"the calibrator in {folder} was fitted to the {what} {expected[:12]}, but the {what} there is "
             f"{found[:12]}: use the files of one logged model"
         )
+
+
+def frame_of(candidates: pd.DataFrame | Sequence[Sequence[str]]) -> pd.DataFrame:
+    """Return candidates as a frame. Raises InputError for a row that has not three parts."""
+    if isinstance(candidates, pd.DataFrame):
+        return candidates
+    for number, row in enumerate(candidates):
+        if isinstance(row, str) or len(row) != len(COLUMNS):
+            raise InputError(f"candidate {number} is {row!r}: it must be a subject, a predicate and an object")
+    return pd.DataFrame(list(candidates), columns=list(COLUMNS))
 
 
 def names_of(frame: pd.DataFrame) -> pa.Table:

@@ -26,6 +26,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+class MetricsFrame(pd.DataFrame):
+    """A table of metrics, whose text has all rows and columns, however narrow the terminal is."""
+
+    def __repr__(self) -> str:
+        return self.to_string()
+
+
 @dataclass(frozen=True, repr=False)
 class MeasuredModel(LoadedModel):
     """A calibrated model that answers as a loaded one does, with all calibrators of its fit, and test to measure them.
@@ -60,7 +67,9 @@ class MeasuredModel(LoadedModel):
         return replace(self, calibrated=CalibratedModel(found.scorer_of(model, graph), found, graph))
 
     def evaluate(self, *, every: bool = False, **settings: Any) -> pd.DataFrame:
-        """Measure all calibrators on test. Return a row for each label, and a column for each metric.
+        """Measure all calibrators on test. Return a row for each label, the best first, and a column for each metric.
+
+        The fitted calibrators come before the baselines, and those with the lowest Brier score come first.
 
         every     return all metrics, not only those of the first table of a report
         settings  of EvaluateConfig and ClassifyConfig: bins, tau, ...
@@ -75,9 +84,9 @@ class MeasuredModel(LoadedModel):
         ['brier', 'log_loss', 'ece', 'sharpness', 'accuracy']
         """
         results = Results.of(self._measured(settings))
-        frame = pd.DataFrame.from_dict({row.label: row.metrics for row in results.rows}, orient="index")
+        frame = pd.DataFrame.from_dict({row.label: row.metrics for row in results.best_first()}, orient="index")
         first = list(first_table(results.confidences))
-        frame = frame[[*first, *(frame.columns.difference(first) if every else ())]]
+        frame = MetricsFrame(frame[[*first, *(frame.columns.difference(first) if every else ())]])
         frame.attrs["about"] = " ".join(self.predictions.notes(self.calibrated.calibrator.rate))
         return frame
 

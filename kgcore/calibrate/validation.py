@@ -1,13 +1,14 @@
 """What validation says about the calibrators: cross-fitting, the audit of their samples, and which of them answers.
 
 Folds are random parts of rows: what is fitted to the others gives each of them its probability. If the user names no
-calibrator, the best one of the first kind of negatives answers.
+calibrator, the best one of the first kind of negatives answers: see `answering_kinds`.
 """
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from kgcore.calibrate.base import Calibrator
 
 FIGURE = "held_out_brier_"  # start of the names of the figures, before the name of the calibrator
+RIVAL = "synthetic_brier_"  # start of the names of other figures of labelled triples: kgcore/combiners/fit.py
 FIT_ERROR = "fit_error_"  # how far the finite validation lets probabilities be off: see `fit_errors`
 MUCH_ERROR = 0.02  # an error from this one on is reported
 REPLICATES = 30  # of `fit_errors`
@@ -33,7 +35,7 @@ UNLIKE = (
 )
 MUCH_UNLIKE = 0.05  # such a share from this one on is reported
 ORDER = (BASELINE, CANDIDATES, GROUND_TRUTH, SYNTHETIC)  # of the kinds of negatives among the models of a run
-ANSWERING = (GROUND_TRUTH, CANDIDATES, SYNTHETIC)  # the calibrators of the first kind that a run has answer
+ANSWERING = (GROUND_TRUTH, CANDIDATES, SYNTHETIC)  # see `answering_kinds`
 MOST_ROWS = 500_000  # of a larger sample, as many rows are cross-fitted
 HIGH = 0.75  # a probability above it counts as high
 MOST_THIN = 0.5  # if a larger share of the high probabilities of positives is thin, a report has a note
@@ -177,25 +179,27 @@ def thin_notes(audits: Mapping[str, Mapping[str, float]]) -> list[str]:
     ]
 
 
-def held_out_figures(
+def held_out(
     fitted: Sequence[tuple[Calibrated, CalibrationSample]], groups: Ints, folds: int, rng: np.random.Generator
-) -> dict[str, float]:
-    """Return the cross-fitted Brier score of each calibrator on the validation rows of one kind of negatives.
+) -> tuple[Bools, dict[str, Probabilities | None]]:
+    """Return the cross-fitted probabilities of each calibrator on the validation rows of one kind of negatives.
 
-    fitted  calibrators, and the samples that they were fitted on. That of a combiner has log-odds of combiners that had
-            not seen the triple
+    fitted  calibrators, and the samples (n rows) that they were fitted on. That of a combiner has log-odds of combiners
+            that had not seen the triple
     groups  (n,) the group of each row: see `row_groups`. A group stays in one fold
     folds   parts of the rows: a calibrator that is fitted to the others predicts each. Fewer, if fewer groups have a
             label
 
-    Empty if fewer than two groups have a label. A calibrator whose fit to a part fails has no figure.
+    Return a mask (n,) of the m rows that are used, and the name of each calibrator with its probabilities (m,); None if
+    fewer than two groups have a label, or if a fit to a part fails.
     """
     rows = _some(groups, rng)
     labels, groups = fitted[0][1].labels[rows], groups[rows]
     folds = min(folds, *(len(np.unique(groups[labels == label])) for label in (0, 1)))
+    probabilities: dict[str, Probabilities | None] = {bound.shown_name: None for bound, _ in fitted}
     if folds < 2:
-        return {}
-    parts, figures = draw_folds(groups, labels, folds, rng), {}
+        return rows, probabilities
+    parts = draw_folds(groups, labels, folds, rng)
     for bound, sample in fitted:
         own = sample if rows.all() else sample.part(rows)
         with suppress(FitError), warnings.catch_warnings():
@@ -203,7 +207,25 @@ def held_out_figures(
             q = np.empty(len(labels))
             for held, asked, others in held_folds(own, parts):
                 q[held] = CALIBRATORS.get(bound.name)().fit_sample(others).calibrate_of(*asked)
-            figures[FIGURE + bound.shown_name] = float(np.average((q - labels) ** 2, weights=own.weights))
+            probabilities[bound.shown_name] = q
+    return rows, probabilities
+
+
+def held_out_figures(
+    fitted: Sequence[tuple[Calibrated, CalibrationSample]],
+    rows: Bools,
+    probabilities: Mapping[str, Probabilities | None],
+) -> dict[str, float]:
+    """Return the Brier score of each calibrator whose cross-fitted probabilities are known.
+
+    fitted               the arguments, and
+    rows, probabilities  the output of `held_out`
+    """
+    figures = {}
+    for bound, sample in fitted:
+        if (q := probabilities[bound.shown_name]) is not None:
+            used = sample.part(rows)
+            figures[FIGURE + bound.shown_name] = float(np.average((q - used.labels) ** 2, weights=used.weights))
     return figures
 
 
@@ -261,9 +283,47 @@ def in_order(fitted: Sequence[Calibrated], figures: Mapping[str, Mapping[str, fl
     )
 
 
-def answering_label(fitted: Sequence[Calibrated]) -> str:
-    """Return the label of the calibrator that answers, given all of a run in order; '' if only baselines are there."""
-    for kind in ANSWERING:
+def answering_kinds(audits: Mapping[str, Mapping[str, float]]) -> tuple[str, ...]:
+    """Return the kinds of negatives: the calibrators of the first one that a run has answer.
+
+    audits  kind of negatives -> figures, among them those of this module
+
+    The labelled ones come first, unless they are too few: then they come last. They are if the calibrator that answers
+    without them has a lower Brier score on them than the best that is fitted to them.
+    """
+    own, without = _rivals(audits)
+    return (CANDIDATES, SYNTHETIC, GROUND_TRUTH) if without < own else ANSWERING
+
+
+def _rivals(audits: Mapping[str, Mapping[str, float]]) -> tuple[float, float]:
+    """Return the two Brier scores on labelled triples that `answering_kinds` compares; infinite without them."""
+    labelled = audits.get(GROUND_TRUTH, {})
+    synthetic, others = (_figures(audits.get(kind, {}), FIGURE) for kind in (SYNTHETIC, GROUND_TRUTH))
+    name = min(synthetic, key=lambda each: synthetic[each], default="")
+    return min(others.values(), default=np.inf), labelled.get(RIVAL + name, np.inf)
+
+
+def few_labels_note(audits: Mapping[str, Mapping[str, float]]) -> str:
+    """Return the sentence that the labelled triples are too few to answer; '' if they answer, or if there are none."""
+    own, without = _rivals(audits)
+    if without >= own:
+        return ""
+    among = f"{own:.4f}" if np.isfinite(own) else "unknown"
+    return (
+        f"Too few triples are labelled false: on the labelled triples, the Brier score of the best calibrator that is "
+        f"fitted to them is {among}, and that of the one that is fitted to corruptions {without:.4f}. So this one "
+        "answers."
+    )
+
+
+def answering_label(
+    fitted: Sequence[Calibrated], audits: Mapping[str, Mapping[str, float]] = MappingProxyType({})
+) -> str:
+    """Return the label of the calibrator that answers, given all of a run in order; '' if only baselines are there.
+
+    audits  see `answering_kinds`
+    """
+    for kind in answering_kinds(audits):
         for bound in fitted:
             if bound.negatives == kind:
                 return bound.label
@@ -294,8 +354,8 @@ def answering_notes(audits: Mapping[str, Mapping[str, float]]) -> list[str]:
 
     audits  kind of negatives -> figures, among them those of this module
     """
-    first = next((kind for kind in ANSWERING if kind in audits), "")
-    notes = [said] if (said := answers_because(audits.get(first, {}))) else []
+    first = next((kind for kind in answering_kinds(audits) if kind in audits), "")
+    notes = list(filter(None, (few_labels_note(audits), answers_because(audits.get(first, {})))))
     ways = {
         GROUND_TRUTH: "cross-fitted on the labelled validation triples",
         CANDIDATES: "estimated without labels",

@@ -5,11 +5,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kgcore.arrays import Bools, Floats, Ints, Labels, Scores, Triples
+from kgcore.arrays import Bools, Floats, Ints, Labels, Probabilities, Scores, Triples
 from kgcore.calibrate.calibrated import Calibrated
 from kgcore.calibrate.fit import CANDIDATES, GROUND_TRUTH, SYNTHETIC, Basis, bind, terms_of
-from kgcore.calibrate.sample import CalibrationSample
-from kgcore.calibrate.validation import fit_errors, held_out_figures, in_order, row_groups, score_audit, thin_figures
+from kgcore.calibrate.sample import CalibrationSample, shift
+from kgcore.calibrate.validation import (
+    RIVAL,
+    fit_errors,
+    held_out,
+    held_out_figures,
+    in_order,
+    row_groups,
+    score_audit,
+    thin_figures,
+)
 from kgcore.combiners.ablation import SCORE, Ablation, ablate
 from kgcore.combiners.base import Combined, Combiner, EvidenceSample
 from kgcore.combiners.joined import Stack
@@ -259,7 +268,8 @@ def fit_evidence(material: Material, alone: Sequence[Calibrated]) -> FittedCalib
 
     alone  the output of `fit_calibrators`: those of labelled triples and of corruptions that see the score alone
 
-    Combiners are fitted to labelled triples, and to candidates; if there are neither, to positives and corruptions.
+    Combiners are fitted to labelled triples if enough are false, and to candidates; otherwise, to positives and
+    corruptions.
 
     Raises MismatchError if the parts do not belong together, FitError if a fit does not converge.
     """
@@ -269,8 +279,8 @@ def fit_evidence(material: Material, alone: Sequence[Calibrated]) -> FittedCalib
     ablation, soft = None, table.soft("valid")
     if material.candidates:
         alone = [*alone, *fit_score_calibrators(table, config, material.candidates)]
-    if evidence is not None and not soft and (GROUND_TRUTH in bases or not material.candidates):
-        kind = GROUND_TRUTH if GROUND_TRUTH in bases else SYNTHETIC
+    kind = GROUND_TRUTH if table.combines_labels else SYNTHETIC
+    if evidence is not None and not soft and (kind == GROUND_TRUTH or not material.candidates):
         own_groups = None if kind == GROUND_TRUTH else material.groups()[kind]
         rows = evidence_sample(table, evidence, bases[kind], config, own_groups)
         with_evidence = fit_combiners(rows, evidence, bases[kind], config, table.model)
@@ -284,8 +294,13 @@ def fit_evidence(material: Material, alone: Sequence[Calibrated]) -> FittedCalib
     groups = material.groups(material.cold)
     for kind in bases:
         rng, of_kind = np.random.default_rng(config.combine_seed), [pair for pair in every if pair[0].negatives == kind]
-        audits[kind] |= held_out_figures(of_kind, groups[kind], config.combine_folds, rng) if of_kind else {}
+        if not of_kind:
+            continue
+        used, probabilities = held_out(of_kind, groups[kind], config.combine_folds, rng)
+        audits[kind] |= held_out_figures(of_kind, used, probabilities)
         audits[kind] |= {} if material.cold is None else fit_errors(of_kind, groups[kind], rng)
+        if kind == SYNTHETIC and GROUND_TRUTH in bases and not soft:
+            audits[GROUND_TRUTH] |= on_labelled(of_kind, used, probabilities, material)
     if material.candidates:
         see_score = [(bound, material.candidates.data) for bound, _ in every if bound.negatives == CANDIDATES]
         audits[CANDIDATES] |= unlabelled_figures([*see_score, *unlabelled])
@@ -295,6 +310,37 @@ def fit_evidence(material: Material, alone: Sequence[Calibrated]) -> FittedCalib
     log_odds = {bound.label: sample.scores for bound, sample in with_evidence}
     mixture = unlabelled[0][1] if unlabelled else None
     return FittedCalibrators(_with_unseen(fitted, material.unseen), audits, log_odds, mixture, ablation)
+
+
+def on_labelled(
+    fitted: Sequence[tuple[Calibrated, CalibrationSample]],
+    rows: Bools,
+    probabilities: Mapping[str, Probabilities | None],
+    material: Material,
+) -> dict[str, float]:
+    """Return the Brier scores, on the labelled triples of valid, of calibrators that were fitted to corruptions.
+
+    fitted               the calibrators, and the samples (n rows) that they were fitted on
+    rows, probabilities  the output of `held_out` for them, which has their probabilities of the positives
+
+    The probabilities are shifted to the base rate of the labelled triples. Those of the negatives are the calibrators'
+    own: no corruption is labelled. The name of a figure is RIVAL and the name of the calibrator.
+    """
+    table, base_rate, figures = material.table, material.bases[GROUND_TRUTH].sample.base_rate, dict[str, float]()
+    negatives = table.rows("valid", LABELLED, 0)
+    predicates, counts = table.triples[negatives, 1], None if table.weights is None else table.weights[negatives]
+    for bound, sample in fitted:
+        q, used = probabilities[bound.shown_name], sample.part(rows)
+        if q is None:
+            continue
+        scores = table.scores[negatives]
+        if bound.combined is not None and material.evidence is not None:
+            scores = bound.combined.scores(material.evidence.at(negatives), predicates)
+        true = shift(q[used.labels == 1], bound.base_rate, base_rate)
+        false = shift(bound.calibrator.calibrate_of(scores, predicates), bound.base_rate, base_rate)
+        lost = base_rate * np.average((1 - true) ** 2, weights=used.weights[used.labels == 1])
+        figures[RIVAL + bound.shown_name] = float(lost + (1 - base_rate) * np.average(false**2, weights=counts))
+    return figures
 
 
 def _ablation(sample: EvidenceSample, groups: Sequence[str], config: CalibrateConfig) -> Ablation | None:

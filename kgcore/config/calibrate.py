@@ -108,8 +108,7 @@ class CalibrateConfig(Config):
 
     calibrators: Annotated[tuple[str, ...], Choices(ALL_CALIBRATORS)] = setting(
         (*SCORE_CALIBRATORS, "boosted_trees"),
-        f"calibrators to fit. Those that see evidence beside the score need {FEWEST:,} true validation triples, and as "
-        "many labelled negatives or none",
+        f"calibrators to fit. Those that see evidence beside the score need {FEWEST:,} true validation triples",
     )
     base_rate: Annotated[float | None, INTERVAL] = setting(
         None,
@@ -181,17 +180,17 @@ class CalibrateConfig(Config):
         return tuple(name for name in self.calibrators if name not in CALIBRATORS.names())
 
     def can_combine(self, positives: int, negatives: int, confidences: bool, candidates: int | None = None) -> bool:
-        """Return whether a combiner can be fitted: the settings name one, and there are enough labels or candidates.
+        """Return whether a combiner can be fitted: the settings name one, and there are enough positives and negatives.
 
-        If there are neither, corruptions are the negatives. There are always enough of them. Triples with confidences
-        have no negatives.
+        If fewer than FEWEST are labelled, and there are no candidates, corruptions are the negatives. There are always
+        enough of them. Triples with confidences have no negatives.
 
         positives, negatives  numbers of labelled validation triples
         confidences           whether the user names a column of confidences
         candidates            number of candidates; None: without candidates
         """
-        known = negatives or candidates is not None or confidences
-        others = max(negatives, candidates or 0) if known else FEWEST
+        has_corruptions = candidates is None and not confidences
+        others = FEWEST if has_corruptions else max(negatives, candidates or 0)
         return bool(self.combiners) and min(positives, others) >= FEWEST
 
     @property

@@ -45,6 +45,11 @@ class Completeness:
             raise InputError(f"completeness {self.stated} lacks {', '.join(lacking[:5])}: add a line for each")
         return ((1 - shares) / shares).T[[0, 2, 1]]
 
+    def everywhere(self, predicate: int | None) -> float:
+        """Return the number of unknown true facts of a predicate; None: of all predicates that have a share."""
+        missing = (1 - self.shares[:, 0]) / self.shares[:, 0] * self.known
+        return float(np.nansum(missing) if predicate is None else missing[predicate])
+
 
 def read_completeness(text: str, graph: KnowledgeGraph) -> Completeness:
     """Read the completeness of a graph: a share, an interval LOW:HIGH, or a file with a line for each predicate.

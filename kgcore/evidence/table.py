@@ -81,8 +81,8 @@ def rows_with_evidence(
 ) -> tuple[Bools, tuple[str, ...]]:
     """Return a mask (n,) of the rows of a score table that need evidence, and the groups of evidence that they get.
 
-    These are the labelled rows of valid, and the rows that measure test. Without labels and candidates, these are also
-    the corruptions of valid, and only groups about both entities are used.
+    These are the labelled rows of valid, and the rows that measure test. Without candidates and with few labelled
+    negatives or none, these are also the corruptions of valid, and only groups about both entities are used.
 
     groups      registered names
     others      whether there are further models, whose scores are evidence
@@ -92,12 +92,12 @@ def rows_with_evidence(
     """
     rows = table.rows("valid", LABELLED) | table.measured("test")
     used = (*groups, *([OTHER_SCORES] if others else []))
-    if not (table.judged_alone("valid") or candidates):
+    if not (table.combines_labels or table.soft("valid") or candidates):
         rows |= table.corruptions()
         used = tuple(name for name in used if name in OF_PAIRS)
     if not used:
         raise InputError(
-            f"evidence is {', '.join(groups)}: without labels and candidates, name at least one of "
+            f"evidence is {', '.join(groups)}: without candidates and many labels, name at least one of "
             f"{', '.join(OF_PAIRS)}"
         )
     return rows, used

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kgcore.arrays import Bools, Floats, Ints, Labels, Probabilities, Scores, Triples, Weights
+from kgcore.config.calibrate import FEWEST
 from kgcore.data.completeness import Completeness
 from kgcore.data.graph import KnowledgeGraph, Split
 from kgcore.embed.corruptions.base import Corruptions
@@ -98,6 +99,11 @@ class ScoreTable:
     def labelled_negatives(self, split: str) -> bool:
         """Return whether the split has labelled negatives."""
         return bool(self.rows(split, LABELLED, 0).any())
+
+    @property
+    def combines_labels(self) -> bool:
+        """Whether combiners are fitted to the labelled rows of valid: at least FEWEST are negatives."""
+        return int(self.rows("valid", LABELLED, 0).sum()) >= FEWEST
 
     def judged_alone(self, split: str) -> bool:
         """Return whether the labelled rows of a split can be measured without corruptions.

@@ -123,12 +123,12 @@ def discover_facts(
             "dataset": found.dataset,
             "because": found.because,
             **answering.params,
-            "asked": f"({', '.join(name or '?' for name in names)})",
+            "asked": f"({', '.join(name or '?' for name in names)})" if any(names) else "",
             "rows": len(listed.table),
             "expected": count.expected if count else None,
             "interval": (count.low, count.high) if count else None,
             "figures": listed.figures,
-            "notes": [*about, *listed.notes],
+            "notes": [*listed.notes, *about] if config.fdr or config.coverage else [*about, *listed.notes],
             "flyers": flyers[:MOST_FLYERS],
             "examples": listed.table.slice(0, MOST_EXAMPLES).to_pylist(),
             "run": run_id,
@@ -146,13 +146,13 @@ def _result(facts: Mapping[str, Any], model_text: str) -> Result:
     examples, count, asked = facts["examples"], facts["rows"], facts["asked"]
     has_facts = not examples or "rank" in examples[0]
     listed = f"the first {len(examples)} are shown" if len(examples) < count else ""
-    parts = [f"the answer sets of {count:,} kinds of queries {asked}", listed]
+    parts = [f"the answer sets of {count:,} kinds of queries {asked}".rstrip(), listed]
     if has_facts:
-        parts[0] = f"{count:,} missing {'fact' if count == 1 else 'facts'} {asked}"
+        parts[0] = f"{count:,} missing {'fact' if count == 1 else 'facts'} {asked}".rstrip()
         parts.append(expected_text(facts["expected"], facts["interval"]))
     flyers = [
-        f"frequent flyer: {flyer['entity']} is the {flyer['part']} of {flyer['answers']} answers, "
-        f"{flyer['expected']} expected"
+        f"frequent flyer, an entity that scores high with everything: {flyer['entity']} is the {flyer['part']} of "
+        f"{flyer['answers']} answers, {flyer['expected']} expected from its facts"
         for flyer in facts["flyers"]
     ]
     rows = [_fact(row) if has_facts else _answer_set(row) for row in examples]
@@ -182,7 +182,7 @@ def _calibrated(
 
     No survey is made where nobody needs it: for a list with few false facts or an answer set without a statement.
     """
-    from kgcore.answer.population.population import NOTHING_STATED, TOO_FEW, Population
+    from kgcore.answer.population.population import NOTHING_STATED, Population, too_few
 
     if config.coverage and question.subject is None and question.object is None:
         return None, []  # answer sets are measured
@@ -191,7 +191,9 @@ def _calibrated(
     population = Population.asked(discovery.domains, question.predicate, config.at_least)
     survey = SurveyConfig().for_list(config.top)
     calibration = calibrate_to(answering, population, stated, question.predicate, survey, runner, run_id)
-    return calibration, [TOO_FEW if calibration is None else calibration.about]
+    if calibration is None:
+        return None, [too_few(answering.model.graph, question.predicate, config.at_least)]
+    return calibration, [calibration.about]
 
 
 def _flyers(graph: KnowledgeGraph, question: Question, listed: Listed) -> list[dict[str, object]]:
@@ -300,13 +302,15 @@ def _answers_of_query(
 
 
 def _few_false(level: float, queries: int, skipped: int) -> tuple[dict[str, float], list[str]]:
-    notes = [
-        f"at most {level:.0%} of the list is false, in expectation: chosen from the best answers of {queries:,} queries"
-    ]
-    if skipped:
+    notes = list[str]()
+    if queries:
         notes.append(
-            f"{skipped:,} queries were left out: too few validation queries are like them, or these show no signal"
+            f"at most {level:.0%} of the list is false, in expectation: chosen from the best answers of {queries:,} "
+            "queries"
         )
+    if skipped:
+        left_out = f"{skipped:,} queries were left out" if queries else f"all {skipped:,} queries were left out"
+        notes.append(f"{left_out}: too few validation queries are like them, or these show no signal")
     return {"fdr": level, "queries": float(queries), "skipped": float(skipped)}, notes
 
 

@@ -20,7 +20,7 @@ from tasks.tracking.artifacts import (
     MIXTURE,
     SCORE_CALIBRATOR,
 )
-from tasks.tracking.record import CALIBRATE_SCORES, ENSEMBLE_NAME, LATEST, RunTags, model_name
+from tasks.tracking.record import CALIBRATE_SCORES, ENSEMBLE_NAME, LATEST, RunRecord, RunTags, model_name
 from tasks.tracking.registry import CHAMPION, aliased, load_calibrated, model_of_uri, sources_of
 from tasks.tracking.store import Store, open_store
 
@@ -77,8 +77,8 @@ class Ask:
                 '': the champion of the data set or, if it has none, the calibrators of its newest run
     dataset     name of the data set, or the folder of the user's files; '': the data set of the newest pipeline
     calibrator  label of one of the calibrators or ensembles of a run, such as `synthetic.isotonic` or
-                `synthetic.linear`; '': the best on validation of those fitted on labelled negatives if there are any,
-                otherwise to candidates if there are any
+                `synthetic.linear`; '': the best on validation of those fitted on labelled negatives if there are
+                enough, otherwise to candidates if there are any
     scorer      name of a scorer of `calibrate-scores`, in place of a data set; '': a data set is asked, or the model's
                 scorer
     """
@@ -132,16 +132,21 @@ def find_calibrated_model(ask: Ask) -> FoundModel:
 
 def _because(found: FoundModel) -> str:
     """Return why this calibrator answers, and not another one of its run."""
-    from kgcore.calibrate.validation import answers_because
+    from kgcore.calibrate.validation import answers_because, few_labels_note
 
     store, (negatives, _, name) = open_store(), found.label.rpartition(".")
-    run_id = store.model(found.model_id).run_id or ""
-    audited = CALIBRATION_AUDIT.path in (store.known(run_id).tags.artifacts or {})
-    audits = store.load(run_id, CALIBRATION_AUDIT) if audited else {}
-    return answers_because(audits.get(negatives, {})) or (
+    audits = _audits_of(store.known(store.model(found.model_id).run_id or ""))
+    why = answers_because(audits.get(negatives, {})) or (
         f"The calibrator {name.replace('_', ' ')} answers: the first one of its run with "
         f"{negatives.replace('_', ' ')} negatives."
     )
+    return " ".join(filter(None, (few_labels_note(audits), why)))
+
+
+def _audits_of(run: RunRecord) -> dict[str, dict[str, float]]:
+    """Return the figures of the calibrators of a run by kind of negatives; empty if it has none."""
+    audited = CALIBRATION_AUDIT.path in (run.tags.artifacts or {})
+    return open_store().load(run.run_id, CALIBRATION_AUDIT) if audited else {}
 
 
 def locate(ask: Ask) -> Located:
@@ -197,13 +202,15 @@ def read_located(located: Located) -> FoundModel:
 
 def _calibrator_of(store: Store, run_id: str, label: str) -> str:
     """Return the id of the LoggedModel of a calibrator, or of an ensemble, that a run has logged."""
+    from kgcore.calibrate.validation import answering_kinds
+
     run = store.known(run_id)
     labels = {store.model(model_id).label: model_id for model_id in run.model_ids}
     if label:
         return labels[chosen(label, list(labels), f"run {run_id}")]
     if (best := run.params.get("best", "")) in labels:
         return labels[best]
-    for negatives in ("ground_truth", "candidates", "synthetic"):
+    for negatives in answering_kinds(_audits_of(run)):
         for name, model_id in labels.items():
             if name.startswith(f"{negatives}."):
                 return model_id

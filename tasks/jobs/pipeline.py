@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from kgcore.base_rate import ESTIMATED
+from kgcore.base_rate import ESTIMATED, STATED, BaseRate
 from kgcore.config import CalibrateConfig, Config, PipelineConfigs, TrainConfig
 from kgcore.config.presets import AUTO, NONE
 from kgcore.config.race import RaceConfig
@@ -59,8 +59,14 @@ def pipeline_run(
 
 
 def title_of(configs: PipelineConfigs) -> str:
-    """Return the model and the loss of a pipeline; `auto` if a race chooses them."""
-    return AUTO if isinstance(configs.choose, RaceConfig) else f"{configs.train.model} {configs.train.loss}"
+    """Return the model and the loss of a pipeline, `auto` if a race chooses them, and its base rate if it is stated."""
+    made = AUTO if isinstance(configs.choose, RaceConfig) else f"{configs.train.model} {configs.train.loss}"
+    return f"{made}{at_stated(configs.calibrate.rate)}"
+
+
+def at_stated(rate: BaseRate) -> str:
+    """Return the end of the name of a run with a stated base rate, such as ` at base rate 0.1`; '' for others."""
+    return f" at base rate {rate.figures}" if rate.origin == STATED else ""
 
 
 @as_task("note_choice")

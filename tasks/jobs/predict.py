@@ -16,7 +16,7 @@ import pyarrow.parquet
 from kgcore.answer.answers import Answers, Negatives, Selection, mark, table_of, without_probabilities
 from kgcore.answer.domains import Domains
 from kgcore.answer.pairs import ALL, PairSearch, best_pairs, search_pairs
-from kgcore.answer.population.population import TOO_FEW, PairBlock, Population
+from kgcore.answer.population.population import PairBlock, Population, too_few
 from kgcore.answer.question import positions_of
 from kgcore.answer.sink import sink
 from kgcore.arrays import Ints, Triples
@@ -49,7 +49,6 @@ from tasks.workspace.resources import THREADS, each_part
 from tasks.workspace.settings import temporary_folder
 
 if TYPE_CHECKING:
-    from kgcore.answer.population.calibration import Calibration
     from kgcore.answer.population.likeness import SampleDifference
 
 PART = 2**25  # pairs per part of a search
@@ -85,7 +84,7 @@ def predict_candidates(
     if len(candidates) > 1:  # an unknown entity may have an answer by its name
         positions_of(predictor.answering.found.model.graph, ("", candidates[1], ""), can_be_empty=True)
     if len(candidates) == 1:
-        predictor = for_file(predictor, _blocks(candidates), stated)
+        predictor = replace(for_file(predictor, _blocks(candidates), stated), notes=_header(predictor, candidates))
     elif completeness:
         calibration = calibrate_to_missing(predictor.answering, candidates[1], stated, predictor.config.at_least)
         predictor = replace(predictor, answering=predictor.answering.under(calibration), about=calibration.about)
@@ -111,6 +110,18 @@ def _blocks(candidates: Sequence[str]) -> Iterator[Block]:
     if len(candidates) == len(COLUMNS):
         return iter([Block(table_of([candidates]), 1.0)])
     raise InputError(f"{len(candidates)} candidates are given: give a file, or a subject, a predicate and an object")
+
+
+def _header(predictor: Predictor, candidates: Sequence[str]) -> list[str]:
+    """Return a sentence about a first row that may have the names of the columns; none if it is a triple."""
+    first = next(_blocks(candidates)).names.slice(0, 1).select(COLUMNS)
+    numbers, _ = predictor.answers.numbers(first)
+    if not len(first) or (numbers >= 0).any():
+        return []
+    words = ", ".join(name for [name] in first.to_pydict().values())
+    return [
+        f"the first row has no known name: {words}. If it has the names of the columns, call them {', '.join(COLUMNS)}"
+    ]
 
 
 def _answered(answers: Answers, blocks: Iterator[Block]) -> Iterator[pa.Table]:
@@ -173,7 +184,9 @@ def predict_pairs(
     calibration = calibrate_to(
         predictor.answering, population, stated, predicate, SurveyConfig().for_list(config.top), runner
     )
-    predictor = _calibrated(predictor, calibration)
+    answering = predictor.answering.under(calibration)
+    about = too_few(graph, predicate, decisions.at_least) if calibration is None else calibration.about
+    predictor = replace(predictor, answering=answering, counts=answering.stated, about=about, unknown_only=True)
     if config.above:
         search = replace(search, lowest=predictor.answers.model.calibrator.lowest_score(config.above, predicate))
     asked: dict[str, object] = {
@@ -194,12 +207,6 @@ def predict_pairs(
     if not predictor.counts:
         tables = map(without_probabilities, tables)
     return run_prediction(predictor, config.as_dict() | asked, tables)
-
-
-def _calibrated(predictor: Predictor, calibration: "Calibration | None") -> Predictor:
-    """Return the predictor whose model is calibrated to the pairs; the same one without probabilities, if none is."""
-    answering, about = predictor.answering.under(calibration), TOO_FEW if calibration is None else calibration.about
-    return replace(predictor, answering=answering, counts=answering.stated, about=about, unknown_only=True)
 
 
 def _tables(answers: Answers, triples: Triples) -> Iterator[pa.Table]:
@@ -268,9 +275,10 @@ def for_file(predictor: Predictor, blocks: Iterator[Block], stated: Stated) -> P
     survey = partial(survey_of, predictor.answering, config=SurveyConfig())
     says = stated.completeness, stated.base_rate
     answer = answer_of_file(model, triples, *says, predictor.config.at_least, difference, survey)
+    basis = answer.calibration.basis if answer.calibration else ""
     return replace(
         predictor,
-        answering=replace(predictor.answering, model=answer.model, stated=answer.stated),
+        answering=replace(predictor.answering, model=answer.model, stated=answer.stated, basis=basis),
         counts=answer.counts,
         about=answer.about,
         unknown_only=answer.calibration is not None,

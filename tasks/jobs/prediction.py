@@ -163,6 +163,7 @@ class _Tally:
                    an entity that training has not seen, so that names answer for them
         selected   number of candidates, of `tested` ones, of which at most the share `fdr` is false, in expectation
         expected   expected number of true candidates, with its 95 % `interval`; None: it is not known
+        unknown_only  whether known facts are left out of this number
         reasons    why candidates have no answer -> their number
         lacks      why candidates with unknown entities have no answer, as a sentence; '' if there are none
         about      what the probabilities of several candidates are about, or why there are none, as a sentence
@@ -178,6 +179,7 @@ class _Tally:
             "threshold": predictor.config.decides_at,
             "fdr": predictor.config.fdr,
             "expected": self.expected if predictor.counts else None,
+            "unknown_only": predictor.unknown_only,
             "interval": self.interval(),
             "reasons": dict(self.reasons),
             "lacks": predictor.answering.model.lacks if UNKNOWN_ENTITIES & set(self.reasons) else "",
@@ -203,7 +205,8 @@ def _result(facts: Mapping[str, Any], model_text: str) -> Result:
     elif not facts["output"] and len(examples) == count:
         rows = [_cells(rank, row, above, facts["base_rate"] is not None) for rank, row in enumerate(examples, 1)]
     else:
-        known = [f"{facts['known']:,} known facts", expected_text(facts["expected"], facts["interval"])]
+        others = "of the others, " if facts["unknown_only"] and facts["known"] and facts["expected"] is not None else ""
+        known = [f"{facts['known']:,} known facts", others + expected_text(facts["expected"], facts["interval"])]
         lines = [
             f"{count:,} triples: {facts['answered']:,} answered, {facts['accepted']:,} with a probability {above}, "
             f"{', '.join(filter(None, known))}"

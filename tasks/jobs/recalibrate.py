@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from kgcore.base_rate import ESTIMATED, BaseRate
+from kgcore.base_rate import ESTIMATED, STATED, BaseRate
 from kgcore.config import (
     EXAM_SHARE,
     CalibrateConfig,
@@ -26,11 +26,12 @@ from kgcore.config.jobs import ImportedModel
 from kgcore.errors import InputError
 from kgcore.workers import find_device
 from tasks.jobs.manifest import resolve
-from tasks.jobs.pipeline import base_rate_of, open_work, pipeline_settings
+from tasks.jobs.pipeline import at_stated, base_rate_of, open_work, pipeline_settings
 from tasks.stages.calibrate import completeness_of
 from tasks.stages.evidence import other_models
 from tasks.stages.match import check_file
 from tasks.stages.running import IMPORTED, StageRef, config_of, loss_of
+from tasks.tracking.artifacts import GRAPH_WITHOUT_TEST
 from tasks.tracking.record import RunRecord, RunTags
 from tasks.tracking.store import Store, open_store
 
@@ -115,6 +116,18 @@ def _settings(store: Store, evaluation: RunRecord) -> PipelineConfigs:
     )
 
 
+def at_rate_of_labels(configs: PipelineConfigs, data: StageRef) -> PipelineConfigs:
+    """Return the settings at the base rate that the labels of a prepare run estimate: see `with_labels`.
+
+    A base rate that is stated stays, and so does one that candidates estimate.
+    """
+    rate = open_store().load(data.run_id, GRAPH_WITHOUT_TEST).labelled_base_rate
+    if rate is None or configs.match.candidates or configs.calibrate.rate.origin == STATED:
+        return configs
+    estimated = configs.calibrate.at(BaseRate(rate, origin=ESTIMATED))
+    return replace(configs, calibrate=estimated).at_base_rate()
+
+
 def recalibration_run(
     model: StageRef,
     configs: PipelineConfigs,
@@ -152,6 +165,6 @@ def recalibration_run(
     if loss == IMPORTED:  # the settings of its training are not known
         unknown = train.parameters().keys() - ImportedModel.model_fields.keys()
         params = {name: value for name, value in params.items() if name not in unknown}
-    title = f"recalibrate {prepare.dataset} {train.model} {loss}"
+    title = f"recalibrate {prepare.dataset} {train.model} {loss}{at_stated(configs.calibrate.rate)}"
     tags = RunTags(stage="pipeline", model=model.run_id, base_rate=base_rate_of(configs), flow_run=flow_run)
     return open_work(title, tags, params)

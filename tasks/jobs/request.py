@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 _CODE = ("kgcore.answer.population.survey", COMBINERS.module("boosted_trees"), COMBINERS.module("folded"))
 log = logging.getLogger("kgcal")
+LARGE_LIMIT = 0.1  # a limit of a lost share above it says nothing if no fact is lost: it rests on few facts
 MOST_EXAMPLES = 20  # rows that a summary keeps for the terminal and the Prefect UI
 
 
@@ -75,6 +76,7 @@ class AnsweringModel:
     output  file for the answer; '': no file
     device  auto, cpu, cuda or cuda:N
     stated  whether the base rate of the question is known; if not, there are no probabilities
+    basis   what the user has stated in place of the base rate, such as `completeness 0.8`; '': nothing
     """
 
     found: FoundModel
@@ -82,15 +84,18 @@ class AnsweringModel:
     output: str
     device: str = "auto"
     stated: bool = True
+    basis: str = ""
 
     @property
     def params(self) -> dict[str, object]:
         """Return who answers: facts of the result, and parameters of the MLflow run."""
+        rate = self.model.calibrator.rate
+        text = f"{rate.value:.3g}, by {self.basis}" if self.basis else str(rate)
         return {
             "model": self.found.uri,
             "calibrator": self.model.label,
-            "base_rate": self.model.calibrator.base_rate if self.stated else None,
-            "base_rate_text": str(self.model.calibrator.rate) if self.stated else "not stated",
+            "base_rate": rate.value if self.stated else None,
+            "base_rate_text": text if self.stated else "not stated",
             "output": self.output,
         }
 
@@ -98,7 +103,8 @@ class AnsweringModel:
         """Return the calibrated model; without a calibration, the stored one without probabilities."""
         if calibration is None:
             return replace(self, stated=False)
-        return replace(self, model=calibration.model, stated=calibration.true is not None)
+        stated = calibration.true is not None
+        return replace(self, model=calibration.model, stated=stated, basis=calibration.basis)
 
     def __str__(self) -> str:
         who = self.params
@@ -233,14 +239,15 @@ def calibrate_to_missing(
     Raises InputError for an unknown predicate, if validation has too few facts of it, and as `calibrate_to` does.
     """
     from kgcore.answer.domains import Domains
-    from kgcore.answer.population.population import TOO_FEW, Population
+    from kgcore.answer.population.population import Population, too_few
     from kgcore.answer.question import Question
 
-    p = Question.of(answering.model.graph, "", predicate, "").predicate
-    population = Population.asked(Domains(answering.model.graph), p, at_least)
+    graph = answering.model.graph
+    p = Question.of(graph, "", predicate, "").predicate
+    population = Population.asked(Domains(graph), p, at_least)
     calibration = calibrate_to(answering, population, stated, p, SurveyConfig())
     if calibration is None:
-        raise InputError(TOO_FEW)
+        raise InputError(too_few(graph, p, at_least))
     return calibration
 
 
@@ -284,9 +291,12 @@ def lost_by(lost: "Lost") -> tuple[dict[str, float], list[str]]:
     if not lost.likely:
         return {}, []
     figures = {"likely_facts": lost.likely, "lost_facts": lost.outside, "lost_limit": lost.limit}
+    limit = f"So at most {lost.limit:.2%} of the true facts are lost (95 %)"
+    if not lost.outside and lost.limit > LARGE_LIMIT:
+        limit = "These are too few to bound the share of the true facts that is lost"
     note = (
         "evidence was weighed for the candidates with the highest scores, and those that a rule proposes. "
         f"{lost.likely:,} validation facts are as probable as the last row; {lost.outside:,} of them are not among "
-        f"these candidates. So at most {lost.limit:.2%} of the true facts are lost (95 %)"
+        f"these candidates. {limit}"
     )
     return {name: float(value) for name, value in figures.items()}, [note]

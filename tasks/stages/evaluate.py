@@ -60,9 +60,10 @@ def _body(run: StageRun, config: EvaluateConfig) -> None:
     calibrate = run.config(CalibrateConfig)
     fitted = [bound for bound in run.load_models(CALIBRATOR) if bound.negatives != "none"]
     bounds = {bound.label: bound for bound in fitted}
-    answers, wrong = answering_label(fitted), miscalibrated(bounds, predictions, measured, bool(calibrate.completeness))
-    notes = predictions.notes(calibrate.rate, counts["valid_negatives"], answers not in wrong)
     audits = run.load(CALIBRATION_AUDIT)
+    answers = answering_label(fitted, audits)
+    wrong = miscalibrated(bounds, predictions, measured, bool(calibrate.completeness))
+    notes = predictions.notes(calibrate.rate, counts["valid_negatives"], answers not in wrong)
     decisive = [*predictions.cautions(counts["valid_negatives"]), *cautions(audits, answers)]
     if answers.startswith("candidates."):
         decisive += run.load(MATCHED).sentences()[1:]

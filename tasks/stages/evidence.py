@@ -130,7 +130,7 @@ def wants_evidence(data: StageRef, config: CalibrateConfig, matched: StageRef | 
     labels = counts["valid_positives"], counts["valid_negatives"]
     if config.can_combine(*labels, bool(prepared.given_confidence), candidates):
         return True
-    needs = f"{FEWEST:,} true validation triples, and as many labelled false ones or candidates, if there are any"
+    needs = f"{FEWEST:,} true validation triples{', and as many candidates' if candidates is not None else ''}"
     there = f"there are {labels[0]:,} true and {labels[1]:,} false ones, and {candidates or 0:,} candidates"
     if prepared.given_confidence and candidates is None:
         needs, there = "candidates", "triples with confidences have no negatives"

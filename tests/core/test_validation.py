@@ -16,6 +16,7 @@ from kgcore.calibrate.validation import (
     answers_because,
     cautions,
     fit_errors,
+    held_out,
     held_out_figures,
     in_order,
     row_groups,
@@ -57,7 +58,8 @@ def test_the_order_is_that_of_brier_scores_of_calibrators_that_have_not_seen_the
     sample = calibration_bases(table, CONFIG)["synthetic"].sample
     groups = row_groups(table, source, CONFIG.weighted)["synthetic"]
     fitted = [bound for bound in fitted_to(table, CONFIG) if bound.negatives == "synthetic"]
-    figures = held_out_figures([(b, sample) for b in fitted], groups, 5, np.random.default_rng(0))
+    pairs = [(b, sample) for b in fitted]
+    figures = held_out_figures(pairs, *held_out(pairs, groups, 5, np.random.default_rng(0)))
     assert figures.keys() == {f"{FIGURE}{name}" for name in CONFIG.calibrators}
     for number, name in enumerate(CONFIG.calibrators):
         q, parts = np.empty(len(groups)), np.random.default_rng(number).permutation(int(groups.max()) + 1)[groups] % 5
@@ -153,7 +155,8 @@ def test_there_is_no_figure_without_two_groups_of_a_label(dense: Dense) -> None:
     groups = row_groups(table, source, CONFIG.weighted)["synthetic"]
     few = np.flatnonzero(groups == groups[0])
     mask = np.isin(np.arange(len(groups)), few)
-    assert held_out_figures([(bound, sample.part(mask))], groups[mask], 5, np.random.default_rng(0)) == {}
+    pairs = [(bound, sample.part(mask))]
+    assert held_out_figures(pairs, *held_out(pairs, groups[mask], 5, np.random.default_rng(0))) == {}
 
 
 def test_the_answer_says_why() -> None:

@@ -1,8 +1,10 @@
 """Daily work with `kgcal up` on PostgreSQL: flow runs from the command line, from deployments and on schedule."""
 
 import subprocess
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 import requests
@@ -82,7 +84,10 @@ def test_a_schedule_of_a_data_set_is_kept_as_it_is_when_deployments_are_made_aga
     assert "no data set has a schedule" in schedule()
     assert all(not made["schedules"] for made in local.api("deployments/filter") if made["name"] != "nightly")
     shown = schedule(str(folder), "--cron", "0 3 * * *", "--timezone", "Europe/Berlin", "--base-rate", "0.1")
-    assert shown.split("\n")[-2].split() == ["mine", "0", "3", "*", "*", "*", "Europe/Berlin", "0.1", "active"]
+    now = datetime.now(ZoneInfo("Europe/Berlin"))
+    following = f"{now + timedelta(days=now.hour >= 3):%Y-%m-%d}", "03:00"
+    cells = ["mine", "0", "3", "*", "*", "*", "Europe/Berlin", "0.1", "active", *following, str(folder)]
+    assert shown.split("\n")[-2].split() == cells
     [made] = stored()
     assert made["parameters"] == {"prepare": {"dataset": str(folder)}, "calibrate": {"base_rate": 0.1}}
     schedule(str(folder), "--pause")

@@ -85,6 +85,11 @@ class Calibration:
         return cls(population, survey, fit, CalibratedModel(scorer, bound, graph), true, asked)
 
     @property
+    def basis(self) -> str:
+        """Return what the user has stated in place of a base rate, such as `completeness 0.8`; '' for nothing."""
+        return self.true.stated if self.true is not None and self.true.everywhere is not None else ""
+
+    @property
     def about(self) -> str:
         """Return what the probabilities are about, or why there are none, in a sentence."""
         asked = np.array([self.asked in (None, block.predicate) for block in self.population.blocks])
@@ -94,9 +99,11 @@ class Calibration:
         true, likely = float(self.true.values[asked].sum()), self._likely()
         low, high = (_count(float(ends[asked].sum())) for ends in (self.true.low, self.true.high))
         number = _count(true) if low == high else f"{_count(true)} ({low} to {high})"
+        others = (self.true.everywhere or 0.0) - true if self.population.rows is None else 0.0
+        elsewhere = f" (about {_count(others)} more missing facts are not among them)" if others > 0.05 * true else ""
         text = (
             f"the probabilities are about {candidates:,} candidates, {number} of them true by the stated "
-            f"{self.true.stated}, and are calibrated to these with {facts:,} validation facts"
+            f"{self.true.stated}{elsewhere}, and are calibrated to these with {facts:,} validation facts"
         )
         if likely < MUCH_LESS * true - 3 * math.sqrt(true):
             text += (

@@ -16,9 +16,6 @@ from kgcore.data.graph import KnowledgeGraph, TripleIndex
 from kgcore.embed.corruptions.base import OBJECT, SUBJECT
 from kgcore.errors import InputError
 
-TOO_FEW = (
-    "no probabilities: there are too few candidates, or validation has too few facts of the kind that is asked for"
-)
 NOTHING_STATED = (
     "no probabilities: nothing says how many of the {candidates} are true. State which share of the true facts the "
     "graph knows (--completeness 0.8), or which share of the candidates is true (--base-rate). The order, --fdr and "
@@ -243,6 +240,19 @@ class Population:
         return np.concatenate(chosen)
 
 
+def too_few(graph: KnowledgeGraph, predicate: int | None, at_least: int) -> str:
+    """Return the sentence that says why `Population.asked` returns None."""
+    facts = graph.valid.positives
+    if predicate is not None:
+        of, count = f" of {graph.predicates[predicate]}", int((facts[:, 1] == predicate).sum())
+        if count < max(1, at_least):
+            return f"no probabilities: validation has {count} facts{of}, and at least {max(1, at_least)} are needed"
+    return (
+        f"no probabilities: at least {FEWEST_FACTS} candidates, and as many validation facts among them, are needed, "
+        f"of predicates with {max(1, at_least)} validation facts or more"
+    )
+
+
 def unstored(graph: KnowledgeGraph, triples: Triples) -> Triples:
     """Return the triples (n, 3) whose truth the graph does not know: neither facts nor labelled false in a split."""
     false = graph.index(*(split.negatives for split in (graph.train, graph.valid, graph.test)))
@@ -257,6 +267,8 @@ class UnknownFacts:
     low, high     (b,) the ends of the interval
     stated        what the user has stated, such as `completeness 0.8` or `base rate 0.001`
     by_predicate  whether each block has a number of its own. If not, their sum is divided by the validation facts
+    everywhere    the expected number of unknown true facts of the predicates that are asked about, candidates or not,
+                  if a completeness is stated; None: a base rate is, which does not say it
     """
 
     values: Floats
@@ -264,6 +276,7 @@ class UnknownFacts:
     high: Floats
     stated: str
     by_predicate: bool
+    everywhere: float | None = None
 
     @property
     def total(self) -> float:
@@ -312,7 +325,7 @@ def of_completeness(population: Population, completeness: Completeness, asked: i
         counts = [by_validation(population, float(count.sum())) for count in counts]
     stated = f"completeness {completeness.stated}"
     value, low, high = (_within(population, count, stated) for count in counts)
-    return UnknownFacts(value, low, high, stated, completeness.by_predicate)
+    return UnknownFacts(value, low, high, stated, completeness.by_predicate, completeness.everywhere(asked))
 
 
 def _within(population: Population, counts: Floats, stated: str) -> Floats:

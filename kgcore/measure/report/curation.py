@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kgcore.arrays import Ints, Triples, sorted_distinct
+from kgcore.config.jobs import FEWEST_CALIBRATED
 from kgcore.data.formats.columns import HEADER_CELL, MEANING, is_column
 from kgcore.data.graph import KnowledgeGraph
 
@@ -54,6 +55,24 @@ def such_as(examples: Iterable[str]) -> str:
     shown = list(examples)
     return (
         f", such as {'; '.join(shown[:MOST_EXAMPLES])}{'; ...' if len(shown) > MOST_EXAMPLES else ''}" if shown else ""
+    )
+
+
+def few_validation_facts(graph: KnowledgeGraph) -> Finding:
+    """Return which predicates validation has so few facts of that their triples have no probability."""
+    facts, valid = (
+        np.bincount(split.positives[:, 1], minlength=len(graph.predicates)) for split in (graph.train, graph.valid)
+    )
+    few = np.flatnonzero((facts > 0) & (valid < FEWEST_CALIBRATED))
+    few = few[np.argsort(-facts[few], kind="stable")]
+    examples = [f"{graph.predicates[p]!r} ({valid[p]:,} of {valid[p] + facts[p]:,})" for p in few.tolist()]
+    return Finding(
+        "Predicates with few validation facts",
+        f"{len(few):,} of {len(graph.predicates):,} have fewer than {FEWEST_CALIBRATED}; train has "
+        f"{facts[few].sum():,} facts of them{such_as(examples)}",
+        "Triples of these predicates have no probability: give validation more facts of them, or ask with a smaller "
+        "--at-least.",
+        len(few) > 0,
     )
 
 

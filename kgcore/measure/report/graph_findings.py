@@ -15,7 +15,7 @@ from kgcore.config.base import RANDOM
 from kgcore.data.datasets.prepare import Prepared
 from kgcore.data.datasets.twins import SHARE, Families, Repeat, repeats_of
 from kgcore.data.graph import KnowledgeGraph
-from kgcore.measure.report.curation import Finding, curator_findings, such_as
+from kgcore.measure.report.curation import Finding, curator_findings, few_validation_facts, such_as
 from kgcore.measure.report.data import drawn_notes, html, split_sentence
 
 MANY = 1.5  # a predicate is 1-to-n if a subject has this many objects on average (Bordes et al. 2013, section 4.3)
@@ -216,7 +216,8 @@ def findings(
     both    split -> examples of its true triples that valid or test labels false
     """
     how = _drawn(counts, split, drawn) if "drawn_from_rows" in counts else []
-    rows = [*_splits(graph, counts), *how, *_shape(graph, shape), *_leaks(graph, shape, counts)]
+    rows = [*_splits(graph, counts), few_validation_facts(graph), *how, *_shape(graph, shape)]
+    rows += _leaks(graph, shape, counts)
     return [*rows, *curator_findings(graph, counts, both)]
 
 
