@@ -218,13 +218,11 @@ def calibrate(
 ) -> MeasuredModel:
     """Fit calibrators to valid. The one that is best there answers: it has the lowest cross-fitted Brier score.
 
-    If too few triples are labelled false to fit calibrators to them, one that is fitted to corruptions answers.
-
     base_rate     share of true triples among your candidates, in (0, 1), or text LOW:HIGH; None: 0.5 is assumed
     calibrators   registered names; None: the default ones, of the score and of evidence
     completeness  share of the true facts that the graph knows, in (0, 1), or text as in `read_completeness`
     negatives     ground_truth or synthetic: the negatives of the calibrator that answers. None: labelled ones if there
-                  are enough
+                  are enough: see `answering_kinds`
     seed          of the corruptions and of the fits
     device        that scores: auto, cpu, cuda or cuda:N
     settings      of CorruptConfig, CalibrateConfig and EvidenceConfig: calibration_strategy, evidence, ...

@@ -60,7 +60,7 @@ def recalibrate(
             labels hidden. One more group of calibrators is then fitted to these triples
         instead: replace the validation split by these labelled triples, instead of adding them
         base_rate: stated base rate, or an interval LOW:HIGH of it, such as 0.01:0.05; if empty, the base rate of the
-            named run
+            named run, or if nobody has stated it, the share of true ones among the first labels of a graph
         refit: fit the calibrators again for a new base rate, instead of shifting their probabilities
         exam_share: share of the labels that belong to the exam of `kgcal promote`, also of the labels among candidates;
             0 = all labels are for calibration
@@ -81,7 +81,7 @@ def recalibrate(
         if file is not None:
             data = add_labels(data, file, instead, exam_share, context)
             add_field_labels(data.run_id, file, exam_share)
-            configs = at_rate_of_labels(configs, data)
+            configs = at_rate_of_labels(configs, data, run_id)
         if candidates:
             check_candidates(data, configs.match)
         model_ref, others = adopt_model(trained, data, context), other_models_of(model)

@@ -141,7 +141,7 @@ def evidence_sample(
     """
     rows, sample = table.rows("valid", LABELLED), basis.sample
     if basis.terms.negatives == SYNTHETIC:
-        corruptions = table.corruptions()
+        rows, corruptions = table.rows("valid", LABELLED, 1), table.corruptions()
         if config.weighted:  # positives of a relation without corruptions are not in the sample
             rows &= np.isin(table.triples[:, 1], table.triples[corruptions, 1])
         rows |= corruptions

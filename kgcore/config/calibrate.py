@@ -100,6 +100,11 @@ class MatchConfig(Config):
         return tuple(dict.fromkeys((*self.match_strategies, *hard)))
 
 
+def combines_labels(negatives: int) -> bool:
+    """Return whether combiners are fitted to labelled triples of which so many are false; if not, to corruptions."""
+    return negatives >= FEWEST
+
+
 class CalibrateConfig(Config):
     """The settings of the calibration, which converts scores to probabilities."""
 

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kgcore.arrays import Bools, Floats, Ints, Labels, Probabilities, Scores, Triples, Weights
-from kgcore.config.calibrate import FEWEST
+from kgcore.config.calibrate import combines_labels
 from kgcore.data.completeness import Completeness
 from kgcore.data.graph import KnowledgeGraph, Split
 from kgcore.embed.corruptions.base import Corruptions
@@ -102,8 +102,8 @@ class ScoreTable:
 
     @property
     def combines_labels(self) -> bool:
-        """Whether combiners are fitted to the labelled rows of valid: at least FEWEST are negatives."""
-        return int(self.rows("valid", LABELLED, 0).sum()) >= FEWEST
+        """Whether combiners are fitted to the labelled rows of valid: enough of them are negatives."""
+        return combines_labels(int(self.rows("valid", LABELLED, 0).sum()))
 
     def judged_alone(self, split: str) -> bool:
         """Return whether the labelled rows of a split can be measured without corruptions.

@@ -116,16 +116,26 @@ def _settings(store: Store, evaluation: RunRecord) -> PipelineConfigs:
     )
 
 
-def at_rate_of_labels(configs: PipelineConfigs, data: StageRef) -> PipelineConfigs:
-    """Return the settings at the base rate that the labels of a prepare run estimate: see `with_labels`.
+def at_rate_of_labels(configs: PipelineConfigs, data: StageRef, run_id: str) -> PipelineConfigs:
+    """Return the settings at the base rate that new labels estimate, and log it to the run of the recalibration.
+
+    data  the prepare run with the labels: see `with_labels`
 
     A base rate that is stated stays, and so does one that candidates estimate.
     """
-    rate = open_store().load(data.run_id, GRAPH_WITHOUT_TEST).labelled_base_rate
-    if rate is None or configs.match.candidates or configs.calibrate.rate.origin == STATED:
+    if not _labels_say_rate(configs):
         return configs
-    estimated = configs.calibrate.at(BaseRate(rate, origin=ESTIMATED))
-    return replace(configs, calibrate=estimated).at_base_rate()
+    store = open_store()
+    if (share := store.load(data.run_id, GRAPH_WITHOUT_TEST).labelled_base_rate) is not None:
+        estimated = configs.calibrate.at(BaseRate(share, origin=ESTIMATED))
+        configs = replace(configs, calibrate=estimated).at_base_rate()
+    rate = configs.calibrate.rate
+    store.log_params(run_id, {"base_rate": rate.value, "base_rate_is": rate.origin})
+    return configs
+
+
+def _labels_say_rate(configs: PipelineConfigs) -> bool:
+    return not configs.match.candidates and configs.calibrate.rate.origin != STATED
 
 
 def recalibration_run(
@@ -161,6 +171,8 @@ def recalibration_run(
     params = pipeline_settings(replace(configs, prepare=prepare, train=train)) | (
         {"labels": labels.name} if labels else {}
     )
+    if labels and _labels_say_rate(configs):
+        params = {name: value for name, value in params.items() if name not in ("base_rate", "base_rate_is")}
     loss = loss_of(trained)
     if loss == IMPORTED:  # the settings of its training are not known
         unknown = train.parameters().keys() - ImportedModel.model_fields.keys()

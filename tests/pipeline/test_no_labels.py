@@ -61,6 +61,23 @@ def unlabelled(tmp_path_factory: pytest.TempPathFactory) -> Unlabelled:
     return Unlabelled(kgcal, before, json.loads(target.read_text()))
 
 
+def test_labels_estimate_a_base_rate_that_nobody_stated(unlabelled: Unlabelled) -> None:
+    """10 of 60 labels are true: (10 + 1/2) / (60 + 1), for all calibrators."""
+    kgcal, target = unlabelled.kgcal, unlabelled.kgcal.home.parent / "estimated.json"
+    labels = str(kgcal.home.parent / "new.tsv")
+    options = ("--model", unlabelled.before["pipeline"], "--labels", labels, "--exam-share", "0")
+    done = kgcal("recalibrate", *options, "--json", str(target))
+    assert done.returncode == 0, done.stderr
+    after = json.loads(target.read_text())
+    assert after["base_rate"] == pytest.approx(10.5 / 61)
+    assert after["base_rate_is"] == "estimated"
+    params = client_of(kgcal).get_run(after["pipeline"]).data.params
+    assert (float(params["base_rate"]), params["base_rate_is"]) == (after["base_rate"], "estimated")
+    rates = {m.tags["label"]: float(m.params["base_rate"]) for m in models_of(kgcal, after["runs"]["calibrate"])}
+    assert rates["synthetic.platt"] == after["base_rate"]
+    assert rates["ground_truth.platt"] == pytest.approx(after["base_rate"], rel=1e-12)
+
+
 def test_a_base_rate_that_nobody_stated_is_called_assumed(unlabelled: Unlabelled) -> None:
     for results, origin in ((unlabelled.before, "assumed"), (unlabelled.after, "stated")):
         assert (results["base_rate"], results["base_rate_is"]) == (0.5, origin)
