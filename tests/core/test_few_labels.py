@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import cache
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -30,7 +31,8 @@ from kgcore.scores.table import LABELLED, score_table
 
 @cache
 def trained() -> tuple[KnowledgeGraph, TrainedModel]:
-    graph = kg.read("family", size=300, progress=False)
+    with TemporaryDirectory() as folder:
+        graph = kg.read("family", size=300, folder=folder, progress=False)
     return graph, kg.train(graph, "transe", k=16, epochs=20, progress=False)
 
 
