@@ -47,7 +47,7 @@ _CODE = (
 
 
 def _body(run: StageRun, config: EvaluateConfig) -> None:
-    from kgcore.calibrate.validation import answering_label, answering_notes, cautions, thin_notes
+    from kgcore.calibrate.validation import answering_label, answering_notes, cautions, few_labels_note, thin_notes
     from kgcore.measure.evaluation.evaluate import miscalibrated
     from kgcore.measure.evaluation.groups import reliability_by_knowledge, reliability_by_relation
     from kgcore.measure.report.data import completeness_notes, data_notes, hidden_fact_notes, rank_notes, score_notes
@@ -64,7 +64,8 @@ def _body(run: StageRun, config: EvaluateConfig) -> None:
     answers = answering_label(fitted, audits)
     wrong = miscalibrated(bounds, predictions, measured, bool(calibrate.completeness))
     notes = predictions.notes(calibrate.rate, counts["valid_negatives"], answers not in wrong)
-    decisive = [*predictions.cautions(counts["valid_negatives"]), *cautions(audits, answers)]
+    few = few_labels_note(audits)
+    decisive = [*predictions.cautions(counts["valid_negatives"]), *([few] if few else []), *cautions(audits, answers)]
     if answers.startswith("candidates."):
         decisive += run.load(MATCHED).sentences()[1:]
     notes += [*_candidates(run, predictions), *answering_notes(audits)]
