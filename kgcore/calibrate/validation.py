@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from kgcore.calibrate.base import Calibrator
 
 FIGURE = "held_out_brier_"  # start of the names of the figures, before the name of the calibrator
-RIVAL = "synthetic_brier_"  # start of the names of other figures of labelled triples: kgcore/combiners/fit.py
+# starts of the names of other figures of labelled triples: see kgcore/combiners/few_labels.py
+RIVAL, RIVAL_ERROR = "synthetic_brier_", "synthetic_error_"
 FIT_ERROR = "fit_error_"  # how far the finite validation lets probabilities be off: see `fit_errors`
 MUCH_ERROR = 0.02  # an error from this one on is reported
 REPLICATES = 30  # of `fit_errors`
@@ -179,9 +180,12 @@ def thin_notes(audits: Mapping[str, Mapping[str, float]]) -> list[str]:
     ]
 
 
+HeldOut = tuple[Bools, dict[str, Probabilities | None]]
+
+
 def held_out(
     fitted: Sequence[tuple[Calibrated, CalibrationSample]], groups: Ints, folds: int, rng: np.random.Generator
-) -> tuple[Bools, dict[str, Probabilities | None]]:
+) -> HeldOut:
     """Return the cross-fitted probabilities of each calibrator on the validation rows of one kind of negatives.
 
     fitted  calibrators, and the samples (n rows) that they were fitted on. That of a combiner has log-odds of combiners
@@ -216,11 +220,7 @@ def held_out_figures(
     rows: Bools,
     probabilities: Mapping[str, Probabilities | None],
 ) -> dict[str, float]:
-    """Return the Brier score of each calibrator whose cross-fitted probabilities are known.
-
-    fitted               the arguments, and
-    rows, probabilities  the output of `held_out`
-    """
+    """Return the Brier score of each calibrator that has probabilities, from the arguments and output of `held_out`."""
     figures = {}
     for bound, sample in fitted:
         if (q := probabilities[bound.shown_name]) is not None:
@@ -288,30 +288,29 @@ def answering_kinds(audits: Mapping[str, Mapping[str, float]]) -> tuple[str, ...
 
     audits  kind of negatives -> figures, among them those of this module
 
-    The labelled ones come first, unless they are too few: then they come last. They are if the calibrator that answers
-    without them has a lower Brier score on them than the best that is fitted to them.
+    The labelled ones come first if the best calibrator that is fitted to them has, on them, a Brier score that is lower
+    by a standard error than that of the one that answers without them; or if nothing is compared. Otherwise, last.
     """
-    own, without = _rivals(audits)
-    return (CANDIDATES, SYNTHETIC, GROUND_TRUTH) if without < own else ANSWERING
+    own, without, error = _rivals(audits)
+    return (CANDIDATES, SYNTHETIC, GROUND_TRUTH) if without < own + error else ANSWERING
 
 
-def _rivals(audits: Mapping[str, Mapping[str, float]]) -> tuple[float, float]:
-    """Return the two Brier scores on labelled triples that `answering_kinds` compares; infinite without them."""
-    labelled = audits.get(GROUND_TRUTH, {})
-    synthetic, others = (_figures(audits.get(kind, {}), FIGURE) for kind in (SYNTHETIC, GROUND_TRUTH))
-    name = min(synthetic, key=lambda each: synthetic[each], default="")
-    return min(others.values(), default=np.inf), labelled.get(RIVAL + name, np.inf)
+def _rivals(audits: Mapping[str, Mapping[str, float]]) -> tuple[float, float, float]:
+    """Return the two Brier scores that `answering_kinds` compares, infinite without them, and the error."""
+    labelled, synthetic = audits.get(GROUND_TRUTH, {}), _figures(audits.get(SYNTHETIC, {}), FIGURE)
+    name, own = min(synthetic, key=lambda each: synthetic[each], default=""), _figures(labelled, FIGURE).values()
+    return min(own, default=np.inf), labelled.get(RIVAL + name, np.inf), labelled.get(RIVAL_ERROR + name, 0.0)
 
 
 def few_labels_note(audits: Mapping[str, Mapping[str, float]]) -> str:
     """Return the sentence that the labelled triples are too few to answer; '' if they answer, or if there are none."""
-    own, without = _rivals(audits)
-    if without >= own:
+    own, without, error = _rivals(audits)
+    if without >= own + error:
         return ""
-    among = f"{own:.4f}" if np.isfinite(own) else "unknown"
+    among = f"{own:.4f} (standard error of the difference: {error:.4f})" if np.isfinite(own) else "unknown"
     return (
-        f"Too few triples are labelled false: on the labelled triples, the Brier score of the best calibrator that is "
-        f"fitted to them is {among}, and that of the one that is fitted to corruptions {without:.4f}. So this one "
+        "Too few triples are labelled false: on the labelled triples, the Brier score of the calibrator that is fitted "
+        f"to corruptions is {without:.4f}, and that of the best one that is fitted to them {among}. So the former "
         "answers."
     )
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kgcore.arrays import Bools, Floats, Ints, Labels, Probabilities, Scores, Triples
+from kgcore.arrays import Bools, Floats, Ints, Labels, Scores, Triples
 from kgcore.calibrate.calibrated import Calibrated
 from kgcore.calibrate.fit import CANDIDATES, GROUND_TRUTH, SYNTHETIC, Basis, bind, terms_of
-from kgcore.calibrate.sample import CalibrationSample, shift
+from kgcore.calibrate.sample import CalibrationSample
 from kgcore.calibrate.validation import (
-    RIVAL,
+    HeldOut,
     fit_errors,
     held_out,
     held_out_figures,
@@ -280,10 +280,16 @@ def fit_evidence(material: Material, alone: Sequence[Calibrated]) -> FittedCalib
     if material.candidates:
         alone = [*alone, *fit_score_calibrators(table, config, material.candidates)]
     kind = GROUND_TRUTH if table.combines_labels else SYNTHETIC
+    few_labels = kind == SYNTHETIC and GROUND_TRUTH in bases and not soft
     if evidence is not None and not soft and (kind == GROUND_TRUTH or not material.candidates):
         own_groups = None if kind == GROUND_TRUTH else material.groups()[kind]
         rows = evidence_sample(table, evidence, bases[kind], config, own_groups)
         with_evidence = fit_combiners(rows, evidence, bases[kind], config, table.model)
+        if few_labels:
+            from kgcore.combiners.few_labels import fitted_to_labels
+
+            again = fitted_to_labels(with_evidence, evidence, table, bases[GROUND_TRUTH], config.weighted)
+            with_evidence = [*with_evidence, *again]
         ablation = _ablation(rows, evidence.groups, config) if kind == GROUND_TRUTH else None
     if material.candidates and material.unlabelled:
         triples, seen = material.unlabelled
@@ -291,16 +297,18 @@ def fit_evidence(material: Material, alone: Sequence[Calibrated]) -> FittedCalib
     samples = samples_of(bases, material.candidates)
     every = [*((bound, samples[bound.negatives]) for bound in alone if bound.negatives in samples), *with_evidence]
     audits = {kind: score_audit(sample, soft and kind == GROUND_TRUTH) for kind, sample in samples.items()}
-    groups = material.groups(material.cold)
+    groups, held = material.groups(material.cold), dict[str, HeldOut]()
     for kind in bases:
         rng, of_kind = np.random.default_rng(config.combine_seed), [pair for pair in every if pair[0].negatives == kind]
         if not of_kind:
             continue
-        used, probabilities = held_out(of_kind, groups[kind], config.combine_folds, rng)
-        audits[kind] |= held_out_figures(of_kind, used, probabilities)
+        held[kind] = held_out(of_kind, groups[kind], config.combine_folds, rng)
+        audits[kind] |= held_out_figures(of_kind, *held[kind])
         audits[kind] |= {} if material.cold is None else fit_errors(of_kind, groups[kind], rng)
-        if kind == SYNTHETIC and GROUND_TRUTH in bases and not soft:
-            audits[GROUND_TRUTH] |= on_labelled(of_kind, used, probabilities, material)
+    if few_labels and len(held) == len(bases):
+        from kgcore.combiners.few_labels import compared
+
+        audits[GROUND_TRUTH] |= compared(every, held, table, evidence)
     if material.candidates:
         see_score = [(bound, material.candidates.data) for bound, _ in every if bound.negatives == CANDIDATES]
         audits[CANDIDATES] |= unlabelled_figures([*see_score, *unlabelled])
@@ -310,37 +318,6 @@ def fit_evidence(material: Material, alone: Sequence[Calibrated]) -> FittedCalib
     log_odds = {bound.label: sample.scores for bound, sample in with_evidence}
     mixture = unlabelled[0][1] if unlabelled else None
     return FittedCalibrators(_with_unseen(fitted, material.unseen), audits, log_odds, mixture, ablation)
-
-
-def on_labelled(
-    fitted: Sequence[tuple[Calibrated, CalibrationSample]],
-    rows: Bools,
-    probabilities: Mapping[str, Probabilities | None],
-    material: Material,
-) -> dict[str, float]:
-    """Return the Brier scores, on the labelled triples of valid, of calibrators that were fitted to corruptions.
-
-    fitted               the calibrators, and the samples (n rows) that they were fitted on
-    rows, probabilities  the output of `held_out` for them, which has their probabilities of the positives
-
-    The probabilities are shifted to the base rate of the labelled triples. Those of the negatives are the calibrators'
-    own: no corruption is labelled. The name of a figure is RIVAL and the name of the calibrator.
-    """
-    table, base_rate, figures = material.table, material.bases[GROUND_TRUTH].sample.base_rate, dict[str, float]()
-    negatives = table.rows("valid", LABELLED, 0)
-    predicates, counts = table.triples[negatives, 1], None if table.weights is None else table.weights[negatives]
-    for bound, sample in fitted:
-        q, used = probabilities[bound.shown_name], sample.part(rows)
-        if q is None:
-            continue
-        scores = table.scores[negatives]
-        if bound.combined is not None and material.evidence is not None:
-            scores = bound.combined.scores(material.evidence.at(negatives), predicates)
-        true = shift(q[used.labels == 1], bound.base_rate, base_rate)
-        false = shift(bound.calibrator.calibrate_of(scores, predicates), bound.base_rate, base_rate)
-        lost = base_rate * np.average((1 - true) ** 2, weights=used.weights[used.labels == 1])
-        figures[RIVAL + bound.shown_name] = float(lost + (1 - base_rate) * np.average(false**2, weights=counts))
-    return figures
 
 
 def _ablation(sample: EvidenceSample, groups: Sequence[str], config: CalibrateConfig) -> Ablation | None:

@@ -14,6 +14,7 @@ from kgcore.calibrate.sample import shift
 from kgcore.calibrate.validation import (
     FIGURE,
     RIVAL,
+    RIVAL_ERROR,
     answering_kinds,
     answering_label,
     answering_notes,
@@ -33,7 +34,7 @@ from kgcore.scores.table import LABELLED, score_table
 def trained() -> tuple[KnowledgeGraph, TrainedModel]:
     with TemporaryDirectory() as folder:
         graph = kg.read("family", size=300, folder=folder, progress=False)
-    return graph, kg.train(graph, "transe", k=16, epochs=20, progress=False)
+    return graph, kg.train(graph, "transe", k=50, epochs=60, progress=False)
 
 
 def with_negatives(number: int) -> KnowledgeGraph:
@@ -62,10 +63,25 @@ def test_combiners_are_fitted_to_corruptions_until_enough_triples_are_labelled_f
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("kgcore.config.calibrate.FEWEST", 100)
-    labels = ["platt", "boosted_trees"]
-    assert {"synthetic.boosted_trees", "ground_truth.platt"} <= set(calibrated(20, *labels).labels)
-    assert "ground_truth.boosted_trees" not in calibrated(99, *labels).labels
-    assert "ground_truth.boosted_trees" in calibrated(100, *labels).labels
+    few, enough = ({b.label: b for b in calibrated(number, "platt", "boosted_trees").fitted} for number in (99, 100))
+    assert few["ground_truth.boosted_trees"].combined is few["synthetic.boosted_trees"].combined is not None
+    assert few["ground_truth.boosted_trees"].name == "per_relation"
+    assert enough["ground_truth.boosted_trees"].combined is not None
+    assert "synthetic.boosted_trees" not in enough
+
+
+def test_a_combiner_of_corruptions_is_calibrated_to_log_odds_that_have_not_seen_the_row(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its base rate is that of the labels, and it separates labelled triples as the combiner does."""
+    monkeypatch.setattr("kgcore.config.calibrate.FEWEST", 100)
+    found = calibrated(60, "boosted_trees")["ground_truth.boosted_trees"].calibrated
+    assert found.calibrator.base_rate == pytest.approx(0.2)
+    triples, truth = found.graph.valid.triples, found.graph.valid.labels
+    q = found.calibrator.predict(found.trained.score(triples), found.calibrator.model, triples[:, 1])
+    mean = np.average(q, weights=np.where(truth == 1, 0.2 / (truth == 1).sum(), 0.8 / (truth == 0).sum()))
+    assert mean == pytest.approx(0.2, abs=0.02)
+    assert q[truth == 1].mean() > q[truth == 0].mean() + 0.3
 
 
 def test_the_figure_of_corruptions_on_labels_is_a_brier_score() -> None:
@@ -81,18 +97,26 @@ def test_the_figure_of_corruptions_on_labels_is_a_brier_score() -> None:
     groups, sample = material.groups()[SYNTHETIC], bases[SYNTHETIC].sample
     synthetic = [(bound, sample) for bound in fitted if bound.negatives == SYNTHETIC]
     _, probabilities = held_out(synthetic, groups, config.combine_folds, np.random.default_rng(config.combine_seed))
+    labelled = [(bound, bases[GROUND_TRUTH].sample) for bound in fitted if bound.negatives == GROUND_TRUTH]
+    rng = np.random.default_rng(config.combine_seed)
+    _, q_of_labels = held_out(labelled, material.groups()[GROUND_TRUTH], config.combine_folds, rng)
     for bound, _ in synthetic:
         true = shift(probabilities[bound.name][sample.labels == 1], 0.1, 0.2)
         scores = table.scores[table.rows("valid", LABELLED, 0)]
         false = bound.at(0.2).predict(scores, model.fingerprint(), table.triples[table.rows("valid", LABELLED, 0), 1])
         expected = 0.2 * ((1 - true) ** 2).mean() + 0.8 * (false**2).mean()
         assert audits[GROUND_TRUTH][RIVAL + bound.name] == pytest.approx(expected, rel=1e-6)
+        own = {name: value for name, value in audits[GROUND_TRUTH].items() if name.startswith(FIGURE)}
+        best = q_of_labels[min(own, key=own.get).removeprefix(FIGURE)]
+        error = 0.8 * np.std(false**2 - best[bases[GROUND_TRUTH].sample.labels == 0] ** 2) / np.sqrt(30)
+        assert audits[GROUND_TRUTH][RIVAL_ERROR + bound.name] == pytest.approx(error, rel=1e-6)
 
 
-def audits_of(own: dict[str, float], without: dict[str, float]) -> dict[str, dict[str, float]]:
+def audits_of(own: dict[str, float], without: dict[str, float], error: float = 0.0) -> dict[str, dict[str, float]]:
     """Return audits with Brier scores on labelled triples: `own` fitted to them, `without` fitted to corruptions."""
     labelled = {FIGURE + name: value for name, value in own.items()}
     labelled |= {RIVAL + name: value for name, value in without.items()}
+    labelled |= {RIVAL_ERROR + name: error for name in without}
     return {GROUND_TRUTH: labelled, SYNTHETIC: {FIGURE + "beta": 0.1, FIGURE + "platt": 0.2}}
 
 
@@ -108,9 +132,12 @@ def test_the_calibrator_that_would_answer_without_labels_is_compared_with_the_be
         assert answering_label(fitted, audits).startswith(f"{kind}.")
         assert (few_labels_note(audits) != "") == (kind == SYNTHETIC)
         assert answering_kinds(audits)[-1] != kind
-    note = few_labels_note(audits_of({"platt": 0.12}, {"beta": 0.1}))
+    assert answering_kinds(audits_of({"beta": 0.1}, {"beta": 0.12}, error=0.019))[0] == GROUND_TRUTH
+    within = audits_of({"beta": 0.1}, {"beta": 0.12}, error=0.021)
+    note = few_labels_note(within)
     assert note.endswith(
-        "fitted to them is 0.1200, and that of the one that is fitted to corruptions 0.1000. So this one answers."
+        "is fitted to corruptions is 0.1200, and that of the best one that is fitted to them 0.1000 (standard error of "
+        "the difference: 0.0210). So the former answers."
     )
-    assert answering_notes(audits_of({"platt": 0.12}, {"beta": 0.1}))[0] == note
+    assert answering_notes(within)[0] == note
     assert answering_kinds({SYNTHETIC: {FIGURE + "beta": 0.1}})[0] == GROUND_TRUTH
