@@ -96,9 +96,9 @@ def rows_with_evidence(
         rows |= table.corruptions()
         used = tuple(name for name in used if name in OF_PAIRS)
     if not used:
+        few = "with few labels and no" if table.labelled_negatives("valid") else "without labels and"
         raise InputError(
-            f"evidence is {', '.join(groups)}: without candidates and many labels, name at least one of "
-            f"{', '.join(OF_PAIRS)}"
+            f"evidence is {', '.join(groups)}: {few} candidates, name at least one of {', '.join(OF_PAIRS)}"
         )
     return rows, used
 
