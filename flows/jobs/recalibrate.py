@@ -18,6 +18,7 @@ from tasks.jobs.recalibrate import (
     calibrators_of,
     model_and_settings,
     note_candidates,
+    note_champion,
     other_models_of,
     recalibration_run,
 )
@@ -87,4 +88,5 @@ def recalibrate(
         model_ref, others = adopt_model(trained, data, context), other_models_of(model)
         stages = after_training(data, model_ref, configs, context, fitted, others=others)
         summary = finish_pipeline(run_id, stages)
+    note_champion(summary.dataset)
     return publish(summary)

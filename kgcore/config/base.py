@@ -390,7 +390,8 @@ def _sentence(kind: type[Config], given: Mapping[str, Any], fault: ErrorDetails)
         return f"unknown setting {name!r}: the known ones are {', '.join(kind.model_fields)}"
     item = kind.model_fields[name]
     if get_origin(item.annotation) is dict and choices_of(item):
-        return f"{name} is {given[name]!r}: {SHARES}"
+        needs = "it must be a dict, such as {'uniform': 1.0}" if isinstance(given[name], str) else SHARES
+        return f"{name} is {given[name]!r}: {needs}"
     wanted = limits_of(item)
     told = f"it must be {wanted}" if wanted else fault["msg"][0].lower() + fault["msg"][1:]
     return f"{name} is {given[name]!r}: {told}"

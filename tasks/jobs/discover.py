@@ -236,7 +236,7 @@ def list_of(
         elif config.fdr:
             rng = np.random.default_rng(config.discover_seed)
             triples, p_values, tried = discovery.with_few_false(question, config.fdr, rng, on_part, each)
-            figures, notes = _few_false(config.fdr, len(tried.triples), tried.skipped)
+            figures, notes = _few_false(config.fdr, len(triples), len(tried.triples), tried.skipped)
         elif calibration is None:
             population = Population.of_predicates(discovery.domains, discovery.predicates(question))
             triples = ranked_by(discovery.model, population, question, config.top, each)
@@ -301,13 +301,15 @@ def _answers_of_query(
     return triples, figures, notes
 
 
-def _few_false(level: float, queries: int, skipped: int) -> tuple[dict[str, float], list[str]]:
+def _few_false(level: float, chosen: int, queries: int, skipped: int) -> tuple[dict[str, float], list[str]]:
     notes = list[str]()
     if queries:
         notes.append(
             f"at most {level:.0%} of the list is false, in expectation: chosen from the best answers of {queries:,} "
             "queries"
         )
+    if queries and not chosen:
+        notes.append("no answer is sure enough for the list")
     if skipped:
         left_out = f"{skipped:,} queries were left out" if queries else f"all {skipped:,} queries were left out"
         notes.append(f"{left_out}: too few validation queries are like them, or these show no signal")

@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # scikit-learn and torch take more than a second to load
     from kgcore.calibrate.sample import CalibrationSample
     from kgcore.wings.external.calibrator import ScoreCalibrator
 
+FEW_LABELS = "The labelled false triples are too few to answer."
 SEED = 0  # of the draw of negatives
 log = logging.getLogger("kgcal")
 
@@ -140,7 +141,7 @@ def _because(found: FoundModel) -> str:
         f"The calibrator {name.replace('_', ' ')} answers: the first one of its run with "
         f"{negatives.replace('_', ' ')} negatives."
     )
-    return " ".join(filter(None, (few_labels_note(audits), why)))
+    return f"{FEW_LABELS} {why}" if few_labels_note(audits) else why
 
 
 def _audits_of(run: RunRecord) -> dict[str, dict[str, float]]:

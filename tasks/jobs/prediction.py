@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgcore.answer.answers import P_VALUE, SELECTED, UNKNOWN_ENTITIES, Answers
+from kgcore.answer.domains import Domains
 from kgcore.answer.sink import sink
 from kgcore.arrays import Ints, Scores
 from kgcore.config import PredictConfig
@@ -119,6 +120,7 @@ class _Tally:
         self.expected = 0.0
         self.scored: list[tuple[Scores, Ints]] = []  # of the rows of a calibrated file that count: log-odds, predicates
         self.examples: list[dict[str, object]] = []
+        self.domains, self.off_type, self.first_off_type = Domains(predictor.answers.model.graph), 0, ""
 
     def add(self, table: pa.Table) -> None:
         """Count the answers of a table."""
@@ -140,6 +142,16 @@ class _Tally:
         self.reasons.update(table["reason"].drop_null().to_pylist())
         if len(self.examples) < MOST_EXAMPLES:
             self.examples += table.slice(0, MOST_EXAMPLES - len(self.examples)).to_pylist()
+        self._count_off_type(table.filter(pc.fill_null(table["decision"], False)))
+
+    def _count_off_type(self, accepted: pa.Table) -> None:
+        """Count the triples that are accepted as true although an entity does not fit the predicate."""
+        triples, named = self.predictor.answers.numbers(accepted)
+        rows = np.flatnonzero(named)[self.domains.off_type(triples[named])]
+        self.off_type += len(rows)
+        if len(rows) and not self.first_off_type:
+            [row] = accepted.slice(rows[0], 1).to_pylist()
+            self.first_off_type = triple_text(row)
 
     def interval(self) -> tuple[float, float] | None:
         """Return the interval of the number of true candidates; None: it is not known.
@@ -166,7 +178,9 @@ class _Tally:
         unknown_only  whether known facts are left out of this number
         reasons    why candidates have no answer -> their number
         lacks      why candidates with unknown entities have no answer, as a sentence; '' if there are none
-        about      what the probabilities of several candidates are about, or why there are none, as a sentence
+        off_type   number of accepted candidates with an entity that does not fit the predicate, and the first one
+        about      what the probabilities of several candidates, or of missing facts, are about, or why there are none,
+                   as a sentence
         notes      sentences about the candidates that were chosen
         examples   the first rows
         """
@@ -183,7 +197,8 @@ class _Tally:
             "interval": self.interval(),
             "reasons": dict(self.reasons),
             "lacks": predictor.answering.model.lacks if UNKNOWN_ENTITIES & set(self.reasons) else "",
-            "about": predictor.about if self.counts["rows"] > 1 else "",
+            "about": predictor.about if self.counts["rows"] > 1 or predictor.answering.basis else "",
+            "off_type": (self.off_type, self.first_off_type),
             "notes": list(predictor.notes),
             "examples": self.examples,
         }
@@ -205,13 +220,17 @@ def _result(facts: Mapping[str, Any], model_text: str) -> Result:
     elif not facts["output"] and len(examples) == count:
         rows = [_cells(rank, row, above, facts["base_rate"] is not None) for rank, row in enumerate(examples, 1)]
     else:
-        others = "of the others, " if facts["unknown_only"] and facts["known"] and facts["expected"] is not None else ""
-        known = [f"{facts['known']:,} known facts", others + expected_text(facts["expected"], facts["interval"])]
+        others = " of the others" if facts["unknown_only"] and facts["known"] else ""
+        known = [f"{facts['known']:,} known facts", expected_text(facts["expected"], facts["interval"], others)]
         lines = [
             f"{count:,} triples: {facts['answered']:,} answered, {facts['accepted']:,} with a probability {above}, "
             f"{', '.join(filter(None, known))}"
         ]
     lines += [*([facts["about"]] if facts["about"] else []), *facts["notes"]]
+    off_type, example = facts["off_type"]
+    if off_type:
+        which = f"{off_type:,} of the triples {above}, such as {example}," if count > 1 else "the triple"
+        lines.append(f"off-type: {which} has an entity without facts like those of the predicate, so check it")
     if facts["unseen"] and count > 1:
         lines.append(f"from names: {facts['unseen']:,} of the answers are about entities that training has not seen")
     if facts["fdr"]:

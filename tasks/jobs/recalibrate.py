@@ -33,6 +33,7 @@ from tasks.stages.match import check_file
 from tasks.stages.running import IMPORTED, StageRef, config_of, loss_of
 from tasks.tracking.artifacts import GRAPH_WITHOUT_TEST
 from tasks.tracking.record import RunRecord, RunTags
+from tasks.tracking.registry import CHAMPION, aliased
 from tasks.tracking.store import Store, open_store
 
 log = logging.getLogger("kgcal")
@@ -132,6 +133,16 @@ def at_rate_of_labels(configs: PipelineConfigs, data: StageRef, run_id: str) -> 
     rate = configs.calibrate.rate
     store.log_params(run_id, {"base_rate": rate.value, "base_rate_is": rate.origin})
     return configs
+
+
+def note_champion(dataset: str) -> None:
+    """Log that the champion of a data set still answers, if there is one."""
+    if champion := aliased(open_store(), dataset, CHAMPION):
+        log.info(
+            "the champion %s still answers: `kgcal promote --dataset %s` compares it with the new calibrators",
+            champion.uri,
+            dataset,
+        )
 
 
 def _labels_say_rate(configs: PipelineConfigs) -> bool:

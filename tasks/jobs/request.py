@@ -119,12 +119,15 @@ def answering_model(request: Request) -> AnsweringModel:
     return AnsweringModel(found, replace(model, trained=trained), request.output, request.device)
 
 
-def expected_text(expected: float | None, interval: Sequence[float] | None) -> str:
-    """Return the expected number of true rows, with its 95 % interval if it is known; '' for None."""
+def expected_text(expected: float | None, interval: Sequence[float] | None, of: str = "") -> str:
+    """Return the expected number of true rows, with its 95 % interval if it is known; '' for None.
+
+    of  which rows, such as ` of the others`; '': all
+    """
     if expected is None:
         return ""
     ends = " (95 % interval: {:,.0f} to {:,.0f})".format(*interval) if interval else ""
-    return f"{expected:,.1f} expected to be true{ends}"
+    return f"{expected:,.1f}{of} expected to be true{ends}"
 
 
 def triple_text(row: Mapping[str, Any]) -> str:

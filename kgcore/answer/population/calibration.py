@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from kgcore.embed.models.trained import TrainedModel
 
 
+ELSEWHERE = (
+    " (about {number} more missing facts are not among them: validation has few facts of their predicate, or an entity "
+    "does not fit it)"
+)
 MUCH_LESS = 0.8  # share of the stated true candidates below which the evidence contradicts the statement
 
 
@@ -100,7 +104,7 @@ class Calibration:
         low, high = (_count(float(ends[asked].sum())) for ends in (self.true.low, self.true.high))
         number = _count(true) if low == high else f"{_count(true)} ({low} to {high})"
         others = (self.true.everywhere or 0.0) - true if self.population.rows is None else 0.0
-        elsewhere = f" (about {_count(others)} more missing facts are not among them)" if others > 0.05 * true else ""
+        elsewhere = ELSEWHERE.format(number=_count(others)) if others > 0.05 * true else ""
         text = (
             f"the probabilities are about {candidates:,} candidates, {number} of them true by the stated "
             f"{self.true.stated}{elsewhere}, and are calibrated to these with {facts:,} validation facts"

@@ -115,8 +115,8 @@ class Predictions:
         if self.synthetic_negatives:
             notes = [
                 f"Measured on {positives:,} test positives and {negatives:,} corruptions of them, without known facts, "
-                f"weighted to the {rate.origin} base rate of {rate.value:.4g} in each relation, because this data set "
-                "has no labelled negatives.",
+                f"weighted to the {rate.origin} base rate of {rate.value:.4g} in each relation, because test has no "
+                "labelled negatives.",
                 *(_BY_CONSTRUCTION if calibrated else ()),
                 *self.cautions(labelled_false),
             ]
@@ -185,8 +185,8 @@ def _about_mistakes(labelled_false: int) -> str:
         )
     return (
         f"Evidence about real mistakes: {labelled_false:,} validation triples that are labelled false. The ground "
-        "truth calibrators are fitted to them; the metrics here are not measured on them. To measure, label a random "
-        "sample of other candidates, and run `kgcal watch --labels FILE`."
+        "truth calibrators are fitted to them; the metrics here are not measured on them. To measure, promote a "
+        "calibrator, label a random sample of other candidates, and run `kgcal watch --dataset NAME --labels FILE`."
     )
 
 

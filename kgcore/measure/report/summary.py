@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kgcore.base_rate import ASSUMED, BaseRate
+from kgcore.base_rate import ASSUMED, ESTIMATED, BaseRate
 from kgcore.measure.evaluation.groups import KnowledgeGroup, RelationReliability
 from kgcore.measure.metrics.base import decimals, percent
 from kgcore.measure.metrics.classification import RelationDecisions
@@ -259,7 +259,8 @@ def _verdict(bound: "Calibrated", predictions: "Predictions", measured: "Measure
 
     these, seen = f"probabilities of {bound.shown_name.replace('_', ' ')}", _observed(bound.label, predictions)
     about = f"{bound.about}, {percent(bound.base_rate)} of them true"
-    about += " (assumed)" if bound.rate.origin == ASSUMED else ""
+    is_said = bound.rate.origin == ASSUMED or (bound.rate.origin == ESTIMATED and predictions.synthetic_negatives)
+    about += f" ({bound.rate.origin})" if is_said else ""
     if predictions.confidences is not None:
         about = f"{bound.about}, with the mean confidence {bound.base_rate:.2f}"
     if wrong:
@@ -313,15 +314,20 @@ def _examples(label: str, predictions: "Predictions", graph: "KnowledgeGraph") -
 
 def _next_steps(dataset: str, bound: "Calibrated", predictions: "Predictions", wrong: bool) -> dict[str, str]:
     """Return three commands for a data set, each with what it does."""
-    assumed, labelled = bound.rate.origin == ASSUMED, not predictions.synthetic_negatives
-    name, rate = shlex.quote(dataset), " --base-rate 0.1" if assumed else ""
+    labelled, name, rate, share = not predictions.synthetic_negatives, shlex.quote(dataset), "", ""
+    estimated = bound.rate.origin == ESTIMATED and not labelled
+    if bound.rate.origin == ASSUMED:
+        rate, share = " --base-rate 0.1", ", if one in ten is true"
+    elif estimated:
+        rate, share = f" --base-rate {bound.base_rate:.2g}", f", if {percent(bound.base_rate)} are true, as estimated"
     predict = f"kgcal predict candidates.tsv -o answers.tsv --dataset {name}{rate}"
     steps = {
-        predict: "the probabilities of your own triples" + (", if one in ten is true" if assumed else ""),
+        predict: f"the probabilities of your own triples{share}",
         f"kgcal promote --dataset {name}": "puts the best calibrator in use, if it passes an exam",
         f"kgcal discover --dataset {name} --completeness 0.8": "missing facts, if the graph knows 80 % of them all",
         f"kgcal recalibrate --dataset {name} --labels labels.tsv": "learns from triples that you labelled",
         f"kgcal compare --dataset {name}": "all runs and calibrators, the best one first",
     }
-    chosen = (3, 4, 1) if wrong else (0, 1, 2) if labelled or bound.negatives == "ground_truth" else (0, 2, 3)
+    has_labels = labelled or estimated or bound.negatives == "ground_truth"
+    chosen = (3, 4, 1) if wrong else (0, 1, 2) if has_labels else (0, 2, 3)
     return dict([*steps.items()][number] for number in chosen)
