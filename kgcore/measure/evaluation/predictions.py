@@ -186,7 +186,7 @@ def _about_mistakes(labelled_false: int) -> str:
     return (
         f"Evidence about real mistakes: {labelled_false:,} validation triples that are labelled false. The ground "
         "truth calibrators are fitted to them; the metrics here are not measured on them. To measure, promote a "
-        "calibrator, label a random sample of other candidates, and run `kgcal watch --dataset NAME --labels FILE`."
+        "calibrator, label a random sample of other candidates, and run `kgcal watch --labels FILE --dataset NAME`."
     )
 
 
