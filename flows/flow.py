@@ -14,9 +14,8 @@ from flows.job import kind_of
 from flows.local.recorder import recording
 from kgcore.config import CalibrateConfig, PipelineConfigs, PrepareConfig
 from kgcore.config.presets import resolve
-from kgcore.data.datasets.base import find_dataset
 from kgcore.errors import InputError
-from tasks.jobs.pipeline import title_of
+from tasks.jobs.pipeline import name_of
 from tasks.workspace.flow_run import current_flow_run, tag
 from tasks.workspace.settings import uses_prefect
 
@@ -85,10 +84,9 @@ def resolved_name(*words: str) -> Callable[[], str]:
                 calibrate=parameters.get("calibrate", CalibrateConfig()),
             )
             configs = resolve(parameters["preset"], given, races=not words).configs
-            dataset = find_dataset(configs.prepare.dataset).name
+            return " ".join([*words, name_of(configs)])
         except InputError:
             return " ".join(words) or "pipeline"
-        return " ".join([*words, dataset, title_of(configs)])
 
     return name
 

@@ -82,19 +82,26 @@ class MixtureFit:
         strategies = {name: (1 - self.remainder) * share for name, share in self.strategies.items()}
         return strategies | ({REMAINDER: self.remainder} if self.remainder else {})
 
+    @property
+    def to_label(self) -> str:
+        """What to label, so that labels alone determine the base rate."""
+        further = self.labels_needed - self.candidates
+        if further > 0:
+            return f"label all {self.candidates:,} of them and {further:,} further ones, drawn at random"
+        return f"label {self.labels_needed:,} of them, drawn at random"
+
     def findings(self) -> list[str]:
         """Return what a user should know about the fit, in sentences. The list is empty if all is well."""
         sentences, rate = [], self.estimated
         limits = f"{rate.low:.3g} to {rate.high:.3g}"
         if not self.determined and not self.stated:
             sentences.append(
-                f"these candidates do not determine the base rate ({limits}): state it, or label "
-                f"{self.labels_needed:,} of them, drawn at random"
+                f"these candidates do not determine the base rate ({limits}): state it, or {self.to_label}"
             )
         if self.stated and not rate.low <= self.base_rate <= rate.high:
             sentences.append(
                 f"the stated base rate is {self.base_rate:g}, but these candidates suggest {limits}: check it, or "
-                f"label {self.labels_needed:,} of them, drawn at random"
+                f"{self.to_label}"
             )
         if self.fit.p_value <= FOREIGN:
             stated = " with the stated base rate" if self.stated else ""

@@ -210,8 +210,8 @@ class Matched:
         if fit.fit.p_value > FOREIGN:
             return ""
         return (
-            f"{fit.findings()[-1]}, so their scores do not determine the base rate: state it, or label "
-            f"{fit.labels_needed:,} of them, drawn at random, for `kgcal base-rate`"
+            f"{fit.findings()[-1]}, so their scores do not determine the base rate: state it, or {fit.to_label}, for "
+            "`kgcal base-rate`"
         )
 
     @property

@@ -103,7 +103,7 @@ def discover_facts(
     from kgcore.answer.discovery import Discovery
 
     request.check_table()
-    answering = answering_model(replace(request, base_rate=None))
+    answering = answering_model(replace(request, base_rate=None), its_calibrator=bool(config.fdr or config.coverage))
     found, graph, stated = answering.found, answering.model.graph, stated.or_that_of(answering.found)
     stated.check(config.above)
     discovery = Discovery(answering.model, Domains(graph, config.candidates == "typed"), config.at_least)

@@ -118,14 +118,23 @@ def find_scores(ask: Ask) -> FoundScores:
     return found
 
 
-def find_calibrated_model(ask: Ask) -> FoundModel:
-    """Return the calibrated model that a choice names. Raises InputError as `locate` and `read_located` do."""
-    found = read_located(locate(ask))
+def find_calibrated_model(ask: Ask, its_calibrator: bool = True) -> FoundModel:
+    """Return the calibrated model that a choice names. Raises InputError as `locate` and `read_located` do.
+
+    its_calibrator  whether its calibrator answers. If not, its embedding models do, with evidence, and one that is
+                    calibrated to the question
+    """
+    found, because = read_located(locate(ask)), list[str]()
     if not ask.calibrator and found.uri == f"models:/{found.model_id}" != ask.model:
-        which = "" if ask.model else f"{found.dataset} has no champion: the newest calibrators answer. "
-        found = replace(found, because=f"{which}{_because(found)}")
+        newest = "calibrators answer" if its_calibrator else "models answer, calibrated to the question"
+        because += [] if ask.model else [f"{found.dataset} has no champion: the newest {newest}."]
+        because += [_because(found)] if its_calibrator else []
     elif not ask.model and not ask.calibrator:
-        found = replace(found, because=f"The champion answers: {found.label.replace('_', ' ')}, {found.uri}.")
+        label = (
+            f"answers: {found.label.replace('_', ' ')}," if its_calibrator else "answers, calibrated to the question:"
+        )
+        because = [f"The champion {label} {found.uri}."]
+    found = replace(found, because=" ".join(because))
     if found.because:
         log.info("%s", found.because)
     return found

@@ -52,16 +52,18 @@ def pipeline_run(
     if configs.match.candidates:
         check_file(configs.match)
     check_training(configs.train, device)
-    title = f"{params['dataset']} {title_of(configs)}"
     key = _key(configs, further.get("other_models", ""))
     tags = RunTags(stage="pipeline", key=key, parent=parent, base_rate=base_rate_of(configs), flow_run=flow_run)
-    return open_work(title, tags, params)
+    return open_work(name_of(configs), tags, params)
 
 
-def title_of(configs: PipelineConfigs) -> str:
-    """Return the model and the loss of a pipeline, `auto` if a race chooses them, and its base rate if it is stated."""
+def name_of(configs: PipelineConfigs) -> str:
+    """Return the name of a pipeline's run: data set, model and loss, or `auto` for a race, and a stated base rate.
+
+    Raises InputError if there is no such data set.
+    """
     made = AUTO if isinstance(configs.choose, RaceConfig) else f"{configs.train.model} {configs.train.loss}"
-    return f"{made}{at_stated(configs.calibrate.rate)}"
+    return f"{find_dataset(configs.prepare.dataset).name} {made}{at_stated(configs.calibrate.rate)}"
 
 
 def at_stated(rate: BaseRate) -> str:

@@ -111,9 +111,12 @@ class AnsweringModel:
         return f"model: {who['model']} ({who['calibrator']}), base rate {who['base_rate_text']}"
 
 
-def answering_model(request: Request) -> AnsweringModel:
-    """Find the model of a request. Raises InputError if there is no such model, base rate or device."""
-    found = find_calibrated_model(request.ask)
+def answering_model(request: Request, its_calibrator: bool = True) -> AnsweringModel:
+    """Find the model of a request. Raises InputError if there is no such model, base rate or device.
+
+    its_calibrator  see `find_calibrated_model`
+    """
+    found = find_calibrated_model(request.ask, its_calibrator)
     model = found.model if request.base_rate is None else found.model.at(request.base_rate)
     trained = model.trained.to(find_device(request.device))
     return AnsweringModel(found, replace(model, trained=trained), request.output, request.device)

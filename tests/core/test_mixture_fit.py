@@ -63,6 +63,8 @@ def test_a_flat_likelihood_says_so() -> None:
     assert text == (
         "these candidates do not determine the base rate (0 to 1): state it, or label 402 of them, drawn at random"
     )
+    few = replace(found, candidates=60)
+    assert few.findings()[0].endswith("or label all 60 of them and 342 further ones, drawn at random")
 
 
 def test_foreign_mistakes_are_found_and_others_are_not() -> None:
