@@ -36,8 +36,10 @@ class Domains:
         if not self.is_typed:
             return np.arange(len(self.graph.entities))
         place = 2 * predicate + (side == OBJECT)
-        implying: Bools = self._shared[:, place] >= np.maximum(ENOUGH * self._shared.diagonal(), 1)
-        return np.flatnonzero(self._places[:, np.flatnonzero(implying)].sum(axis=1))
+        if place not in self._entities:
+            implying: Bools = self._shared[:, place] >= np.maximum(ENOUGH * self._shared.diagonal(), 1)
+            self._entities[place] = np.flatnonzero(self._places[:, np.flatnonzero(implying)].sum(axis=1))
+        return self._entities[place]
 
     def off_type(self, triples: Triples) -> Bools:
         """Return which triples (n, 3) have a subject or an object that cannot take its place.
@@ -62,6 +64,11 @@ class Domains:
         entities = np.arange(0 if predicate in self.reflexive else len(self.graph.entities))
         loops = np.stack([entities, np.full(len(entities), predicate), entities], axis=1)
         return self.graph.index(self._facts[start:stop], loops)
+
+    @cached_property
+    def _entities(self) -> dict[int, Ints]:
+        """Place -> the entities that can take it, once they are known."""
+        return {}
 
     @cached_property
     def reflexive(self) -> set[int]:

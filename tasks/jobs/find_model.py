@@ -212,15 +212,13 @@ def read_located(located: Located) -> FoundModel:
 
 def _calibrator_of(store: Store, run_id: str, label: str) -> str:
     """Return the id of the LoggedModel of a calibrator, or of an ensemble, that a run has logged."""
-    from kgcore.calibrate.validation import answering_kinds
-
     run = store.known(run_id)
     labels = {store.model(model_id).label: model_id for model_id in run.model_ids}
     if label:
         return labels[chosen(label, list(labels), f"run {run_id}")]
     if (best := run.params.get("best", "")) in labels:
         return labels[best]
-    for negatives in answering_kinds(_audits_of(run)):
+    for negatives in ("ground_truth", "candidates", "synthetic"):
         for name, model_id in labels.items():
             if name.startswith(f"{negatives}."):
                 return model_id

@@ -60,7 +60,7 @@ def _body(run: StageRun, config: CalibrateConfig) -> None:
     bases = calibration_bases(table, config, run.config(CorruptConfig))
     material = _material(run, table, config, bases)
     result = fit_evidence(material, fit_calibrators(table, config, bases))
-    _log_calibrators(run, result.fitted, table)
+    _log_calibrators(run, result.fitted, table, result.audits)
     rows = ((f"{kind}.{name}", value) for kind, own in result.audits.items() for name, value in own.items())
     run.log_metrics({short_label(name): value for name, value in rows})
     run.save(CALIBRATION_AUDIT, with_thin(result.audits, result.fitted, samples_of(bases, material.candidates)))
@@ -197,9 +197,10 @@ def move_calibrators(calibrators: StageRef, to: CalibrateConfig, context: Contex
 
         table = scores_of(run.inputs, completeness_of(before))
         moved = [store.load_model(model_id, CALIBRATOR).at(config.rate) for model_id in before.model_ids]
-        _log_calibrators(run, moved, table)
+        audits = store.load(before.run_id, CALIBRATION_AUDIT)
+        _log_calibrators(run, moved, table, audits)
         samples = samples_of(calibration_bases(table, config_of(CalibrateConfig, before)), _candidates(run))
-        run.save(CALIBRATION_AUDIT, with_thin(store.load(before.run_id, CALIBRATION_AUDIT), moved, samples))
+        run.save(CALIBRATION_AUDIT, with_thin(audits, moved, samples))
         _copy(run, before, HELD_OUT_LOG_ODDS)
         _copy(run, before, COMBINED_MIXTURE)
         _copy(run, before, ABLATION)
@@ -216,8 +217,16 @@ def _copy(run: StageRun, before: RunRecord, artifact: Artifact[T]) -> None:
         run.save(artifact, run.store.load(before.run_id, artifact))
 
 
-def _log_calibrators(run: StageRun, fitted: "Sequence[Calibrated]", table: ScoreTable) -> None:
-    """Log each calibrator as a LoggedModel and MLflow pyfunc, whose example shows names of validation positives."""
+def _log_calibrators(
+    run: StageRun, fitted: "Sequence[Calibrated]", table: ScoreTable, audits: "Mapping[str, Mapping[str, float]]"
+) -> None:
+    """Log each calibrator as a LoggedModel and MLflow pyfunc, and which one answers.
+
+    The example of a pyfunc shows names of validation positives. audits: see `answering_kinds`.
+    """
+    from kgcore.calibrate.validation import answering_label
+
+    run.store.log_params(run.run_id, {"best": answering_label(fitted, audits)})
     triples = table.triples[table.rows("valid", LABELLED, 1)][:EXAMPLES].tolist()
     entities, predicates, [base] = run.load(ENTITIES), run.load(PREDICATES), run.model_ids("train")
     examples = [[entities[s], predicates[p], entities[o]] for s, p, o in triples]
