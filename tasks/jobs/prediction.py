@@ -229,8 +229,8 @@ def _result(facts: Mapping[str, Any], model_text: str) -> Result:
     lines += [*([facts["about"]] if facts["about"] else []), *facts["notes"]]
     off_type, example = facts["off_type"]
     if off_type:
-        which = f"{off_type:,} of the triples {above}, such as {example}," if count > 1 else "the triple"
-        lines.append(f"off-type: {which} has an entity without facts like those of the predicate, so check it")
+        which = f"{off_type:,} of the triples {above}, such as {example}, have" if count > 1 else "the triple has"
+        lines.append(f"off-type: {which} an entity without facts like those of the predicate")
     if facts["unseen"] and count > 1:
         lines.append(f"from names: {facts['unseen']:,} of the answers are about entities that training has not seen")
     if facts["fdr"]:
