@@ -75,7 +75,8 @@ def add_field_labels(prepared: str, labels: Path, share: float) -> None:
         if changed is not exam:
             _log(store, changed)
     if changed is not exam:
-        log.info("exam      version %d has %d new field labels", changed.version, changed.field_labels())
+        text = "exam      version %d has %d field labels since the last champion: from %d on, they alone decide"
+        log.info(text, changed.version, changed.field_labels(), GateConfig().field_labels)
 
 
 def begin_era(store: Store, dataset: str) -> None:
