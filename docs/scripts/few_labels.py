@@ -1,6 +1,6 @@
 """Measure which calibrator answers if few triples are labelled false, and how good it is.
 
-    python docs/scripts/few_labels.py [family codex-s wn11]
+    python docs/scripts/few_labels.py [codex-s family wn11 fb13]
 
 Of the triples of valid that are labelled false, a few are kept, drawn at random; all true ones are. Columns: the mean
 Brier score on test of the best calibrator on validation of those that are fitted to the labelled triples, of the best
@@ -41,7 +41,7 @@ def measured(name: str) -> None:
 def main() -> None:
     print("| data set | labelled false | fitted to labels | fitted to corruptions | answers | labels answer |")
     print("|---|---|---|---|---|---|")
-    for name in sys.argv[1:] or ("family", "codex-s", "wn11"):
+    for name in sys.argv[1:] or ("codex-s", "family", "wn11", "fb13"):
         measured(name)
 
 

@@ -98,7 +98,7 @@ def _timezone(schedule: DeploymentSchedule) -> str:
 
 
 def _next(cron: str, timezone: str) -> str:
-    """Return the time of the next run in the time zone, such as `2026-11-28 03:00`; '' if there is none."""
+    """Return when a schedule runs next, in its time zone: `2026-11-28 03:00`, or '' for never."""
     dates = asyncio.run(ServerSchedule(cron=cron, timezone=timezone).get_dates(1))
     return f"{dates[0]:%Y-%m-%d %H:%M}" if dates else ""
 

@@ -34,6 +34,7 @@ REASONS = (
     *("unknown " + " and ".join(name for bit, name in enumerate(_UNKNOWN) if code >> bit & 1) for code in range(1, 8)),
     TOO_LITTLE,
 )
+NO_KNOWN_NAME = REASONS[SUBJECT | PREDICATE | OBJECT]
 UNKNOWN_ENTITIES = {f"unknown {side}" for side in SIDES.values()}  # the reasons with a known predicate
 ANSWERS = ("score", "probability", "low", "high", "decision", "known", "unseen", "reason")
 FEWEST_NEGATIVES = 100  # the candidates of a predicate with fewer negatives have no p-values

@@ -303,15 +303,15 @@ def _rivals(audits: Mapping[str, Mapping[str, float]]) -> tuple[float, float, fl
 
 
 def few_labels_note(audits: Mapping[str, Mapping[str, float]]) -> str:
-    """Return the sentence that the labelled triples are too few to answer; '' if they answer, or if there are none."""
+    """Return the sentence that says why no calibrator of labels answers; '' if one does, or without labels."""
     own, without, error = _rivals(audits)
     if without >= own + error:
         return ""
     among = f"{own:.4f} (standard error of the difference: {error:.4f})" if np.isfinite(own) else "unknown"
     return (
         "Too few triples are labelled false: on the labelled triples, the Brier score of the calibrator that is fitted "
-        f"to corruptions is {without:.4f}, and that of the best one that is fitted to them {among}. So the former "
-        "answers."
+        f"to corruptions is {without:.4f}, and that of the best one that is fitted to them {among}. So no calibrator "
+        "of labels answers."
     )
 
 

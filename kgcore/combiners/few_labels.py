@@ -25,15 +25,12 @@ def fitted_to_labels(
 
     fitted    the output of `fit_combiners` for the positives and the corruptions
     basis     the labelled triples of valid: see `calibration_bases`
-    weighted  whether the corruptions were weighted to a base rate. Then positives without corruptions were left out
+    weighted  see `ScoreTable.positives`
 
     The log-odds of a positive are those of combiners that had not seen it. No combiner has seen a labelled negative.
     Raises FitError if a fit does not converge.
     """
-    labelled, seen = table.rows("valid", LABELLED), table.rows("valid", LABELLED, 1)
-    if weighted:
-        seen = seen & np.isin(table.triples[:, 1], table.triples[table.corruptions(), 1])
-    again = []
+    labelled, seen, again = table.rows("valid", LABELLED), table.positives(weighted), []
     for bound, sample in fitted:
         assert bound.combined is not None
         log_odds = np.zeros(len(table))
@@ -70,8 +67,9 @@ def compared(
     own = held_out_figures(of_labels, own_rows, of_own)
     q_of_best = of_own.get(min(own, key=lambda each: own[each], default="").removeprefix(FIGURE))
     best = None if q_of_best is None else q_of_best[is_used[own_rows]]
+    rows, probabilities = held[SYNTHETIC]
+    counts = None if table.weights is None else table.weights[negatives]
     for bound, sample in others:
-        rows, probabilities = held[SYNTHETIC]
         if (q := probabilities[bound.shown_name]) is None:
             continue
         used = sample.part(rows)
@@ -79,7 +77,6 @@ def compared(
         scores = _scores(bound, table, evidence, negatives)
         false = bound.calibrator.calibrate_of(scores, table.triples[negatives, 1])
         squares = shift(false, bound.base_rate, base_rate) ** 2
-        counts = None if table.weights is None else table.weights[negatives]
         lost = base_rate * np.average((1 - true) ** 2, weights=used.weights[used.labels == 1])
         figures[RIVAL + bound.shown_name] = float(lost + (1 - base_rate) * np.average(squares, weights=counts))
         if best is not None:

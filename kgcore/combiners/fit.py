@@ -141,10 +141,7 @@ def evidence_sample(
     """
     rows, sample = table.rows("valid", LABELLED), basis.sample
     if basis.terms.negatives == SYNTHETIC:
-        rows, corruptions = table.rows("valid", LABELLED, 1), table.corruptions()
-        if config.weighted:  # positives of a relation without corruptions are not in the sample
-            rows &= np.isin(table.triples[:, 1], table.triples[corruptions, 1])
-        rows |= corruptions
+        rows = table.positives(config.weighted) | table.corruptions()
     known = evidence.at(rows)
     return EvidenceSample(known.names, known.values, sample.labels, sample.weights, table.triples[rows, 1], groups)
 

@@ -101,7 +101,7 @@ class MatchConfig(Config):
 
 
 def combines_labels(negatives: int) -> bool:
-    """Return whether combiners are fitted to labelled triples of which so many are false; if not, to corruptions."""
+    """Return whether a number of labelled negatives is enough to fit combiners to labels."""
     return negatives >= FEWEST
 
 

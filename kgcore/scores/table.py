@@ -138,6 +138,15 @@ class ScoreTable:
             used = used & (self.weights > 0)
         return used
 
+    def positives(self, weighted: bool) -> Bools:
+        """Return the mask of the positives of valid that are calibrated with the corruptions.
+
+        weighted  whether the corruptions are weighted to a base rate. Then positives of a relation without corruptions
+                  are left out
+        """
+        positives = self.rows("valid", LABELLED, 1)
+        return positives & np.isin(self.triples[:, 1], self.triples[self.corruptions(), 1]) if weighted else positives
+
     @property
     def many_hits(self) -> bool:
         """Whether hits are so many that hidden facts matter, and that evidence about them can be learned."""

@@ -84,7 +84,7 @@ def predict_candidates(
     if len(candidates) > 1:  # an unknown entity may have an answer by its name
         positions_of(predictor.answering.found.model.graph, ("", candidates[1], ""), can_be_empty=True)
     if len(candidates) == 1:
-        predictor = replace(for_file(predictor, _blocks(candidates), stated), notes=_header(predictor, candidates))
+        predictor = for_file(predictor, _blocks(candidates), stated)
     elif completeness:
         calibration = calibrate_to_missing(predictor.answering, candidates[1], stated, predictor.config.at_least)
         predictor = replace(predictor, answering=predictor.answering.under(calibration), about=calibration.about)
@@ -110,18 +110,6 @@ def _blocks(candidates: Sequence[str]) -> Iterator[Block]:
     if len(candidates) == len(COLUMNS):
         return iter([Block(table_of([candidates]), 1.0)])
     raise InputError(f"{len(candidates)} candidates are given: give a file, or a subject, a predicate and an object")
-
-
-def _header(predictor: Predictor, candidates: Sequence[str]) -> list[str]:
-    """Return a sentence about a first row that may have the names of the columns; none if it is a triple."""
-    first = next(_blocks(candidates)).names.slice(0, 1).select(COLUMNS)
-    numbers, _ = predictor.answers.numbers(first)
-    if not len(first) or (numbers >= 0).any():
-        return []
-    words = ", ".join(name for [name] in first.to_pydict().values())
-    return [
-        f"the first row has no known name: {words}. If it has the names of the columns, call them {', '.join(COLUMNS)}"
-    ]
 
 
 def _answered(answers: Answers, blocks: Iterator[Block]) -> Iterator[pa.Table]:

@@ -12,11 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgcore.answer.answers import P_VALUE, SELECTED, UNKNOWN_ENTITIES, Answers
+from kgcore.answer.answers import NO_KNOWN_NAME, P_VALUE, SELECTED, UNKNOWN_ENTITIES, Answers
 from kgcore.answer.domains import Domains
 from kgcore.answer.sink import sink
 from kgcore.arrays import Ints, Scores
 from kgcore.config import PredictConfig
+from kgcore.data.formats.base import COLUMNS
 from kgcore.measure.report.result import Result, ResultTable
 from tasks.jobs.request import (
     MOST_EXAMPLES,
@@ -179,8 +180,8 @@ class _Tally:
         reasons    why candidates have no answer -> their number
         lacks      why candidates with unknown entities have no answer, as a sentence; '' if there are none
         off_type   number of accepted candidates with an entity that does not fit the predicate, and the first one
-        about      what the probabilities of several candidates, or of missing facts, are about, or why there are none,
-                   as a sentence
+        about      a sentence: the population of the probabilities, or why there are no probabilities. '' for a single
+                   candidate without a stated completeness
         notes      sentences about the candidates that were chosen
         examples   the first rows
         """
@@ -231,6 +232,11 @@ def _result(facts: Mapping[str, Any], model_text: str) -> Result:
     if off_type:
         which = f"{off_type:,} of the triples {above}, such as {example}, have" if count > 1 else "the triple has"
         lines.append(f"off-type: {which} an entity without facts like those of the predicate")
+    if count > 1 and examples and examples[0]["reason"] == NO_KNOWN_NAME:
+        lines.append(
+            f"the first row has no known name: {triple_text(examples[0])}. If it has the names of the columns, call "
+            f"them {', '.join(COLUMNS)}"
+        )
     if facts["unseen"] and count > 1:
         lines.append(f"from names: {facts['unseen']:,} of the answers are about entities that training has not seen")
     if facts["fdr"]:

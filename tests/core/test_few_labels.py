@@ -137,7 +137,7 @@ def test_the_calibrator_that_would_answer_without_labels_is_compared_with_the_be
     note = few_labels_note(within)
     assert note.endswith(
         "is fitted to corruptions is 0.1200, and that of the best one that is fitted to them 0.1000 (standard error of "
-        "the difference: 0.0210). So the former answers."
+        "the difference: 0.0210). So no calibrator of labels answers."
     )
     assert answering_notes(within)[0] == note
     assert answering_kinds({SYNTHETIC: {FIGURE + "beta": 0.1}})[0] == GROUND_TRUTH

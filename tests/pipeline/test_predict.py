@@ -75,6 +75,28 @@ def test_a_triple_with_a_misspelt_predicate_is_refused(trained: Trained) -> None
     assert "the graph family has no predicate 'sibling_off' (near names: sibling_of" in done.stderr
 
 
+def test_a_first_row_with_the_names_of_columns_is_noticed(trained: Trained, tmp_path: Path) -> None:
+    rows, file = trained.test.read_text().splitlines()[:25], tmp_path / "candidates.tsv"
+    noticed = []
+    for header in ("drug\trelated\tdisease\t4\n", ""):
+        file.write_text(header + "".join(f"{row}\n" for row in rows))
+        done = trained.kgcal("predict", str(file), "-o", str(tmp_path / "answers.tsv"))
+        noticed.append("the first row has no known name: drug related disease. If it has the names" in done.stdout)
+    assert noticed == [True, False]
+
+
+def test_an_answer_with_an_entity_that_does_not_fit_is_flagged(trained: Trained) -> None:
+    """A city has no siblings. Every probability is above the threshold 0."""
+    rows = [line.split("\t") for line in trained.test.read_text().splitlines()]
+    city = next(row[2] for row in rows if row[1] == "lives_in")
+    person, _, other, _ = next(row for row in rows if row[1] == "sibling_of")
+    flag = "off-type: the triple has an entity without facts like those of the predicate"
+    for subject, is_flagged in ((city, True), (person, False)):
+        done = trained.kgcal("predict", subject, "sibling_of", other, "--threshold", "0", "--at-least", "0")
+        assert done.returncode == 0, done.stderr
+        assert (flag in done.stdout) == is_flagged
+
+
 def test_an_unknown_name_has_no_answer_and_a_reason(trained: Trained, tmp_path: Path) -> None:
     file = tmp_path / "candidates.csv"
     first = trained.test.read_text().splitlines()[0].split("\t")

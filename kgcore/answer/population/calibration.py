@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 ELSEWHERE = (
     " (about {number} more missing facts are not among them: validation has few facts of their predicate, or an entity "
-    "does not fit it)"
+    "does not fit it or is not asked for)"
 )
 MUCH_LESS = 0.8  # share of the stated true candidates below which the evidence contradicts the statement
 

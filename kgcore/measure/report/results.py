@@ -175,8 +175,6 @@ class Results:
             rows.append(dict(zip(words, names, strict=True)) | dict(cells))
             best |= {(number, name) for name in rows[-1] if star}
         marked = ["* answers if you name no calibrator"] if best else []
-        if best and (0, words[0]) not in best:
-            marked = [f"{marked[0]}: it is the best on validation, and this table is about test"]
         return ResultTable(heading, rows, words, [*marked, *notes], best)
 
     def to_json(self) -> dict[str, Any]:

@@ -100,9 +100,17 @@ class Summary:
         """What a reader needs first about the calibrator that answers."""
         return self.briefs.get(self.answers, Brief(""))
 
+    @property
+    def not_first(self) -> list[str]:
+        """Why the calibrator that answers is not the first one of the table; empty if it is."""
+        first = self.results.best_fitted()
+        if not self.answers or first is None or first.label == self.answers:
+            return []
+        return ["The best calibrator on validation answers; this table is about test."]
+
     def note(self, runs: Mapping[str, str]) -> str:
         """Return what the page of an MLflow run says: the brief, cautions, the results, and stage -> run id."""
-        table = self.results.table(self.answers, notes=[runs_text(runs)])
+        table = self.results.table(self.answers, notes=[*self.not_first, runs_text(runs)])
         return "\n\n".join(filter(None, [self.brief.markdown(), *self.cautions, table.markdown()]))
 
     def to_json(self) -> dict[str, Any]:
@@ -182,7 +190,7 @@ class PipelineSummary(Summary):
         return Result(
             title=title,
             verdict=self.brief.verdict,
-            tables=[self.results.table(self.answers, title), *(pooled.tables if pooled else ())],
+            tables=[self.results.table(self.answers, title, self.not_first), *(pooled.tables if pooled else ())],
             sentences=[
                 *self.cautions,
                 *(self.race.sentences()[:1] if self.race else ()),
