@@ -225,13 +225,14 @@ def read_evidence(path: Path) -> "TableEvidence":
 
 
 def write_log_odds(path: Path, found: Mapping[str, Scores]) -> None:
-    """Write one column (n,) of log-odds for each label of a calibrator."""
-    write_table(path, dict(found))
+    """Write one column of finite log-odds for each label of a calibrator. A shorter column ends with NaN."""
+    most = max(map(len, found.values()))
+    write_table(path, {name: np.pad(own, (0, most - len(own)), constant_values=np.nan) for name, own in found.items()})
 
 
 def read_log_odds(path: Path) -> Mapping[str, Scores]:
     """Read the output of `write_log_odds`."""
-    return read_table(path)[0]
+    return {name: column[~np.isnan(column)] for name, column in read_table(path)[0].items()}
 
 
 def write_unseen(path: Path, unseen: "UnseenRows") -> None:

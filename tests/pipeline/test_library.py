@@ -12,7 +12,7 @@ from flows.pipeline import pipeline
 from kgcore.config import CalibrateConfig, CorruptConfig, PrepareConfig, TrainConfig, race
 from kgcore.data.datasets.family import write_genealogy
 from kgcore.measure.report.summary import PipelineSummary
-from tasks.tracking.artifacts import EMBEDDINGS, PREDICTIONS
+from tasks.tracking.artifacts import EMBEDDINGS, HELD_OUT_LOG_ODDS, PREDICTIONS
 from tasks.tracking.store import open_store
 from tests.conftest import FEW_REPLICATES, use_home
 
@@ -69,6 +69,26 @@ def test_labelled_negatives_give_the_probabilities_of_a_run(work: Path) -> None:
     calibrated = kg.calibrate(model, graph, progress=False, **settings)
     check_equal(summary, model, calibrated)
     assert {"ground_truth.boosted_trees", "synthetic.per_relation"} <= set(calibrated.labels)
+
+
+def test_few_labels_give_the_probabilities_of_a_run(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The graph has 623 true and 621 false labels in valid, so that the false ones alone are too few for combiners."""
+    monkeypatch.setattr("kgcore.config.calibrate.FEWEST", 622)
+    calibrators = ("platt", "boosted_trees")
+    summary = pipeline.fn(
+        prepare=PrepareConfig(size=300),
+        train=TrainConfig(model="transe", **TRAINING),
+        corrupt=CorruptConfig(calibration_eta="5"),
+        calibrate=CalibrateConfig(calibrators=calibrators),
+        evaluate=FEW_REPLICATES,
+    )
+    graph = kg.read("family", size=300, folder=work / "cache", progress=False)
+    model = kg.train(graph, "transe", progress=False, **TRAINING)
+    calibrated = kg.calibrate(model, graph, progress=False, calibration_eta=5, calibrators=calibrators)
+    check_equal(summary, model, calibrated)
+    log_odds = open_store().load(summary.runs["calibrate"], HELD_OUT_LOG_ODDS)
+    assert log_odds.keys() == {"ground_truth.boosted_trees", "synthetic.boosted_trees"}
+    assert len(log_odds["ground_truth.boosted_trees"]) == len(graph.valid) < len(log_odds["synthetic.boosted_trees"])
 
 
 @pytest.mark.long
