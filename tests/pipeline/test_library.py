@@ -72,7 +72,11 @@ def test_labelled_negatives_give_the_probabilities_of_a_run(work: Path) -> None:
 
 
 def test_few_labels_give_the_probabilities_of_a_run(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The graph has 623 true and 621 false labels in valid, so that the false ones alone are too few for combiners."""
+    """The graph has 623 true and 621 false labels in valid, so that the false ones alone are too few for combiners.
+
+    The home is its own: a stage of another test would be used again, although FEWEST, which is part of no key, differs.
+    """
+    use_home(work / "few", monkeypatch)
     monkeypatch.setattr("kgcore.config.calibrate.FEWEST", 622)
     calibrators = ("platt", "boosted_trees")
     summary = pipeline.fn(
