@@ -23,7 +23,7 @@ from kgcore.scores.table import Evidence
 if TYPE_CHECKING:
     from kgcore.embed.models.trained import TrainedModel
 
-FORMAT = 11
+FORMAT = 12
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Confidence limits of shares and of calibrated probabilities, and what a calibration sample supports."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -151,15 +151,19 @@ def _points(scores: Scores, labels: Labels, most: int) -> Floats:
 class Support:
     """What a calibration sample says about the uncertainty of its calibrator.
 
-    band       confidence limits over all rows
-    relations  predicate -> confidence limits over its rows, for a calibrator with a map for each predicate; else empty
-    rows       predicate -> its numbers of positives and of negatives, effective ones if rows have counts; empty if the
-               sample has no predicates
+    band         confidence limits over all rows
+    relations    predicate -> confidence limits over its rows, for a calibrator with a map for each predicate; else
+                 empty
+    rows         predicate -> its numbers of positives and of negatives, effective ones if rows have counts; empty if
+                 the sample has no predicates
+    corruptions  predicate -> number of its corruptions to which the scorer of a calibrator of labels was fitted; empty
+                 if it was fitted to none
     """
 
     band: Band
     relations: Mapping[int, Band]
     rows: Mapping[int, tuple[int, int]]
+    corruptions: Mapping[int, int] = field(default_factory=dict)
 
     @classmethod
     def fit(cls, sample: CalibrationSample, by_predicate: bool) -> Self:
@@ -206,11 +210,13 @@ class Support:
         """Return for each triple (n,) the calibration rows of its predicate: the smaller of positives and negatives.
 
         predicates  (n,) of the triples
+
+        The negatives are labelled ones or `corruptions`, whichever are more.
         """
         size = 1 + max([0, *self.rows, int(predicates.max(initial=0))])
         counts = np.zeros(size, dtype=np.int64)
-        for predicate, both in self.rows.items():
-            counts[predicate] = min(both)
+        for predicate, (positives, negatives) in self.rows.items():
+            counts[predicate] = min(positives, max(negatives, self.corruptions.get(predicate, 0)))
         return counts[predicates]
 
     def to_json(self) -> dict[str, Any]:
@@ -219,6 +225,7 @@ class Support:
             "band": self.band.to_json(),
             "relations": {str(predicate): band.to_json() for predicate, band in self.relations.items()},
             "rows": {str(predicate): list(both) for predicate, both in self.rows.items()},
+            "corruptions": {str(predicate): number for predicate, number in self.corruptions.items()},
         }
 
     @classmethod
@@ -226,7 +233,8 @@ class Support:
         """Read the support that `to_json` wrote."""
         relations = {int(predicate): Band.from_json(band) for predicate, band in data["relations"].items()}
         rows = {int(predicate): (int(both[0]), int(both[1])) for predicate, both in data["rows"].items()}
-        return cls(Band.from_json(data["band"]), relations, rows)
+        corruptions = {int(predicate): int(number) for predicate, number in data["corruptions"].items()}
+        return cls(Band.from_json(data["band"]), relations, rows, corruptions)
 
 
 def rows_of(sample: CalibrationSample) -> dict[int, tuple[int, int]]:

@@ -1,6 +1,7 @@
 """Few labelled negatives: they calibrate combiners of corruptions, and show how good calibrators of corruptions are."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -8,6 +9,7 @@ from kgcore.arrays import Ints, Scores
 from kgcore.calibrate.calibrated import Calibrated
 from kgcore.calibrate.fit import GROUND_TRUTH, SYNTHETIC, Basis
 from kgcore.calibrate.sample import CalibrationSample, shift
+from kgcore.calibrate.support import Support, rows_of
 from kgcore.calibrate.validation import FIGURE, RIVAL, RIVAL_ERROR, HeldOut, held_out_figures
 from kgcore.registries import CALIBRATORS
 from kgcore.scores.table import LABELLED, ScoreTable, TableEvidence
@@ -28,7 +30,8 @@ def fitted_to_labels(
     weighted  see `ScoreTable.positives`
 
     The log-odds of a positive are those of combiners that had not seen it. No combiner has seen a labelled negative.
-    Raises FitError if a fit does not converge.
+    The confidence limits are those of all labelled triples together: a predicate has too few for limits of its own, and
+    most of its map is that of all. Raises FitError if a fit does not converge.
     """
     labelled, seen, again = table.rows("valid", LABELLED), table.positives(weighted), []
     for bound, sample in fitted:
@@ -38,7 +41,10 @@ def fitted_to_labels(
         log_odds[seen] = sample.scores[sample.labels == 1]
         held_out = basis.scored(log_odds[labelled])
         recalibrator = CALIBRATORS.get(RECALIBRATOR)().fit_sample(held_out.sample)
-        again.append((held_out.bind(RECALIBRATOR, recalibrator, bound.combined), held_out.sample))
+        of_labels = held_out.bind(RECALIBRATOR, recalibrator, bound.combined)
+        corruptions = {predicate: negatives for predicate, (_, negatives) in rows_of(sample).items()}
+        support = replace(Support.fit(held_out.sample, by_predicate=False), corruptions=corruptions)
+        again.append((replace(of_labels, support=support), held_out.sample))
     return again
 
 

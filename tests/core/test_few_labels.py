@@ -5,12 +5,14 @@ from functools import cache
 from tempfile import TemporaryDirectory
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import kgcore as kg
 from kgcore.answer.measured import MeasuredModel
 from kgcore.calibrate.fit import GROUND_TRUTH, SYNTHETIC, calibration_bases, fit_calibrators
 from kgcore.calibrate.sample import shift
+from kgcore.calibrate.support import Support
 from kgcore.calibrate.validation import (
     FIGURE,
     RIVAL,
@@ -82,6 +84,33 @@ def test_a_combiner_of_corruptions_is_calibrated_to_log_odds_that_have_not_seen_
     mean = np.average(q, weights=np.where(truth == 1, 0.2 / (truth == 1).sum(), 0.8 / (truth == 0).sum()))
     assert mean == pytest.approx(0.2, abs=0.02)
     assert q[truth == 1].mean() > q[truth == 0].mean() + 0.3
+
+
+def test_a_predicate_without_labelled_negatives_is_answered_by_a_combiner_of_corruptions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its corruptions count for `at_least`. Its interval is that of all labelled triples at its log-odds."""
+    monkeypatch.setattr("kgcore.config.calibrate.FEWEST", 100)
+    found = calibrated(4, "per_relation", "boosted_trees")
+    few = [found[f"ground_truth.{name}"] for name in ("boosted_trees", "per_relation")]
+    graph = few[0].calibrated.graph
+    false = graph.valid.triples[graph.valid.labels == 0, 1]
+    facts = graph.valid.triples[graph.valid.labels == 1]
+    without = np.setdiff1d(facts[:, 1], false)
+    predicate = int(without[np.argmax([(facts[:, 1] == number).sum() for number in without])])
+    names = np.array([*graph.entities]), np.array([*graph.predicates])
+    s, _, o = facts[facts[:, 1] == predicate][0].tolist()
+    asked = pd.DataFrame([[names[0][s], names[1][predicate], names[0][o]]], columns=["subject", "predicate", "object"])
+    answers = [model.predict(asked).iloc[0] for model in few]
+    assert pd.isna(answers[0].reason)
+    support = few[0].calibrated.calibrator.support
+    assert support is not None
+    low, high = support.band.limits(np.array([answers[0].score]))
+    assert (answers[0].low, answers[0].high) == (low[0], high[0])
+    assert 0 < low[0] < answers[0].probability < 1
+    assert answers[1].reason == "too little calibration data for the predicate"
+    again = Support.from_json(support.to_json())
+    assert again.fewest(np.array([predicate]))[0] == support.fewest(np.array([predicate]))[0] >= 5
 
 
 def test_the_figure_of_corruptions_on_labels_is_a_brier_score() -> None:

@@ -31,7 +31,7 @@ HUGE = 10**400
 NOTHING_ELSE = ["null", "[]", '"x"', "7", "[" * 3000 + "]" * 3000, '{"a":' * 3000 + "1" + "}" * 3000, "", "{", "\ud800"]
 # key, dots between keys -> values that are refused
 VALUES: dict[str, list[Any]] = {
-    "format": [10, "11", None],
+    "format": [11, "12", None],
     "name": ["evil", None, [], 3],
     "negatives": ["evil", None, 1],
     "model": [None, 5, []],

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from kgcore.base_rate import ASSUMED, STATED
 from kgcore.calibrate.calibrated import Calibrated
 from kgcore.config import PredictConfig
@@ -122,8 +124,11 @@ class ModelCard:
         if bound.support is None:
             return f"{bound.name}, fitted on validation triples and {against}{drawn}.{self._hidden()}"
         true, false = (sum(both[side] for both in bound.support.rows.values()) for side in (0, 1))
+        beneath = sum(bound.support.corruptions.values())
+        scores = f" The scores that it calibrates are fitted to {beneath:,} corruptions." if beneath else ""
         return (
-            f"{bound.name}, fitted on {true:,} true validation triples and {false:,} {against}{drawn}.{self._hidden()}"
+            f"{bound.name}, fitted on {true:,} true validation triples and {false:,} {against}{drawn}.{scores}"
+            f"{self._hidden()}"
         )
 
     def _hidden(self) -> str:
@@ -172,13 +177,13 @@ class ModelCard:
             "Triples with an entity or a predicate that is not in train have no answer.",
             "A metric without an interval is biased on a finite sample: an interval would often miss its true value.",
         ]
-        rows, least = bound.support.rows if bound.support else None, PredictConfig().at_least
-        few = [] if rows is None else [p for i, p in enumerate(self.predicates) if min(rows.get(i, (0, 0))) < least]
+        names, least = np.array(self.predicates), PredictConfig().at_least
+        few = names[bound.support.fewest(np.arange(len(names))) < least].tolist() if bound.support else []
         if few:
-            names = ", ".join(f"`{name}`" for name in few[:MOST_NAMES]) + (", ..." if len(few) > MOST_NAMES else "")
+            shown = ", ".join(f"`{name}`" for name in few[:MOST_NAMES]) + (", ..." if len(few) > MOST_NAMES else "")
             limits.append(
-                f"{len(few):,} of {len(self.predicates):,} predicates have fewer than {least} "
-                f"calibration triples, true or false: {names}. Their triples have no answer unless `at_least` is lower."
+                f"{len(few):,} of {len(names):,} predicates have fewer than {least} "
+                f"calibration triples, true or false: {shown}. Their triples have no answer unless `at_least` is lower."
             )
         return limits
 
