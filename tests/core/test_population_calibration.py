@@ -149,6 +149,21 @@ def test_the_sentence_about_a_population_says_that_the_evidence_contradicts_the_
     assert "candidates look like these facts: fewer are true than stated" in contradicted.about
 
 
+def test_the_sentence_about_a_population_names_the_predicates_that_have_no_candidates(
+    surveyed: tuple[Population, Survey, Calibration],
+) -> None:
+    population, _, calibration = surveyed
+    true = calibration.true
+    assert true is not None
+    first = replace(true, values=true.values[:1], low=true.low[:1], high=true.high[:1], everywhere=true.total)
+    few = replace(calibration, population=replace(population, blocks=population.blocks[:1]), true=first)
+    counts = np.bincount(population.graph.train.triples[:, 1])
+    names = "p1, p2" if counts[1] >= counts[2] else "p2, p1"
+    assert f"validation has few facts of their predicate, as of {names}, or an entity" in few.about
+    whole = replace(true, everywhere=2 * true.total)
+    assert "few facts of their predicate, or an entity" in replace(calibration, true=whole).about
+
+
 def test_no_probability_is_beyond_what_the_facts_support() -> None:
     made, _, _ = simulated_survey(3, true=400, facts=50)
     sizes = np.bincount(made.drawn.triples[:, 1])

@@ -32,9 +32,10 @@ if TYPE_CHECKING:
 
 
 ELSEWHERE = (
-    " (about {number} more missing facts are not among them: validation has few facts of their predicate, or an entity "
-    "does not fit it or is not asked for)"
+    " (about {number} more missing facts are not among them: validation has few facts of their predicate{left_out}, or "
+    "an entity does not fit it or is not asked for)"
 )
+MOST_NAMED = 3  # predicates without candidates that a sentence names
 MUCH_LESS = 0.8  # share of the stated true candidates below which the evidence contradicts the statement
 
 
@@ -104,7 +105,8 @@ class Calibration:
         low, high = (_count(float(ends[asked].sum())) for ends in (self.true.low, self.true.high))
         number = _count(true) if low == high else f"{_count(true)} ({low} to {high})"
         others = (self.true.everywhere or 0.0) - true if self.population.rows is None else 0.0
-        elsewhere = ELSEWHERE.format(number=_count(others)) if others > 0.05 * true else ""
+        few = ELSEWHERE.format(number=_count(others), left_out=self._left_out())
+        elsewhere = few if others > 0.05 * true else ""
         text = (
             f"the probabilities are about {candidates:,} candidates, {number} of them true by the stated "
             f"{self.true.stated}{elsewhere}, and are calibrated to these with {facts:,} validation facts"
@@ -115,6 +117,18 @@ class Calibration:
                 "are unlike the facts of validation"
             )
         return text
+
+    def _left_out(self) -> str:
+        """Return the predicates of the graph without candidates, the most frequent first; '' if one is asked about."""
+        graph = self.population.graph
+        facts = np.bincount(graph.train.positives[:, 1], minlength=len(graph.predicates))
+        facts[[block.predicate for block in self.population.blocks]] = 0
+        numbers = np.argsort(-facts, kind="stable")[: np.count_nonzero(facts)]
+        if self.asked is not None or not len(numbers):
+            return ""
+        names = ", ".join(graph.predicates[number] for number in numbers[:MOST_NAMED])
+        more = len(numbers) - MOST_NAMED
+        return f", as of {names}{f' and {more:,} more' if more > 0 else ''}"
 
     def _likely(self) -> float:
         """Return the sum of the probabilities of all candidates that are asked about."""
