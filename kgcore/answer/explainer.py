@@ -98,7 +98,7 @@ class Explainer:
             base_rate=bound.base_rate,
             base_rate_text=str(bound.rate),
             calibrator=self.model.label,
-            by_predicate=bound.calibrator.by_predicate,
+            by_predicate=bound.calibrator.by_predicate or self._one_predicate,
             corruptions={} if bound.corruptions is None else dict(bound.corruptions.strategy),
             normalised=self.model.trained.normalised,
             at_base_rates=() if reason or self.missing else self._at_base_rates(scores[:1], triple),
@@ -134,6 +134,12 @@ class Explainer:
         return tuple(
             Shifted(base_rate=rate, **numbers(self._probabilities(score, triple, rate)[0])) for rate in self._rates
         )
+
+    @property
+    def _one_predicate(self) -> bool:
+        """Whether the calibrator was fitted to triples of one predicate alone, so that its map is that of a predicate."""
+        support = self.model.calibrator.support
+        return support is not None and len(support.rows) == 1
 
     @cached_property
     def _rates(self) -> tuple[float, ...]:

@@ -50,7 +50,7 @@ class Explanation(ProbabilityInterval):
     base_rate        share of true triples that the probabilities assume, in (0, 1)
     base_rate_text   the base rate and where it comes from: `0.494, estimated`
     calibrator       label of the calibrator, such as `synthetic.isotonic`
-    by_predicate     whether the calibrator has a map for each predicate
+    by_predicate     whether the calibrator has a map for each predicate, or was fitted to one predicate alone
     corruptions      how the false calibration triples were drawn: strategy -> share; empty if they are labelled
     normalised       whether the score is cohort-normalised; ranks use the score f before it
     at_base_rates    the probability at `BASE_RATES` and at `base_rate`, in descending order of the base rate

@@ -113,7 +113,7 @@ def _explainer(triple: Sequence[str], request: Request, config: ExplainConfig) -
         )
     from kgcore.answer.population.lists import explainer_of
 
-    answering = answering_model(replace(request, base_rate=None))
+    answering = answering_model(replace(request, base_rate=None), its_calibrator=False)
     stated = Stated(config.completeness, request.base_rate).or_that_of(answering.found)
     if not stated.is_given:
         raise InputError("nothing says how many facts are missing: state --completeness or --base-rate")

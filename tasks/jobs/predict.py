@@ -79,13 +79,14 @@ def predict_candidates(
         raise InputError("fdr selects among the candidates of a file: give a file, or leave out --fdr")
     if completeness and config.fdr:
         raise InputError("completeness is about probabilities, and fdr about scores: leave out one of them")
-    predictor = find_predictor(request, config)
+    about_missing = bool(completeness) and len(candidates) > 1
+    predictor = find_predictor(request, config, its_calibrator=not about_missing)
     stated = Stated(completeness, request.base_rate)
     if len(candidates) > 1:  # an unknown entity may have an answer by its name
         positions_of(predictor.answering.found.model.graph, ("", candidates[1], ""), can_be_empty=True)
     if len(candidates) == 1:
         predictor = for_file(predictor, _blocks(candidates), stated)
-    elif completeness:
+    elif about_missing:
         calibration = calibrate_to_missing(predictor.answering, candidates[1], stated, predictor.config.at_least)
         predictor = replace(predictor, answering=predictor.answering.under(calibration), about=calibration.about)
     asked = {"candidates": Path(candidates[0]).name if len(candidates) == 1 else " ".join(candidates)}
@@ -151,7 +152,7 @@ def predict_pairs(
     """
     if decisions.fdr:
         raise InputError("fdr selects among the candidates of a file: leave out --fdr, or list the pairs in a file")
-    predictor = find_predictor(replace(request, base_rate=None), decisions)
+    predictor = find_predictor(replace(request, base_rate=None), decisions, its_calibrator=False)
     stated = Stated(config.completeness, request.base_rate).or_that_of(predictor.answering.found)
     stated.check(config.above)
     graph, domains = predictor.answers.model.graph, Domains(predictor.answers.model.graph)

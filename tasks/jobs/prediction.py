@@ -66,8 +66,10 @@ class Predictor:
         return Answers(self.answering.model, self.config.decides_at, self.config.at_least)
 
 
-def find_predictor(request: Request, config: PredictConfig) -> Predictor:
+def find_predictor(request: Request, config: PredictConfig, its_calibrator: bool = True) -> Predictor:
     """Find the model of a prediction.
+
+    its_calibrator  see `find_calibrated_model`
 
     The sum of the probabilities of a file is a number of true candidates if the user states their base rate, now or in
     the run, or if the calibrator was fitted to candidates or to newly labelled ones. Otherwise the prediction says what
@@ -76,7 +78,7 @@ def find_predictor(request: Request, config: PredictConfig) -> Predictor:
     Raises InputError as `answering_model` does, or if the ending of the output file is unknown.
     """
     request.check_table()
-    answering = answering_model(request)
+    answering = answering_model(request, its_calibrator)
     if answering.model.knows_base_rate:
         return Predictor(answering, config)
     about = (

@@ -140,8 +140,16 @@ def triple_text(row: Mapping[str, Any]) -> str:
 
 def probability_texts(row: Mapping[str, Any]) -> tuple[str, str]:
     """Return the probability of a row and its interval as texts; '' for what it does not have."""
-    interval = "" if row["low"] is None else f"{row['low']:.4f} to {row['high']:.4f}"
-    return "" if row["probability"] is None else f"{row['probability']:.4f}", interval
+    interval = "" if row["low"] is None else f"{_probability(row['low'])} to {_probability(row['high'])}"
+    return "" if row["probability"] is None else _probability(row["probability"]), interval
+
+
+def _probability(q: float) -> str:
+    """Return q with four decimals, but no certainty that q is not: `<0.0001` and `>0.9999` for what they would hide."""
+    text = f"{q:.4f}"
+    if text in ("0.0000", "1.0000") and 0 < q < 1:
+        return "<0.0001" if q < 0.5 else ">0.9999"
+    return text
 
 
 @dataclass(frozen=True)

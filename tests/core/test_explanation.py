@@ -199,6 +199,19 @@ def test_a_predicate_with_too_little_data_has_a_reason_and_everything_else(small
     assert explainer.explain("e1", "p0", "e2").probability is not None
 
 
+def test_a_curve_for_each_predicate_is_advised_only_if_the_calibrator_saw_several(small_graph: KnowledgeGraph) -> None:
+    model, sample = calibrated_and_sample(small_graph)
+    assert sample.predicates is not None
+    true = replace(sample, labels=np.where(sample.predicates == 1, 1.0, sample.labels))  # more than the calibrator says
+    support, advice = model.calibrator.support, "the calibrator `per_relation` has a curve for each predicate"
+    assert support is not None
+    of_one = replace(model.calibrator, support=replace(support, rows={1: support.rows[1]}))
+    for calibrator, is_advised in ((model.calibrator, True), (of_one, False)):
+        made = Explainer(replace(model, calibrator=calibrator), true).explain("e1", "p1", "e2")
+        [fault] = [sentence for sentence in made.sentences if "for this predicate, it may be too low" in sentence]
+        assert (advice in fault) == is_advised
+
+
 def test_without_a_sample_there_is_no_evidence_but_a_curve(small_graph: KnowledgeGraph) -> None:
     model, sample = calibrated_and_sample(small_graph)
     made = Explainer(model, None).explain("e1", "p1", "e2")
