@@ -137,7 +137,7 @@ class Explainer:
 
     @property
     def _one_predicate(self) -> bool:
-        """Whether the calibrator was fitted to triples of one predicate alone, so that its map is that of a predicate."""
+        """Whether the calibrator was fitted to triples of one predicate alone, whose map is its map."""
         support = self.model.calibrator.support
         return support is not None and len(support.rows) == 1
 
