@@ -23,6 +23,7 @@ from tqdm import tqdm
 from kgcore.answer.calibrated_model import CalibratedModel
 from kgcore.answer.loaded import LoadedModel, load_folder
 from kgcore.answer.measured import MeasuredModel
+from kgcore.base_rate import ESTIMATED
 from kgcore.calibrate.fit import calibration_bases, fit_calibrators
 from kgcore.calibrate.validation import answering_label
 from kgcore.combiners.fit import Material, fit_evidence
@@ -43,6 +44,7 @@ from kgcore.config.base import divided
 from kgcore.config.race import RaceConfig
 from kgcore.data.completeness import read_completeness
 from kgcore.data.datasets.base import used_settings
+from kgcore.data.datasets.labels import read_labels, with_labels
 from kgcore.data.datasets.prepare import read_dataset
 from kgcore.data.datasets.read import UnseenRows
 from kgcore.data.graph import KnowledgeGraph, Split
@@ -79,6 +81,34 @@ class ReadGraph(KnowledgeGraph):
         sizes = ", ".join(f"{name} {len(s.positives):,} true and {len(s.negatives):,} false" for name, s in splits)
         names = f"{len(self.entities):,} entities, {len(self.predicates):,} predicates"
         return f"graph {self.name}: {names}\ntriples: {sizes}"
+
+    def with_labels(self, labels: str | PathLike[str] | pd.DataFrame, *, instead: bool = False) -> "ReadGraph":
+        """Return the graph with newly labelled triples in valid, and log how many are used.
+
+        labels   a file, or a table with the columns subject, predicate, object and label: see `read_labels`
+        instead  whether the labelled triples replace valid. If not, they are added to it
+
+        Train does not change, so a model of the graph can be calibrated with the new graph. If the labels bring the
+        first negatives of valid, their share of true triples is the base rate of `calibrate`, unless one is stated.
+        Raises InputError if the labels have faults, if none can be used, or if the graph already has such a base rate.
+
+        >>> import kgcore as kg, pandas as pd
+        >>> facts = [(f"drug{i % 9}", "treats", f"disease{i % 7}") for i in range(60)]
+        >>> graph = kg.read(pd.DataFrame(facts, columns=["subject", "predicate", "object"]), name="drugs")
+        >>> judged = [("drug6", "treats", "disease4", -1), ("drug7", "treats", "disease5", -1)]
+        >>> graph.with_labels(pd.DataFrame(judged, columns=["subject", "predicate", "object", "label"]))
+        graph drugs: 16 entities, 1 predicates
+        triples: train 48 true and 0 false, valid 6 true and 2 false, test 6 true and 0 false
+        """
+        if self.labelled_base_rate is not None:
+            raise InputError("the graph has labels already: give all of them at once to the graph without labels")
+        with tempfile.TemporaryDirectory(prefix="kgcal-") as work:
+            if isinstance(labels, pd.DataFrame):
+                labels = _written({"labels": labels}, Path(work) / "table") / "labels.parquet"
+            prepared = with_labels(self, read_labels(Path(labels)), instead)
+        log.info(prepared.labels_note())
+        assert isinstance(prepared.graph, ReadGraph)
+        return prepared.graph
 
 
 @dataclass(frozen=True, repr=False, eq=False, kw_only=True)
@@ -218,7 +248,8 @@ def calibrate(
 ) -> MeasuredModel:
     """Fit calibrators to valid. The one that is best there answers: it has the lowest cross-fitted Brier score.
 
-    base_rate     share of true triples among your candidates, in (0, 1), or text LOW:HIGH; None: 0.5 is assumed
+    base_rate     share of true triples among your candidates, in (0, 1), or text LOW:HIGH; None: that of the first
+                  labels of the graph, if there are any, or else 0.5
     calibrators   registered names; None: the default ones, of the score and of evidence
     completeness  share of the true facts that the graph knows, in (0, 1), or text as in `read_completeness`
     negatives     ground_truth or synthetic: the negatives of the calibrator that answers. None: labelled ones if there
@@ -280,6 +311,8 @@ def load(folder: str | PathLike[str]) -> LoadedModel:
 def _configs(graph: KnowledgeGraph, seed: int, given: Mapping[str, Any]) -> PipelineConfigs:
     """Return the settings of a pipeline on a graph, with these ones of the stages from corrupt to calibrate."""
     seeds = dict.fromkeys(("calibration_seed", "combine_seed", "unseen_seed"), seed or None)
+    if given["base_rate"] is None and graph.labelled_base_rate is not None:
+        given = {**given, "base_rate": graph.labelled_base_rate, "base_rate_from": ESTIMATED}
     parts = divided({**seeds, **given}, CorruptConfig, CalibrateConfig, EvidenceConfig)
     corrupt, fit, seen = CorruptConfig(**parts[0]), CalibrateConfig(**parts[1]), EvidenceConfig(**parts[2])
     known = PipelineConfigs(_read_with(graph), corrupt=corrupt, calibrate=fit, evidence=seen)

@@ -3,6 +3,7 @@
 import doctest
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -103,6 +104,11 @@ def test_tables_are_read_as_files_are(graph: ReadGraph, cache: Path) -> None:
         (lambda graph: kg.read(pd.DataFrame({"subject": ["a"]})), "has no column"),
         (lambda graph: kg.read(pd.DataFrame({"subject": ["a", 1]})), "the table train has a column that is no text"),
         (lambda graph: kg.read("family", split="time:3"), "the data set family has splits"),
+        (
+            lambda graph: replace(graph, labelled_base_rate=0.3).with_labels("labels.tsv"),
+            "the graph has labels already: give all of them at once to the graph without labels",
+        ),
+        (lambda graph: graph.with_labels(pd.DataFrame({"subject": ["a"]})), "has no column"),
         (lambda graph: kg.train(graph, epoch=3), "unknown setting 'epoch': did you mean epochs?"),
         (lambda graph: kg.train(graph, k=-1), "k is -1: it must be at least 1"),
         (lambda graph: kg.train(graph, "tranze"), "unknown model 'tranze'"),

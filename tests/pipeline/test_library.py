@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import kgcore as kg
+from flows.jobs.recalibrate import recalibrate
 from flows.pipeline import pipeline
 from kgcore.config import CalibrateConfig, CorruptConfig, PrepareConfig, TrainConfig, race
 from kgcore.data.datasets.family import write_genealogy
@@ -93,6 +95,30 @@ def test_few_labels_give_the_probabilities_of_a_run(work: Path, monkeypatch: pyt
     log_odds = open_store().load(summary.runs["calibrate"], HELD_OUT_LOG_ODDS)
     assert log_odds.keys() == {"ground_truth.boosted_trees", "synthetic.boosted_trees"}
     assert len(log_odds["ground_truth.boosted_trees"]) == len(graph.valid) < len(log_odds["synthetic.boosted_trees"])
+
+
+def test_new_labels_give_the_probabilities_of_a_recalibration(work: Path) -> None:
+    calibrators = ("platt", "per_relation")
+    made = pipeline.fn(
+        prepare=PrepareConfig(dataset=str(work / "mine")),
+        train=TrainConfig(model="transe", **TRAINING),
+        corrupt=CorruptConfig(calibration_eta="5"),
+        calibrate=CalibrateConfig(calibrators=calibrators),
+        evaluate=FEW_REPLICATES,
+    )
+    rows = [line.split("\t") for line in (work / "made" / "valid.txt").read_text().splitlines()]
+    false, true = ([row for row in rows if row[3] == label] for label in ("-1", "1"))
+    labels = pd.DataFrame([*false[:60], *true[:20]], columns=["subject", "predicate", "object", "label"])
+    labels.to_csv(work / "labels.tsv", sep="\t", index=False, header=False)
+    summary = recalibrate.fn(model=made.runs["train"], labels=str(work / "labels.tsv"), exam_share=0.0)
+    graph = kg.read(work / "mine")
+    model = kg.train(graph, "transe", progress=False, **TRAINING)
+    for given in (work / "labels.tsv", labels):
+        graph_with_labels = graph.with_labels(given)
+        assert len(graph_with_labels.valid.negatives) == 60
+        calibrated = kg.calibrate(model, graph_with_labels, calibrators=calibrators, calibration_eta=5, progress=False)
+        assert calibrated.base_rate == pytest.approx(20.5 / 81)
+        check_equal(summary, model, calibrated)
 
 
 @pytest.mark.long
