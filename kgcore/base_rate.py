@@ -47,6 +47,18 @@ class BaseRate:
             raise InputError(f"base_rate is {text!r}: it must be a number {INTERVAL_FORM}")
         return cls(ends[0]) if len(ends) == 1 else cls(middle(*ends), ends[0], ends[1])
 
+    @classmethod
+    def of_sample(cls, true: int, size: int) -> Self:
+        """Estimate it from a random sample of the candidates: (true + 1/2) / (size + 1), with a 95 % interval.
+
+        They are the mean and the quantiles of the distribution Beta(true + 1/2, size - true + 1/2), never 0 or 1:
+        Jeffreys' interval (Brown, Cai & DasGupta, Statistical Science 16, 2001).
+        """
+        from scipy.special import betaincinv
+
+        ends = betaincinv(true + 0.5, size - true + 0.5, [0.025, 0.975])
+        return cls((true + 0.5) / (size + 1), float(ends[0]), float(ends[1]), ESTIMATED)
+
     @property
     def limits(self) -> tuple[float, float] | None:
         """The ends of the interval; None: it has none."""

@@ -23,7 +23,6 @@ from tqdm import tqdm
 from kgcore.answer.calibrated_model import CalibratedModel
 from kgcore.answer.loaded import LoadedModel, load_folder
 from kgcore.answer.measured import MeasuredModel
-from kgcore.base_rate import ESTIMATED
 from kgcore.calibrate.fit import calibration_bases, fit_calibrators
 from kgcore.calibrate.validation import answering_label
 from kgcore.combiners.fit import Material, fit_evidence
@@ -311,10 +310,9 @@ def load(folder: str | PathLike[str]) -> LoadedModel:
 def _configs(graph: KnowledgeGraph, seed: int, given: Mapping[str, Any]) -> PipelineConfigs:
     """Return the settings of a pipeline on a graph, with these ones of the stages from corrupt to calibrate."""
     seeds = dict.fromkeys(("calibration_seed", "combine_seed", "unseen_seed"), seed or None)
-    if given["base_rate"] is None and graph.labelled_base_rate is not None:
-        given = {**given, "base_rate": graph.labelled_base_rate, "base_rate_from": ESTIMATED}
     parts = divided({**seeds, **given}, CorruptConfig, CalibrateConfig, EvidenceConfig)
     corrupt, fit, seen = CorruptConfig(**parts[0]), CalibrateConfig(**parts[1]), EvidenceConfig(**parts[2])
+    fit = fit if fit.base_rate or graph.labelled_base_rate is None else fit.at(graph.labelled_base_rate)
     known = PipelineConfigs(_read_with(graph), corrupt=corrupt, calibrate=fit, evidence=seen)
     return presets.resolve("default", known).configs
 

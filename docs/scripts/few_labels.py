@@ -15,6 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 import kgcore as kg
+from kgcore.base_rate import BaseRate
 
 NUMBERS, DRAWS = (20, 50, 200, 500), 3
 KINDS = ("ground_truth", "synthetic")
@@ -29,7 +30,7 @@ def measured(name: str) -> None:
         found = []
         for seed in range(DRAWS):
             drawn = np.random.default_rng(seed).choice(false, number, replace=False)
-            kept = replace(graph, valid=valid.part(np.sort([*true, *drawn])), labelled_base_rate=0.5)
+            kept = replace(graph, valid=valid.part(np.sort([*true, *drawn])), labelled_base_rate=BaseRate(0.5))
             calibrated = kg.calibrate(model, kept, base_rate=0.5, progress=False)
             brier = calibrated.evaluate(bootstrap_replicates=50).brier
             best = [next(label for label in calibrated.labels if label.startswith(f"{kind}.")) for kind in KINDS]

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from kgcore.arrays import Bools, Probabilities, Scores, Triples
-from kgcore.base_rate import STATED
+from kgcore.base_rate import ESTIMATED, STATED
 from kgcore.calibrate.calibrated import Calibrated, NamedTables, UnseenProbabilities
 from kgcore.calibrate.fit import CANDIDATES, GROUND_TRUTH
 from kgcore.data.graph import KnowledgeGraph
@@ -46,7 +46,7 @@ class CalibratedModel:
         It is if the user states it, if it comes from newly labelled triples, or from the candidates of the fit.
         """
         bound = self.calibrator
-        labelled = bound.negatives == GROUND_TRUTH and self.graph.labelled_base_rate is not None
+        labelled = bound.rate.origin == ESTIMATED and self.graph.labelled_base_rate is not None
         return labelled or bound.rate.origin == STATED or bound.negatives == CANDIDATES
 
     def at(self, base_rate: float) -> "CalibratedModel":

@@ -119,7 +119,8 @@ def terms_of(table: ScoreTable, negatives: str, rate: BaseRate, mixture: FittedC
 
 def _estimated(table: ScoreTable, sample: CalibrationSample) -> Terms:
     """Return the terms of calibrators at the base rate of the labelled rows."""
-    return terms_of(table, GROUND_TRUTH, BaseRate(sample.base_rate, origin=ESTIMATED))
+    rate = table.labelled_base_rate or BaseRate(sample.base_rate, origin=ESTIMATED)
+    return terms_of(table, GROUND_TRUTH, rate)
 
 
 def labelled_sample(table: ScoreTable) -> CalibrationSample:
@@ -127,7 +128,7 @@ def labelled_sample(table: ScoreTable) -> CalibrationSample:
     rows = table.rows("valid", LABELLED)
     counts = None if table.weights is None else table.weights[rows]
     columns = table.scores[rows], table.labels[rows], table.triples[rows, 1]
-    return ground_truth_sample(*columns, table.labelled_base_rate, counts)
+    return ground_truth_sample(*columns, table.labelled_share, counts)
 
 
 def synthetic_of(
@@ -186,8 +187,6 @@ def fit_labelled(table: ScoreTable, names: Sequence[str], rng: np.random.Generat
     """
     sample = labelled_sample(table)
     terms = _estimated(table, sample)
-    if (stated := table.labelled_base_rate) is not None:
-        terms = replace(terms, rate=BaseRate(stated))
     basis = Basis(sample, terms, counted=evenly_weighted(sample, rng))
     baselines = _baselines(replace(terms, negatives=BASELINE), table.model)
     maps = {name: CALIBRATORS.get(name)().fit_sample(sample) for name in names}

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from kgcore.arrays import Bools, Ints, Labels, Probabilities, Triples, as_triples, sorted_distinct
+from kgcore.base_rate import BaseRate
 from kgcore.errors import InputError
 
 SPLITS = ("train", "valid", "test")
@@ -58,8 +59,8 @@ class KnowledgeGraph:
 
     other_facts  (n, 3) true triples that are in no split. They filter corruptions and ranks as the splits' facts do
     labelled_base_rate
-                 estimated share of true triples among newly labelled triples, in (0, 1), if valid also has positives
-                 that were not sampled with them. None: the share of positives in valid
+                 estimated share of true triples among newly labelled triples, if valid also has positives that were
+                 not sampled with them. None: the share of positives in valid
     """
 
     name: str
@@ -69,7 +70,7 @@ class KnowledgeGraph:
     valid: Split
     test: Split
     other_facts: Triples = field(default_factory=lambda: np.zeros((0, 3), dtype=np.int64))
-    labelled_base_rate: float | None = None
+    labelled_base_rate: BaseRate | None = None
 
     @property
     def labelled(self) -> bool:

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kgcore.arrays import Bools, Floats, Ints, Labels, Probabilities, Scores, Triples, Weights
+from kgcore.base_rate import BaseRate
 from kgcore.config.calibrate import combines_labels
 from kgcore.data.completeness import Completeness
 from kgcore.data.graph import KnowledgeGraph, Split
@@ -30,8 +31,8 @@ class ScoreTable:
             = a corruption that was found by its high score (kgcore/scores/search.py). Only calibrators use these
     model, dataset  fingerprints of the model and of the data set
     labelled_base_rate
-            share of true triples, in (0, 1), that the labelled validation rows are weighted to: see `KnowledgeGraph`.
-            None: all their weights are 1
+            share of true triples that the labelled validation rows are weighted to: see `KnowledgeGraph`. None: all
+            their weights are 1
     weights (n,) the number of drawn corruptions that each corruption stands for, above 0: see `every_corruption`. It is
             1 for labelled rows of a graph, and 0 for a draw that searched rows replace. None: 1 for all rows
     concentrations
@@ -64,7 +65,7 @@ class ScoreTable:
     origin: npt.NDArray[np.str_]
     model: str
     dataset: str
-    labelled_base_rate: float | None = None
+    labelled_base_rate: BaseRate | None = None
     raw: Scores | None = None
     confidences: Probabilities | None = None
     weights: Weights | None = None
@@ -99,6 +100,11 @@ class ScoreTable:
     def labelled_negatives(self, split: str) -> bool:
         """Return whether the split has labelled negatives."""
         return bool(self.rows(split, LABELLED, 0).any())
+
+    @property
+    def labelled_share(self) -> float | None:
+        """The value of `labelled_base_rate`; None: all weights of labelled rows are 1."""
+        return None if self.labelled_base_rate is None else self.labelled_base_rate.value
 
     @property
     def combines_labels(self) -> bool:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import BaseModel, Field, FiniteFloat, ValidationError
+from pydantic import BaseModel, Field, FiniteFloat, TypeAdapter, ValidationError
 
-from kgcore.base_rate import Share
+from kgcore.base_rate import BaseRate, Share
 from kgcore.data.graph import SPLITS, KnowledgeGraph, Split
 from kgcore.errors import InputError, KgcalError, first_line
 from kgcore.storage.tables import read_table, spo_columns, triples_of, write_table
@@ -28,10 +28,11 @@ if TYPE_CHECKING:
     from kgcore.embed.models.trained import TrainedModel
     from kgcore.measure.evaluation.evaluate import Measured
 
-FORMAT = 3  # version of all artifact formats, part of every cache key; increase it when a format changes
+FORMAT = 4  # version of all artifact formats, part of every cache key; increase it when a format changes
 CALIBRATOR_FILE = "calibrator.json"
 MODEL_PART, GRAPH_PART = "model", "graph"  # folders; further models are model_2, model_3, ...
 BATCH = 2**18  # rows that are read at a time
+_BASE_RATE = TypeAdapter(BaseRate)
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -203,7 +204,7 @@ def write_graph(folder: Path, graph: KnowledgeGraph) -> None:
         write_table(folder / f"{name}.parquet", columns)
     if len(graph.other_facts):
         write_table(folder / "other_facts.parquet", spo_columns(graph.other_facts))
-    rate = {} if graph.labelled_base_rate is None else {"labelled_base_rate": graph.labelled_base_rate}
+    rate = {} if graph.labelled_base_rate is None else {"labelled_base_rate": asdict(graph.labelled_base_rate)}
     write_json(folder / "graph.json", {"name": graph.name} | rate)
 
 
@@ -218,7 +219,8 @@ def read_graph(folder: Path, test: bool = True) -> KnowledgeGraph:
         splits[name] = _read_split(folder / f"{name}.parquet")
     data, others = read_json(folder / "graph.json"), folder / "other_facts.parquet"
     facts: dict[str, Any] = {"other_facts": triples_of(read_table(others)[0])} if others.is_file() else {}
-    facts["labelled_base_rate"] = data.get("labelled_base_rate")
+    if "labelled_base_rate" in data:
+        facts["labelled_base_rate"] = _BASE_RATE.validate_python(data["labelled_base_rate"])
     return KnowledgeGraph(data["name"], names["entities"], names["predicates"], **splits, **facts)
 
 

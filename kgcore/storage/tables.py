@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgcore.arrays import Floats, Scores, Triples
+from kgcore.base_rate import BaseRate
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -105,7 +106,8 @@ def write_scores(path: Path, table: "ScoreTable") -> None:
     optional = {column: getattr(table, name) for name, column in _OPTIONAL.items()}
     columns |= {column: values for column, values in optional.items() if values is not None}
     columns |= {} if table.hits is None else dict(zip(_HITS, table.hits.T, strict=True))
-    further = {"labelled_base_rate": table.labelled_base_rate, "cold": table.cold, "relations": table.relations}
+    rate = None if table.labelled_base_rate is None else asdict(table.labelled_base_rate)
+    further = {"labelled_base_rate": rate, "cold": table.cold, "relations": table.relations}
     known = {name: value for name, value in further.items() if value not in (None, ())}
     write_table(path, columns, {"model": table.model, "dataset": table.dataset} | known)
 
@@ -120,6 +122,8 @@ def read_scores(path: Path) -> "ScoreTable":
     further = {name: table.get(column) for name, column in _OPTIONAL.items()}
     hits = np.column_stack([table[name] for name in _HITS]) if _HITS[0] in table else None
     metadata["relations"] = tuple(metadata.get("relations", ()))
+    if "labelled_base_rate" in metadata:
+        metadata["labelled_base_rate"] = BaseRate(**metadata["labelled_base_rate"])
     return ScoreTable(*rows, hits=hits, **{**further, **metadata})
 
 

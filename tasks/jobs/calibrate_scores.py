@@ -11,6 +11,7 @@ from scipy.special import expit
 
 from kgcore.answer.sink import check_ending, sink
 from kgcore.arrays import Probabilities
+from kgcore.base_rate import BaseRate
 from kgcore.calibrate.fit import labelled_sample
 from kgcore.config import EvaluateConfig, GateConfig, ScoresConfig, WatchConfig
 from kgcore.errors import InputError
@@ -347,7 +348,7 @@ def _compared(
             raise InputError(f"the calibrator {bound.name} has a map for each relation: name their column: --relation")
         relations = renumbered(new.relations, calibrator.relations, new.triples[:, 1])
     at_fit = bound.base_rate if bound.fitted_at is None else bound.fitted_at
-    sample = labelled_sample(replace(fitted, labelled_base_rate=at_fit))
+    sample = labelled_sample(replace(fitted, labelled_base_rate=BaseRate(at_fit)))
     limits = bound.rate.limits
     origin = DriftReference(sample, bound.base_rate, calibrator.by_relation, sample.scores, sample.weights, limits)
     q, _, _ = calibrator.calibrate(new.scores, relations)

@@ -127,9 +127,8 @@ def at_rate_of_labels(configs: PipelineConfigs, data: StageRef, run_id: str) -> 
     if not _labels_say_rate(configs):
         return configs
     store = open_store()
-    if (share := store.load(data.run_id, GRAPH_WITHOUT_TEST).labelled_base_rate) is not None:
-        estimated = configs.calibrate.at(BaseRate(share, origin=ESTIMATED))
-        configs = replace(configs, calibrate=estimated).at_base_rate()
+    if (estimate := store.load(data.run_id, GRAPH_WITHOUT_TEST).labelled_base_rate) is not None:
+        configs = replace(configs, calibrate=configs.calibrate.at(estimate)).at_base_rate()
     rate = configs.calibrate.rate
     store.log_params(run_id, {"base_rate": rate.value, "base_rate_is": rate.origin})
     return configs

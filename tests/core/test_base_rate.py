@@ -1,6 +1,7 @@
 """The base rate: how it is read, and how it is written."""
 
 import pytest
+from scipy import stats
 
 from kgcore.base_rate import BaseRate
 from kgcore.errors import InputError
@@ -20,6 +21,14 @@ from kgcore.errors import InputError
 def test_a_base_rate_is_a_number_or_an_interval(text: object, rate: object, limits: object) -> None:
     found = BaseRate.read(text)  # type: ignore[arg-type]
     assert (found and found.value, found and found.limits) == (rate, limits)
+
+
+@pytest.mark.parametrize(("true", "size"), [(0, 20), (3, 20), (20, 20), (500, 10_000)])
+def test_a_sample_estimates_it_with_an_interval(true: int, size: int) -> None:
+    rate, posterior = BaseRate.of_sample(true, size), stats.beta(true + 0.5, size - true + 0.5)
+    assert rate.value == pytest.approx(posterior.mean())
+    assert rate.limits == pytest.approx(posterior.interval(0.95))
+    assert rate.origin == "estimated"
 
 
 @pytest.mark.parametrize("text", ["0:0.5", "0.5:0.1", "1", "half", "0.1:0.2:0.3", ":", "0.1:1"])

@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
-from kgcore.base_rate import ASSUMED, BaseRate
+from kgcore.base_rate import ASSUMED, ESTIMATED, BaseRate
 from kgcore.calibrate.calibrated import Calibrated
 from kgcore.config import CalibrateConfig, ClassifyConfig, EvaluateConfig
 from kgcore.measure.evaluation.evaluate import evaluate, miscalibrated
@@ -110,6 +110,10 @@ def test_an_assumed_base_rate_is_called_so_and_asks_for_the_users_own() -> None:
     ]
     wrong = briefs(bounds, judged, measured, {"synthetic.platt": "It is wrong."}, dataset="d")["synthetic.platt"]
     assert next(iter(wrong.steps)) == "kgcal recalibrate --dataset d --labels labels.tsv"
+    estimated = replace(bounds["synthetic.platt"], rate=BaseRate(0.346, 0.207, 0.5, ESTIMATED))
+    steps = briefs({"synthetic.platt": estimated}, judged, measured, {}, dataset="d")["synthetic.platt"].steps
+    predict = "kgcal predict candidates.tsv -o answers.tsv --dataset d --base-rate 0.21:0.5"
+    assert steps[predict] == "the probabilities of your own triples, if 21 % to 50 % are true, as estimated"
     labelled = replace(judged, synthetic_negatives=False)
     assert "kgcal promote --dataset d" in briefs(bounds, labelled, measured, {}, dataset="d")["synthetic.platt"].steps
 

@@ -10,6 +10,7 @@ import pytest
 
 import kgcore as kg
 from kgcore.answer.measured import MeasuredModel
+from kgcore.base_rate import ESTIMATED, BaseRate
 from kgcore.calibrate.fit import GROUND_TRUTH, SYNTHETIC, calibration_bases, fit_calibrators
 from kgcore.calibrate.sample import shift
 from kgcore.calibrate.support import Support
@@ -44,7 +45,7 @@ def with_negatives(number: int) -> KnowledgeGraph:
     graph, valid = trained()[0], trained()[0].valid
     false = np.random.default_rng(0).permutation(np.flatnonzero(valid.labels == 0))[:number]
     rows = np.sort(np.concatenate([np.flatnonzero(valid.labels == 1), false]))
-    return replace(graph, valid=valid.part(rows), labelled_base_rate=0.2)
+    return replace(graph, valid=valid.part(rows), labelled_base_rate=BaseRate(0.2, origin=ESTIMATED))
 
 
 def calibrated(number: int, *calibrators: str) -> MeasuredModel:
@@ -56,6 +57,7 @@ def test_a_handful_of_labels_does_not_answer_and_many_do() -> None:
     """Between them, the one that answers is the better one on test, at the base rate of the labels."""
     few, many = calibrated(4, "platt", "per_relation"), calibrated(621, "platt", "per_relation")
     assert few.label.startswith("synthetic.")
+    assert few.calibrated.knows_base_rate
     assert many.label.startswith("ground_truth.")
     scores = few.evaluate(bootstrap_replicates=50).brier
     assert scores[few.label] < scores[[label for label in few.labels if label.startswith("ground_truth.")]].min()

@@ -8,9 +8,11 @@ import pandas as pd
 import pytest
 from scipy.special import expit
 
-from kgcore.calibrate.fit import calibration_bases
+from kgcore.base_rate import ESTIMATED, BaseRate
+from kgcore.calibrate.calibrated import Terms
+from kgcore.calibrate.fit import Basis, calibration_bases
 from kgcore.calibrate.platt import Platt
-from kgcore.calibrate.sample import CalibrationSample
+from kgcore.calibrate.sample import CalibrationSample, synthetic_sample
 from kgcore.config import CalibrateConfig
 from kgcore.data.datasets.labels import read_labels, with_labels
 from kgcore.data.graph import KnowledgeGraph, Split
@@ -88,12 +90,12 @@ def test_new_labels_join_validation_positives_and_their_share_is_the_base_rate(s
     assert len(made.valid) == len(unlabelled.valid) + 5
     assert held_in(made, made.valid, new).tolist() == [1, 0, 0, 0, 0]
     assert (held_in(made, made.valid, unlabelled.valid.triples) == 1).all()
-    assert made.labelled_base_rate == pytest.approx(1.5 / 6)
+    assert made.labelled_base_rate == BaseRate.of_sample(1, 5)
     again = np.r_[new[1:], unlabelled.valid.positives[:1]]  # the same rows in valid
     made = with_labels(unlabelled, labelled(unlabelled, again, [0, 0, 0, 0, 1])).graph
     other = with_labels(unlabelled, labelled(unlabelled, new[1:], [0, 0, 0, 0])).graph
     np.testing.assert_array_equal(made.valid.triples, other.valid.triples)
-    assert (made.labelled_base_rate, other.labelled_base_rate) == (pytest.approx(1.5 / 6), pytest.approx(0.5 / 5))
+    assert (made.labelled_base_rate, other.labelled_base_rate) == (BaseRate.of_sample(1, 5), BaseRate.of_sample(0, 4))
     assert made.fingerprint() != other.fingerprint()
     only_true = with_labels(unlabelled, labelled(unlabelled, new, [1] * 5)).graph
     assert (len(only_true.valid.negatives), only_true.labelled_base_rate) == (0, None)
@@ -106,11 +108,12 @@ def test_a_graph_keeps_the_base_rate_of_its_labels(small_graph: KnowledgeGraph, 
     assert read_graph(tmp_path).fingerprint() == made.fingerprint()
 
 
-def table_of(positives: np.ndarray, labels: np.ndarray, scores: np.ndarray, base_rate: float) -> ScoreTable:
+def table_of(positives: np.ndarray, labels: np.ndarray, scores: np.ndarray) -> ScoreTable:
     """Return a table of scored validation positives and newly labelled triples, without corruptions but one."""
     every = np.r_[np.ones(len(positives)), labels, 0]
     origin = np.array(["labelled"] * (len(every) - 1) + ["corruption"])
     triples, split = np.zeros((len(every), 3), dtype=np.int64), np.repeat("valid", len(every))
+    base_rate = BaseRate.of_sample(int(labels.sum()), len(labels))
     return ScoreTable(triples, every, np.r_[positives, scores, 0.0], split, origin, "m", "d", base_rate)
 
 
@@ -123,7 +126,7 @@ def test_few_labels_calibrate_better_with_the_validation_positives_than_alone() 
     for _ in range(40):
         labels = (rng.random(60) < alpha).astype(float)
         scores = rng.normal(1.5 * labels, 1)
-        table = table_of(rng.normal(1.5, 1, 3500), labels, scores, (labels.sum() + 0.5) / 61)
+        table = table_of(rng.normal(1.5, 1, 3500), labels, scores)
         fits = [
             calibration_bases(table, CalibrateConfig())["ground_truth"].sample,
             CalibrationSample(scores, labels, np.ones(60)),
@@ -137,6 +140,24 @@ def test_few_labels_calibrate_better_with_the_validation_positives_than_alone() 
     assert np.mean(means, axis=0)[0] == pytest.approx(alpha, abs=0.02)
     assert np.mean(means, axis=0)[2] > 0.9  # without the weights the base rate would be invented
     assert unweighted > 2 * joined
+
+
+def test_intervals_allow_for_the_base_rate_that_few_labels_estimate() -> None:
+    """Positives and corruptions determine the curve; the base rate of 60 labels is most of the uncertainty."""
+    rng = np.random.default_rng(1)
+    alpha, held = 1 / 6, []
+    asked = np.linspace(-1, 3.5, 40)
+    truth = expit(1.5 * asked - 1.125 + np.log(alpha / (1 - alpha)))
+    for _ in range(60):
+        rate = BaseRate.of_sample(int((rng.random(60) < alpha).sum()), 60)
+        sample = synthetic_sample(rng.normal(1.5, 1, 3500), rng.normal(0, 1, 10_000), rate.value)
+        basis = Basis(sample, Terms(negatives="synthetic", rate=rate, dataset="d"))
+        bound = basis.bind("platt", Platt().fit_sample(basis.sample), "m")
+        known = replace(bound, rate=BaseRate(rate.value, origin=ESTIMATED))
+        limits = [each.interval(asked, each.predict(asked, "m")) for each in (bound, known)]
+        held.append([np.mean((low <= truth) & (truth <= high)) for low, high in limits])
+    assert np.mean(held, axis=0)[0] >= 0.93
+    assert np.mean(held, axis=0)[1] < 0.85
 
 
 def test_a_fact_with_a_new_false_label_is_no_longer_known(small_graph: KnowledgeGraph) -> None:

@@ -14,6 +14,7 @@ import kgcore as kg
 from kgcore import library
 from kgcore.answer import measured
 from kgcore.answer.measured import MeasuredModel
+from kgcore.base_rate import BaseRate
 from kgcore.config import TrainConfig, race
 from kgcore.data.datasets.family import write_genealogy
 from kgcore.errors import InputError, MismatchError
@@ -105,7 +106,7 @@ def test_tables_are_read_as_files_are(graph: ReadGraph, cache: Path) -> None:
         (lambda graph: kg.read(pd.DataFrame({"subject": ["a", 1]})), "the table train has a column that is no text"),
         (lambda graph: kg.read("family", split="time:3"), "the data set family has splits"),
         (
-            lambda graph: replace(graph, labelled_base_rate=0.3).with_labels("labels.tsv"),
+            lambda graph: replace(graph, labelled_base_rate=BaseRate(0.3)).with_labels("labels.tsv"),
             "the graph has labels already: give all of them at once to the graph without labels",
         ),
         (lambda graph: graph.with_labels(pd.DataFrame({"subject": ["a"]})), "has no column"),

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kgcore.base_rate import BaseRate
 from kgcore.errors import InputError
 from kgcore.scores.table import ScoreTable
 from kgcore.wings.external.rows import in_halves, joined, tables_after
@@ -66,7 +67,7 @@ def test_no_new_row_is_fitted_and_measured(rng: np.random.Generator) -> None:
     [shifted] = tables_after("shift", old, new, 0.2, 10).values()
     assert listed(shifted, "valid") == listed(old)
     assert listed(shifted, "test") == measured
-    assert shifted.labelled_base_rate == both.labelled_base_rate == 0.2
+    assert shifted.labelled_base_rate == both.labelled_base_rate == BaseRate(0.2)
 
 
 def test_few_new_rows_are_not_fitted_alone(rng: np.random.Generator) -> None:

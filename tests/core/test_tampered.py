@@ -103,7 +103,8 @@ def test_json_of_another_kind_is_refused(written: Path, tmp_path: Path, name: st
 @pytest.mark.parametrize(
     ("name", "key", "values"),
     [("calibrator.json", *item) for item in VALUES.items()]
-    + [("model/model.json", *own) for own in MODEL_VALUES.items()],
+    + [("model/model.json", *own) for own in MODEL_VALUES.items()]
+    + [("graph/graph.json", "labelled_base_rate", [None, 0.3, {}, {"value": 2}, {"value": "0.3"}])],
 )
 def test_values_out_of_range_are_refused(written: Path, tmp_path: Path, name: str, key: str, values: list[Any]) -> None:
     copytree(written, tmp_path / "copy")

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from kgcore.arrays import Bools
+from kgcore.base_rate import BaseRate
 from kgcore.data.datasets.prepare import Prepared, describe_unknown_names, examples_of_unknown_names
 from kgcore.data.datasets.read import read_table
 from kgcore.data.formats.base import COLUMNS
@@ -57,8 +58,8 @@ def with_labels(graph: KnowledgeGraph, labelled: pd.DataFrame, instead: bool = F
 
     If the labels bring the first negatives to a validation split with positives only, its positives were not sampled
     with these labels: their share says nothing about the candidates. So `labelled_base_rate` of the graph becomes
-    (t + 1/2) / (n + 1), where t of the n labelled triples used are true (Jeffreys' estimate, never 0 or 1). Calibrators
-    of labelled negatives are fitted to all positives and the labelled negatives, weighted to this base rate.
+    (t + 1/2) / (n + 1), where t of the n labelled triples used are true, with an interval: see `BaseRate.of_sample`.
+    Calibrators of labelled negatives are fitted to all positives and the labelled negatives, weighted to it.
 
     If the validation split has confidences, a new label counts as the confidence 1 or 0, and every row counts once.
 
@@ -116,7 +117,7 @@ def _with_validation(graph: KnowledgeGraph, new: Split, instead: bool) -> Knowle
         labels = np.r_[graph.valid.labels[kept], new.labels]
         valid = Split(np.r_[graph.valid.triples[kept], new.triples], labels, confidences)
         if confidences is None and not len(graph.valid.negatives) and len(new.negatives):
-            base_rate = (len(new.positives) + 0.5) / (len(new) + 1)
+            base_rate = BaseRate.of_sample(len(new.positives), len(new))
     if not len(valid.positives):
         raise InputError("no triple of the new validation split is true: add true triples to the labelled ones")
     order = np.lexsort(valid.triples.T[::-1])

@@ -214,8 +214,7 @@ def classify(
     def weigh(split: str, rows: Bools) -> Weights:
         if not table.judged_alone(split):
             return base_rate_weights(table.labels[rows], base_rate, table.triples[rows, 1])
-        rate = table.labelled_base_rate if split == "valid" else None
-        return weights_at(table.labels[rows], rate)
+        return weights_at(table.labels[rows], table.labelled_share if split == "valid" else None)
 
     weights = weigh("test", test)
     probabilities = {} if table.raw is None else {UNCALIBRATED_RAW: Uncalibrated().calibrate(table.raw[test])}

@@ -327,7 +327,9 @@ def _next_steps(dataset: str, bound: "Calibrated", predictions: "Predictions", w
     if bound.rate.origin == ASSUMED:
         rate, share = " --base-rate 0.1", ", if one in ten is true"
     elif estimated:
-        rate, share = f" --base-rate {bound.base_rate:.2g}", f", if {percent(bound.base_rate)} are true, as estimated"
+        ends = bound.rate.limits or (bound.base_rate,)
+        rate = f" --base-rate {':'.join(f'{end:.2g}' for end in ends)}"
+        share = f", if {' to '.join(map(percent, ends))} are true, as estimated"
     predict = f"kgcal predict candidates.tsv -o answers.tsv --dataset {name}{rate}"
     steps = {
         predict: f"the probabilities of your own triples{share}",

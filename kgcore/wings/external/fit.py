@@ -64,7 +64,7 @@ def of_other_folds(
 
     on_fold  function that is called after each fold, with the number of folds so far
     """
-    sample, stated = labelled_sample(replace(table, labelled_base_rate=None)), table.labelled_base_rate
+    sample, stated = labelled_sample(replace(table, labelled_base_rate=None)), table.labelled_share
     n, (folds, measured) = len(sample.labels), folds_of(table, config)
     fold = draw_folds(np.arange(n), sample.labels, folds, np.random.default_rng(config.fold_seed))
     order = np.argsort(fold, kind="stable")[: int((fold < measured).sum())]
@@ -96,7 +96,7 @@ def folds_of(table: ScoreTable, config: ScoresConfig) -> tuple[int, int]:
 
 def _predictions(table: ScoreTable, probabilities: dict[str, Probabilities]) -> Predictions:
     """Return the probabilities of all rows of a table, weighted to its base rate if it has one."""
-    weights = weights_at(table.labels, table.labelled_base_rate, table.weights)
+    weights = weights_at(table.labels, table.labelled_share, table.weights)
     return Predictions(table.triples, table.labels, weights, table.scores, probabilities)
 
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kgcore.arrays import Bools, Ints, Labels, Scores, Weights, draw_folds
+from kgcore.base_rate import BaseRate
 from kgcore.config import ScoresConfig
 from kgcore.data.formats.columns import MEANING
 from kgcore.errors import InputError
@@ -58,7 +59,7 @@ def table_of_rows(
         origin=np.broadcast_to(LABELLED, len(order)),
         model=model,
         dataset="",
-        labelled_base_rate=base_rate,
+        labelled_base_rate=None if base_rate is None else BaseRate(base_rate),
         weights=None if weights is None else weights[order],
         relations=relations,
     )
