@@ -28,7 +28,6 @@ from kgcore.arrays import Floats, Ints, Scores, Triples
 from kgcore.calibrate.calibrated import EvidenceModel, EvidenceScorer
 from kgcore.calibrate.sample import CalibrationSample
 from kgcore.config import ExplainConfig
-from kgcore.data.graph import TripleIndex
 from kgcore.scores.table import Evidence
 
 BASE_RATES = (0.5, 0.1, 0.01, 0.001)
@@ -88,7 +87,7 @@ class Explainer:
             predicate=predicate,
             object=object_,
             known=self._facts.split_of((s, p, o)),
-            labelled_false=bool(self._false.contains(triple)[0]),
+            labelled_false=bool(graph.labelled_false.contains(triple)[0]),
             off_type=bool(self._domains.off_type(triple)[0]),
             beyond=score > self.supported,
             about=self.missing or f"The probability is about {bound.about}, at the base rate {bound.rate}.",
@@ -159,12 +158,6 @@ class Explainer:
     @cached_property
     def _facts(self) -> NearestFacts:
         return NearestFacts(self.model.trained, self.model.graph)
-
-    @cached_property
-    def _false(self) -> TripleIndex:
-        """The triples that the data set labels as false."""
-        graph = self.model.graph
-        return graph.index(*(split.negatives for split in (graph.train, graph.valid, graph.test)))
 
 
 def _explain_unseen(

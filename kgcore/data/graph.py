@@ -87,6 +87,11 @@ class KnowledgeGraph:
         """All facts, including the positives of test. Only evaluation may use them."""
         return self.index(self.train.positives, self.valid.positives, self.other_facts, self.test.positives)
 
+    @cached_property
+    def labelled_false(self) -> "TripleIndex":
+        """The triples that a split labels as false."""
+        return self.index(*(split.negatives for split in (self.train, self.valid, self.test)))
+
     def index(self, *triples: Triples) -> "TripleIndex":
         """Return an index of the given triples of this graph."""
         return TripleIndex(np.concatenate(triples), len(self.entities), len(self.predicates))

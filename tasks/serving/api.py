@@ -6,7 +6,6 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import asdict, replace
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,24 +18,20 @@ from fastapi import Depends, FastAPI, HTTPException, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response
 from pydantic import BaseModel
-from pydantic_core import to_json
 from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException as StarletteError
 from starlette.requests import ClientDisconnect
 
-from kgcore.answer.answers import Answers, table_of
-from kgcore.answer.population.lists import answers_to, as_sentence
+from kgcore.answer.population.lists import as_sentence
 from kgcore.answer.population.population import FEWEST_ROWS
-from kgcore.answer.question import Question
 from kgcore.answer.sink import sink
 from kgcore.data.formats.base import COLUMNS, read_candidates
 from kgcore.errors import InputError, KgcalError
-from kgcore.wings.external.calibrator import RELATION, SCORE, ScoreCalibrator
-from kgcore.wings.external.tables import TableBlock
 from tasks.jobs.find_model import Ask, FoundScores, is_of_scores
 from tasks.jobs.request import Stated
-from tasks.serving.limits import HEALTH, MOST_BYTES, Connection, LimitedBodies, Turn, in_turn
+from tasks.serving.limits import HEALTH, MOST_BYTES, Connection, LimitedBodies, Together, Turn, in_turn
 from tasks.serving.model import Answerer, Served, ServedScores
+from tasks.serving.replies import described, described_scores, predicted, predicted_scores, predicted_together, ranked
 from tasks.serving.requests import (
     AnswersQuery,
     ExplainQuery,
@@ -77,7 +72,7 @@ def create_app(served: Served | ServedScores, hosts: Collection[str] = ("*",)) -
         """Say which model answers, and whether the MLflow store answers."""
         response.headers["connection"] = "close"  # or a client could ask thousands of times without reading
         now = served.current
-        model = _described_scores(now, now.calibrator) if isinstance(now, FoundScores) else _described(now, now.answers)
+        model = described_scores(now, now.calibrator) if isinstance(now, FoundScores) else described(now, now.answers)
         return {"status": "ok", "model": model, "store_answers": served.store_answers}
 
     return app
@@ -91,7 +86,7 @@ def _answer_scores(app: FastAPI, served: ServedScores) -> None:
     async def predict(query: Annotated[NoQuery, Query()], request: Request) -> Response:
         """Give each score a probability and its 95 % interval."""
         now, body = served.current, await request.body()
-        return await in_turn(request, threads, lambda turn: _predicted_scores(now, body))
+        return await in_turn(request, threads, lambda turn: predicted_scores(now, body))
 
     @app.post("/file")
     async def file(query: Annotated[ScoreFileQuery, Query()], request: Request) -> Response:
@@ -110,6 +105,7 @@ def _answer_scores(app: FastAPI, served: ServedScores) -> None:
 def _answer_triples(app: FastAPI, served: Served) -> None:
     """Add the addresses at which triples, queries and names are answered."""
     few, many = CapacityLimiter(MOST_THREADS), CapacityLimiter(MOST_THREADS)
+    small = Together(few, predicted_together)
 
     @app.post("/predict", openapi_extra=_body_schema(PredictRequest, "triples"))
     async def predict(query: Annotated[NoQuery, Query()], request: Request) -> Response:
@@ -122,8 +118,8 @@ def _answer_triples(app: FastAPI, served: Served) -> None:
         if len(body) <= AT_ONCE:
             asked = read_body(body, PredictRequest)
             if len(asked.triples) < FEWEST_ROWS and not asked.completeness:
-                return await in_turn(request, few, lambda turn: _predicted(now, asked))
-        return await in_turn(request, many, lambda turn: _predicted(now, read_body(body, PredictRequest)))
+                return await small.answer(request, (now, asked))
+        return await in_turn(request, many, lambda turn: predicted(now, read_body(body, PredictRequest)))
 
     @app.get("/answers")
     async def answers(query: Annotated[AnswersQuery, Query()], request: Request) -> Response:
@@ -133,7 +129,7 @@ def _answer_triples(app: FastAPI, served: Served) -> None:
         answer takes seconds to minutes. `about` says what they are about, and in which order the answers stand.
         """
         now = served.current
-        return await in_turn(request, many, lambda turn: _ranked(now, query))
+        return await in_turn(request, many, lambda turn: ranked(now, query))
 
     @app.get("/explain")
     async def explain(query: Annotated[ExplainQuery, Query()], request: Request) -> dict[str, Any]:
@@ -173,7 +169,7 @@ def _body_schema(kind: type[BaseModel], rows: str) -> dict[str, Any]:
 
 
 def _answer_file(now: Answerer, query: FileQuery, body: bytes, turn: Turn) -> Response:
-    answers = now.answers.under(query.base_rate, query.threshold, query.at_least)
+    answers = query.under(now.answers)
     about: list[str] = []
 
     def answer(source: Path) -> Iterator[pa.Table]:
@@ -189,66 +185,6 @@ def _answer_file(now: Answerer, query: FileQuery, body: bytes, turn: Turn) -> Re
     response = answer_file(body, "candidates", query.format, answer)
     response.headers["about"] = about[0]
     return response
-
-
-def _ranked(now: Answerer, query: AnswersQuery) -> Response:
-    question = Question.of_query(now.found.model.graph, query.subject, query.predicate, query.object)
-    calibration = now.calibration(query.predicate, query.base_rate, query.completeness)
-    conditions = now.answers.under(None, query.threshold, query.at_least)
-    found = answers_to(question, conditions, calibration, query.top)
-    answers = conditions if calibration is None else replace(conditions, model=calibration.model)
-    return _response(now, answers, found.table, {"about": found.about, "true": found.count and asdict(found.count)})
-
-
-def _predicted(now: Answerer, request: PredictRequest) -> Response:
-    answers = now.answers.under(request.base_rate, request.threshold, request.at_least)
-    names = table_of([(triple.subject, triple.predicate, triple.object) for triple in request.triples])
-    found = now.file_answer(answers, names, request.base_rate, request.completeness)
-    table, answers = found.table(answers, names), replace(answers, model=found.model)
-    return _response(now, answers, table, {"about": [as_sentence(found.about)]})
-
-
-def _response(now: Answerer, answers: Answers, table: pa.Table, further: dict[str, object] | None = None) -> Response:
-    body = {"model": _described(now, answers), "threshold": answers.threshold, "answers": table.to_pylist()}
-    return Response(to_json(body | (further or {})), media_type="application/json")
-
-
-def _described(now: Answerer, answers: Answers) -> dict[str, Any]:
-    return {
-        "uri": now.found.uri,
-        "dataset": now.found.dataset,
-        "because": now.found.because,
-        "calibrator": answers.model.label,
-        "base_rate": answers.model.calibrator.base_rate,
-        "base_rate_is": answers.model.calibrator.rate.origin,
-    }
-
-
-def _predicted_scores(now: FoundScores, body: bytes) -> Response:
-    request = read_body(body, PredictScoresRequest)
-    calibrator = now.calibrator.at(request.base_rate)
-    if request.scorer is not None:
-        calibrator.check_scorer(request.scorer)
-    relations = [row.relation for row in request.rows]
-    if calibrator.by_relation and None in relations:
-        where, name = f"rows[{relations.index(None)}].relation", calibrator.bound.name
-        raise InputError(f"{where} is missing: the calibrator {name} has a map for each relation")
-    columns = {SCORE: [row.score for row in request.rows], RELATION: pa.array(relations, pa.string())}
-    table = calibrator.answer(TableBlock("rows", pa.table(columns), unit="", first=0))
-    answered = {"model": _described_scores(now, calibrator), "answers": table.to_pylist()}
-    return Response(to_json(answered), media_type="application/json")
-
-
-def _described_scores(now: FoundScores, calibrator: ScoreCalibrator) -> dict[str, Any]:
-    return {
-        "uri": now.uri,
-        "scorer": calibrator.scorer,
-        "scale": calibrator.scale,
-        "calibrator": calibrator.bound.label,
-        "relations": list(calibrator.relations) if calibrator.by_relation else [],
-        "base_rate": calibrator.bound.base_rate,
-        "base_rate_is": calibrator.bound.rate.origin,
-    }
 
 
 def new_app(description: str, page: str, hosts: Collection[str]) -> FastAPI:

@@ -3,9 +3,9 @@
 import asyncio
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from threading import Event
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 from anyio import CapacityLimiter, to_thread
@@ -23,6 +23,8 @@ HEALTH = "/health"  # its answer takes a tenth of a millisecond
 UNREAD = 30.0  # seconds after which a client that takes nothing of its answer is left
 ENDS = "the server ends: ask again when it is back"
 ROWS_AT_ONCE = 10_000  # rows after which the time is checked
+MOST_TOGETHER = 100  # small requests that are answered together
+Question = TypeVar("Question")
 T = TypeVar("T")
 
 
@@ -63,16 +65,67 @@ async def in_turn(request: Request, threads: CapacityLimiter, work: Callable[[Tu
     """
     turn = Turn()
     working = asyncio.ensure_future(to_thread.run_sync(work, turn, limiter=threads, abandon_on_cancel=True))
-    leaving = asyncio.ensure_future(_left(request))
     try:
-        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        return await _unless_left(request, working)
+    finally:
+        turn.left.set()
+
+
+class Together(Generic[Question, T]):
+    """Answers small requests that wait at the same time in one call: most of what a call costs is not for a row.
+
+    threads  as in `in_turn`
+    work     function that returns the answers to some questions, in their order. It must answer each alone, too
+    """
+
+    def __init__(self, threads: CapacityLimiter, work: Callable[[Sequence[Question]], Sequence[T]]) -> None:
+        self._threads, self._work = threads, work
+        self._waiting = list[tuple[Question, asyncio.Future[T]]]()
+        self._worker: asyncio.Task[None] | None = None
+
+    async def answer(self, request: Request, question: Question) -> T:
+        """Answer the question of a request, with the others that wait. Raises as `in_turn` does."""
+        answered = asyncio.get_running_loop().create_future()
+        self._waiting.append((question, answered))
+        if self._worker is None or self._worker.done():
+            self._worker = asyncio.create_task(self._answer_all())
+        return await _unless_left(request, answered)
+
+    async def _answer_all(self) -> None:
+        """Answer until nobody waits."""
+        while self._waiting:
+            some = [pair for pair in self._waiting[:MOST_TOGETHER] if not pair[1].done()]
+            del self._waiting[:MOST_TOGETHER]
+            for (_, answered), answer in zip(some, await self._answers([pair[0] for pair in some]), strict=True):
+                if answered.done():  # its client has left
+                    continue
+                if isinstance(answer, Exception):
+                    answered.set_exception(answer)
+                else:
+                    answered.set_result(answer)
+
+    async def _answers(self, questions: Sequence[Question]) -> Sequence[T | Exception]:
+        """Return the answers, or what they raise: one by one if a question among them fails."""
+        try:
+            return await to_thread.run_sync(self._work, questions, limiter=self._threads)
+        except Exception as error:
+            if len(questions) == 1:
+                return [error]
+            return [answer for question in questions for answer in await self._answers([question])]
+
+
+async def _unless_left(request: Request, working: asyncio.Future[T]) -> T:
+    """Wait for work. It ends when the client leaves: then, raise ClientDisconnect."""
+    leaving = asyncio.ensure_future(_left(request))
+    either: list[asyncio.Future[Any]] = [working, leaving]
+    try:
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
             raise ClientDisconnect
         return working.result()
     except asyncio.CancelledError:
         raise HTTPException(503, ENDS) from None
     finally:
-        turn.left.set()
         working.cancel()
         leaving.cancel()
 

@@ -4,9 +4,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 
+import pyarrow as pa
 from fastapi.exceptions import RequestValidationError
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from kgcore.answer.answers import Answers, table_of
 from kgcore.config import PredictConfig
 from kgcore.config.calibrate import share_of
 from kgcore.errors import InputError
@@ -56,12 +58,21 @@ class Conditions(BaseModel):
     threshold: Threshold = PredictConfig().threshold
     at_least: AtLeast = PredictConfig().at_least
 
+    def under(self, answers: Answers) -> Answers:
+        """Return the answers under these conditions."""
+        return answers.under(self.base_rate, self.threshold, self.at_least)
+
 
 class PredictRequest(Conditions):
     """A question about some triples."""
 
     model_config = ConfigDict(strict=True)
     triples: Annotated[list[Triple], Field(min_length=1, max_length=MOST_TRIPLES, description="candidates, by name")]
+
+    @property
+    def names(self) -> pa.Table:
+        """The triples as a table that `Answers.table` accepts."""
+        return table_of([(triple.subject, triple.predicate, triple.object) for triple in self.triples])
 
 
 class AnswersQuery(Conditions):

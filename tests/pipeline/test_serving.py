@@ -17,7 +17,7 @@ from flows.jobs.promote import promote
 from flows.pipeline import pipeline
 from kgcore.config import CalibrateConfig, DiscoverConfig, ExplainConfig, PairsConfig, PrepareConfig, TrainConfig
 from tasks.jobs.find_model import Ask
-from tasks.serving import api
+from tasks.serving import api, replies
 from tasks.serving import model as serving_model
 from tasks.serving.api import MOST_BYTES, create_app
 from tasks.serving.model import Served
@@ -260,7 +260,7 @@ def test_a_failure_of_the_server_gets_one_sentence(
     def fails(*arguments: object) -> None:
         raise OSError("no space left on device")
 
-    monkeypatch.setattr(api, "answers_to", fails)
+    monkeypatch.setattr(replies, "answers_to", fails)
     done = client.get("/answers", params={"predicate": "cousin_of", "subject": "person_1"})
     assert (done.status_code, done.json()) == (500, {"error": "the server failed: its log says why"})
 

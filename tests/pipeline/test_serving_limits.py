@@ -22,8 +22,10 @@ from uvicorn.server import ServerState
 from tasks.jobs.find_model import Ask
 from tasks.serving import api, limits
 from tasks.serving.api import create_app
-from tasks.serving.limits import LimitedBodies, Turn, in_turn
+from tasks.serving.limits import LimitedBodies, Together, Turn, in_turn
 from tasks.serving.model import Served
+from tasks.serving.replies import predicted, predicted_together
+from tasks.serving.requests import PredictRequest
 from tests.conftest import use_home
 from tests.core.fuzzed import CELLS, FUZZ, damaged, objects, tables
 from tests.pipeline.finished import finished
@@ -180,6 +182,45 @@ def test_work_waits_for_a_thread_and_its_errors_are_raised() -> None:
             await in_turn(asked(threading.Event()), one, fails)
 
     asyncio.run(run())
+
+
+def test_small_requests_that_wait_are_answered_together_and_fail_alone() -> None:
+    calls: list[list[int]] = []
+
+    def work(numbers: list[int]) -> list[int]:
+        calls.append(numbers)
+        time.sleep(0.01)
+        if 13 in numbers:
+            raise HTTPException(422, "13 is no number")
+        return [number**2 for number in numbers]
+
+    async def run() -> list[int | BaseException]:
+        small, gone = Together(CapacityLimiter(1), work), threading.Event()
+        first = asyncio.create_task(small.answer(asked(threading.Event()), 2))
+        await asyncio.sleep(0.005)  # it is answered now, and the others wait
+        others = [small.answer(asked(gone if number == 5 else threading.Event()), number) for number in (3, 13, 4, 5)]
+        gone.set()
+        return await asyncio.gather(first, *others, return_exceptions=True)
+
+    two, three, fails, four, left = asyncio.run(run())
+    assert (two, three, four) == (4, 9, 16)
+    assert isinstance(fails, HTTPException)
+    assert isinstance(left, ClientDisconnect)
+    assert calls == [[2], [3, 13, 4], [3], [13], [4]]
+
+
+def test_together_requests_get_the_answers_of_each_alone(served: Served) -> None:
+    facts, now = served.current.found.model.graph, served.current
+    names = facts.names_of(facts.test.triples[:40]).to_dict("records")
+    bodies = [
+        {"triples": names[start : start + size], **further}
+        for start, size, further in ((0, 1, {}), (1, 20, {}), (3, 2, {"base_rate": 0.1}), (5, 7, {"at_least": 0}))
+    ]
+    bodies += [{"triples": [{"subject": "nobody", "predicate": "cousin_of", "object": "person_1"}]}, bodies[0]]
+    questions = [PredictRequest.model_validate(body) for body in bodies]
+    together = [json.loads(reply.body) for reply in predicted_together([(now, question) for question in questions])]
+    assert together == [json.loads(predicted(now, question).body) for question in questions]
+    assert together[4]["answers"][0]["reason"] == "unknown subject"
 
 
 def test_a_client_that_leaves_during_its_upload_costs_one_line(

@@ -255,8 +255,7 @@ def too_few(graph: KnowledgeGraph, predicate: int | None, at_least: int) -> str:
 
 def unstored(graph: KnowledgeGraph, triples: Triples) -> Triples:
     """Return the triples (n, 3) whose truth the graph does not know: neither facts nor labelled false in a split."""
-    false = graph.index(*(split.negatives for split in (graph.train, graph.valid, graph.test)))
-    return triples[~(graph.all_known.contains(triples) | false.contains(triples))]
+    return triples[~(graph.all_known.contains(triples) | graph.labelled_false.contains(triples))]
 
 
 @dataclass(frozen=True)
