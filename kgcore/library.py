@@ -6,6 +6,7 @@ give the probabilities of `kgcal run` with the same settings. They need no serve
 
 import logging
 import math
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -102,9 +103,11 @@ class ReadGraph(KnowledgeGraph):
         if self.labelled_base_rate is not None:
             raise InputError("the graph has labels already: give all of them at once to the graph without labels")
         with tempfile.TemporaryDirectory(prefix="kgcal-") as work:
+            tables = Path(work) / "labels"
             if isinstance(labels, pd.DataFrame):
-                labels = _written({"labels": labels}, Path(work) / "table") / "labels.parquet"
-            prepared = with_labels(self, read_labels(Path(labels)), instead)
+                labels = _written({"labels": labels}, tables) / "labels.parquet"
+            with _tables_named(tables):
+                prepared = with_labels(self, read_labels(Path(labels)), instead)
         log.info(prepared.labels_note())
         assert isinstance(prepared.graph, ReadGraph)
         return prepared.graph
@@ -164,11 +167,14 @@ def read(
     """
     root = Path.home() / CACHE if folder is None else Path(folder)
     with tempfile.TemporaryDirectory(prefix="kgcal-") as work:
+        tables = Path(work) / "graph"
         if isinstance(source, pd.DataFrame | Mapping):
-            source = _written(source, Path(work) / "graph")
+            source = _written(source, tables)
         config = PrepareConfig(**divided({"dataset": str(source), **settings}, PrepareConfig)[0])
-        used_settings(config)  # raises for those that the data set cannot have
-        prepared = read_dataset(config, root, mirror, partial(tqdm, unit="B", unit_scale=True) if progress else None)
+        with _tables_named(tables):
+            used_settings(config)  # raises for those that the data set cannot have
+            bars = partial(tqdm, unit="B", unit_scale=True) if progress else None
+            prepared = read_dataset(config, root, mirror, bars)
     for note in data_report(prepared, config.split)[1]:
         log.warning(note)
     graph = replace(prepared.graph, name=name or prepared.graph.name)
@@ -361,11 +367,22 @@ def _written(tables: Frames, folder: Path) -> Path:
     """Write tables to files that are read as a user's own. Return their folder."""
     folder.mkdir()
     for split, table in {"train": tables}.items() if isinstance(tables, pd.DataFrame) else tables.items():
+        if not isinstance(table, pd.DataFrame):
+            raise InputError(f"the table {split} is of the type {type(table).__name__}: it must be a table of pandas")
         try:
             table.to_parquet(folder / f"{split}.parquet", index=False)
-        except (TypeError, ValueError) as error:  # those of pyarrow
+        except (TypeError, ValueError, ArithmeticError, NotImplementedError) as error:  # those of pyarrow
             raise InputError(f"the table {split} has a column that is no text: {first_line(error)}") from error
     return folder
+
+
+@contextmanager
+def _tables_named(folder: Path) -> Iterator[None]:
+    """Name a table in place of its file in the folder, in an InputError."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(re.sub(rf"{re.escape(str(folder))}/(\w+)\.parquet", r"the table \1", str(error))) from error
 
 
 @contextmanager

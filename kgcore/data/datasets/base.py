@@ -21,6 +21,8 @@ NAMES = {
     "test": ("test", "testing"),
 }
 NODES, EDGES = "nodes", "edges"  # words in the names of KGX files
+NEGATIVES = "_negatives"  # ends the role of a file of false triples
+NEGATIVE = {"negative", "negatives", "neg"}  # words in its name, beside that of the split
 
 
 @dataclass(frozen=True)
@@ -186,18 +188,23 @@ def _in_folder(folder: Path) -> DatasetSpec:
     name, title = folder.resolve().name, f"the files in {folder}"
     files = [path for path in sorted(folder.iterdir()) if path.is_file() and path.name[0] != "." and format_name(path)]
     splits = _exact(folder, files)
-    if "train" not in splits:
+    if len(splits) < len(NAMES):  # other names may tell more
         for layout in LAYOUTS.names():
-            if (files_of_layout := LAYOUTS.get(layout).find(folder)) is not None:
+            files_of_layout = LAYOUTS.get(layout).find(folder)
+            if files_of_layout is not None and ("train" not in splits or "valid" in files_of_layout):
                 return _of_user(name, title, folder.resolve(), _complete(folder, files_of_layout), layout)
-        splits = _by_words(folder, files)
-    return _of_user(name, title, folder.resolve(), _complete(folder, splits))
+        if "train" not in splits or (len(splits) == 1 and {*map(_split, files)} >= {"valid", "test"}):
+            return _of_user(name, title, folder.resolve(), _complete(folder, _by_words(folder, files)))
+    negatives = [path for path in files if (_split(path) or "").endswith(NEGATIVES)]
+    used = [*(folder / path for path in splits.values()), *negatives]
+    return _of_user(name, title, folder.resolve(), _complete(folder, _by_split(folder, used)))
 
 
 def _complete(folder: Path, files: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the files. Raises InputError if train is missing, or if one of valid and test is there alone."""
+    """Return the files. Raises InputError if train is missing, or a split that the other files need."""
     for split, names in NAMES.items():
-        if split not in files and (split == "train" or files.keys() & {"valid", "test"}):
+        held_out = files.keys() & {name + kind for name in ("valid", "test") for kind in ("", NEGATIVES)}
+        if split not in files and (split == "train" or held_out):
             wanted = " or ".join(f"{name}.txt" for name in names[:2] if name != "training" and name != "testing")
             raise InputError(
                 f"{folder} has no {wanted}: a data set needs train, valid and test, each with the ending "
@@ -236,19 +243,29 @@ def _by_split(folder: Path, paths: Sequence[Path]) -> dict[str, str]:
     for split, path in zip(splits, paths, strict=True):
         if split is None:
             raise InputError(f"the name of {path} does not tell its split: it must contain train, valid or test")
+        if split == f"train{NEGATIVES}":
+            raise InputError(f"{path} has negatives by its name: train has true triples only, so leave the file out")
         number = sum(role.partition("+")[0] == split for role in files) + 1
         files[split if number == 1 else f"{split}+{number}"] = str(path.relative_to(folder))
     return files if len(paths) == 1 else dict(_complete(folder, files))
 
 
 def _split(path: Path) -> str | None:
-    """Return the split that one word of a file's name tells; None if no word or several words do."""
-    splits = {split for split, names in NAMES.items() if set(names) & _words(path)}
-    return splits.pop() if len(splits) == 1 else None
+    """Return the role that a word of a file's name tells, such as test; None if no word or several words do.
+
+    With a word of NEGATIVE before or after that of the split, the file has its negatives: test_negatives.
+    """
+    words = _words(path)
+    found = [(split, place) for place, word in enumerate(words) for split, names in NAMES.items() if word in names]
+    if len({split for split, _ in found}) != 1:
+        return None
+    [(split, place), *_] = found
+    beside = words[max(0, place - 1) : place] + words[place + 1 : place + 2]
+    return f"{split}{NEGATIVES}" if NEGATIVE.intersection(beside) else split
 
 
-def _words(path: Path) -> set[str]:
-    return set(re.split(r"[^a-z]+", stem_of(path).lower()))
+def _words(path: Path) -> list[str]:
+    return re.split(r"[^a-z]+", stem_of(path).lower())
 
 
 def _without_nodes(paths: Sequence[Path]) -> list[Path]:

@@ -295,7 +295,9 @@ def _add(
 
 def _label_faults(spec: DatasetSpec, folder: Path, found: dict[str, SplitRows]) -> list[str]:
     """Return a fault if only one of valid and test has labels, or if the files of one split differ."""
-    has = {split: found[split].labelled for split in SPLITS[1:] if split in found}
+    has = {
+        split: bool(found[split].labelled) or f"{split}_negatives" in found for split in SPLITS[1:] if split in found
+    }
     if spec.labelled is None and len(set(has.values())) > 1:
         [with_labels], [other] = (
             [split for split, labelled in has.items() if labelled is wanted] for wanted in (True, False)

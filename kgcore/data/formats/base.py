@@ -19,7 +19,10 @@ LABEL = "label"
 CONFIDENCE = "confidence"
 NEGATED = "negated"
 # what a column of negations says, in lower case: the fact does not hold, or holds
-NEGATIONS = {"true", "1", "1.0", "yes", "not"}, {"", "false", "0", "0.0", "no", "null", "none"}
+NEGATIONS = (
+    {"true", "1", "1.0", "yes", "not", "negative"},
+    {"", "false", "0", "0.0", "no", "null", "none", "nan", "positive"},
+)
 BLOCK_ROWS = 2**18  # rows per block of a format that is not text
 PACKED = {".bz2": "bz2", ".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
 COMMON = (".tsv", ".txt", ".csv", ".parquet")  # messages name these endings first

@@ -34,8 +34,8 @@ NAMES = {
     ),
 }
 FURTHER = {"weight", "score", "confidence", "label", "id", "count", "year", "date", "time", "evidence", "distance"}
-# columns that say whether a fact does not hold: KGX, SSSOM
-NOT = {"negated", "isnegated", "negation", "predicatemodifier"}
+# columns that say whether a fact does not hold: KGX, SSSOM, BioPAX and Gene Ontology exports
+NOT = {"negated", "isnegated", "negation", "predicatemodifier", "negative", "isnegative", "not", "polarity"}
 GEPHI = {"source", "target", "type", "label"}  # Gephi's type is Directed or Undirected
 NEO4J = re.compile(r"(?:[^:]*:)?(START_ID|END_ID|TYPE)(?:\(.*\))?")
 # A first row without a word of NAMES is odd if so many rows follow, and so many of each predicate
@@ -79,13 +79,13 @@ def find_columns(source: TriplesFile, row: Sequence[str], named: bool = False) -
     cells = [cell.strip() for cell in row]
     known = _known(cells)
     if source.columns:
-        columns = _with_negations(cells, Columns(*_given(source, cells, named, known is not None)))
+        columns = _with_negations(source, cells, Columns(*_given(source, cells, named, known is not None)))
     elif known is not None:
         used = {cells[place].lower() for place in known.values()}
         check_twice(source.path, [cell.lower() for cell in cells if cell.lower() in used])
         by_label = column_word(cells[known["predicate"]]) == LABEL
         nodes = "labels" in map(column_word, cells) and not source.further
-        columns = _with_negations(cells, Columns(True, len(cells), known, by_label, nodes))
+        columns = _with_negations(source, cells, Columns(True, len(cells), known, by_label, nodes))
     elif of_nodes := next((words for words in NODES if words <= set(map(column_word, cells))), None):
         names = " and ".join(sorted(of_nodes, key=len))
         raise InputError(f"{source.path} is a file of nodes, with the columns {names}: give the file of edges")
@@ -128,11 +128,16 @@ def _known(cells: Sequence[str]) -> dict[str, int] | None:
     return places | ({LABEL: words.index(LABEL)} if LABEL in words and found["predicate"] != LABEL else {})
 
 
-def _with_negations(cells: Sequence[str], found: Columns) -> Columns:
-    """Add the column of a header that says whether a fact is negated. If it was given as label, it is no label."""
+def _with_negations(source: TriplesFile, cells: Sequence[str], found: Columns) -> Columns:
+    """Add the column of a header that says whether a fact is negated. If it was given as label, it is no label.
+
+    Of candidates it is a further column: each of them is asked about.
+    """
     place = next((place for place, cell in enumerate(cells) if column_word(cell) in NOT), None)
-    if not found.header or place is None or place in (found.names[column] for column in COLUMNS):
+    if source.further or not found.header or place is None or place in (found.names[column] for column in COLUMNS):
         return found
+    if source.labelled and LABEL in found.names:
+        raise InputError(f"{source.path} has the columns {LABEL} and {cells[place]}: a label says both, leave out one")
     names = {name: column for name, column in found.names.items() if column != place}
     return replace(found, names=names | {NEGATED: place})
 
@@ -149,8 +154,10 @@ def _looks_like_names(cells: Sequence[str]) -> bool:
     return (predicate and (subject or thing)) or (subject and thing and further)
 
 
-def check_rows(source: TriplesFile, columns: Columns, table: pa.Table) -> None:
+def check_rows(source: TriplesFile, columns: Columns, table: pa.Table, can_choose: bool = True) -> None:
     """Raise InputError if the first block of rows shows that the columns are not what they seem.
+
+    can_choose  whether the option --columns can say what the columns are
 
     The predicates are labels; or there is no header, but the first row looks like one: its cells look like words, none
     of them occurs again, and the predicates of the other rows do. With a known name at its place, few rows are enough,
@@ -172,10 +179,13 @@ def check_rows(source: TriplesFile, columns: Columns, table: pa.Table) -> None:
     if len(rest) < (max(FEWEST_ROWS, repeated), repeated, 1, 1)[known] or not all(map(HEADER_CELL.fullmatch, names)):
         return
     if not any(pc.any(pc.is_in(rest[column], pa.array(names))).as_py() for column in COLUMNS):
+        mend = (
+            f"give --columns with the names of subject, predicate and object in this order, such as --columns "
+            f"{','.join(names)}; or --columns 1,2,3 if the line is a triple"
+        )
         raise InputError(
             f"{source.path}, line 1: {', '.join(names)} look like the names of the columns, because no other line has "
-            f"one of them: give --columns with the names of subject, predicate and object in this order, such as "
-            f"--columns {','.join(names)}; or --columns 1,2,3 if the line is a triple"
+            f"one of them: {mend if can_choose else 'delete the line, or save the file as .tsv'}"
         )
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pyarrow as pa
 
@@ -17,7 +18,7 @@ def read_json_lines(source: TriplesFile) -> Iterator[Block]:
 
     Raises InputError, with file and line, for a line that is no JSON object, and as `find_columns` does.
     """
-    seen, line = dict[str, None](), 1
+    seen, line = _keys(source) if source.further else dict[str, None](), 1
     for data, done in whole_lines(source.path):
         check_text(source.path, data, line)
         lines = data.removeprefix(MARK).decode().removesuffix("\n").split("\n")
@@ -34,6 +35,17 @@ def read_json_lines(source: TriplesFile) -> Iterator[Block]:
             pa.table({name: pa.array(column, pa.string()) for name, column in texts.items()}), done, line, blank
         )
         line += len(lines)
+
+
+def _keys(source: TriplesFile) -> dict[str, None]:
+    """Return all keys of a file, so that every block has the same columns. Lines with faults are left for later."""
+    seen = dict[str, None]()
+    for data, _ in whole_lines(source.path):
+        for text in filter(str.strip, data.removeprefix(MARK).decode(errors="replace").split("\n")):
+            with suppress(ValueError, RecursionError):
+                row = json.loads(text)
+                seen |= dict.fromkeys(row) if isinstance(row, dict) else {}
+    return seen
 
 
 def _object(source: TriplesFile, line: int, text: str) -> dict[str, object]:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 
 from kgcore.config.base import GROUP, TIME
-from kgcore.data.formats.base import BLOCK_ROWS, COLUMNS, CONFIDENCE, LABEL, Block, Format, TriplesFile
+from kgcore.data.formats.base import BLOCK_ROWS, COLUMNS, CONFIDENCE, LABEL, NEGATED, Block, Format, TriplesFile
 from kgcore.data.formats.columns import Columns, find_columns
 from kgcore.errors import InputError, first_line
 from kgcore.registries import FORMATS
@@ -59,7 +59,7 @@ def _check_size(path: Path, table: pa.Table) -> None:
 
 def _as_text(source: TriplesFile, table: pa.Table) -> pa.Table:
     """Return the table with all but further columns as strings. A missing value is empty."""
-    others = () if source.further else (LABEL, CONFIDENCE, TIME, GROUP)
+    others = () if source.further else (LABEL, NEGATED, CONFIDENCE, TIME, GROUP)
     for name in (*COLUMNS, *(other for other in others if other in table.column_names)):
         column = table[name]
         try:

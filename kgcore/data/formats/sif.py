@@ -1,7 +1,8 @@
 """SIF, the simple interaction format of Cytoscape: subject, predicate and one or more objects a line.
 
-Tabs separate the values if the first line has one; blanks do otherwise. A line with one value is a node without edges,
-and is left out. A first line with names of columns, as of Hetionet and Pathway Commons, says which three are read.
+Tabs separate the values if a line has one; blanks do otherwise. A line with one value is a node without edges, and is
+left out, as first lines are that begin with # and a blank. A first line with names of columns, as of Hetionet and
+Pathway Commons, says which three are read.
 """
 
 from collections.abc import Iterator
@@ -23,15 +24,17 @@ def read_sif(source: TriplesFile) -> Iterator[Block]:
     for data, done in whole_lines(source.path):
         check_text(source.path, data, line)
         lines = data.removeprefix(MARK).decode().removesuffix("\n").split("\n")
+        skip = 0
         if line == 1:
-            separator = "\t" if "\t" in lines[0] else None
-            names = lines[0].split(separator)[: len(COLUMNS)]
+            skip = next((number for number, text in enumerate(lines) if text.strip() and text[:2] != "# "), 0)
+            separator = "\t" if any("\t" in text for text in lines[skip:]) else None
+            names = lines[skip].split(separator)[: len(COLUMNS)]
             columns = find_columns(source, names) if len(names) == len(COLUMNS) else columns
-        skip = 1 if line == 1 and columns.header else 0
+            skip += columns.header
         rows, faults, nodes = _rows(source, lines[skip:], line + skip, separator, columns)
         table = pa.table([pa.array([row[place] for row in rows], pa.string()) for place in range(3)], names=COLUMNS)
         if line == 1:
-            check_rows(source, columns, table)
+            check_rows(source, columns, table, can_choose=False)
         left_out = {"nodes_without_edges": nodes} if nodes else {}
         yield Block(table, done, first, faults=tuple(faults), left_out=left_out)
         line, first = line + len(lines), first + len(rows)

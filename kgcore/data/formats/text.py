@@ -1,6 +1,8 @@
 """Text with columns, read block by block."""
 
 import csv
+import io
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +21,7 @@ from kgcore.registries import FORMATS
 
 BLOCK_BYTES = 2**24  # bytes of text per block
 MOST_LINE_BYTES = 2**24  # a longer line is no triple, and would take quadratic time
+MOST_QUOTED = 2**26  # bytes of text after which an open quote is a mistake
 MARK = b"\xef\xbb\xbf"  # the byte order mark, which spreadsheets write
 BLANK = b"\r\n \t,"  # lines of these at the end of a file have no value
 SEPARATORS = {
@@ -71,9 +74,12 @@ def read_text(source: TriplesFile, style: Style) -> Iterator[Block]:
 def _find(source: TriplesFile, style: Style, kind: str, cells: list[str]) -> Columns:
     if len(cells) < len(COLUMNS) and not source.columns and (hint := _other_separator(style, cells)):
         raise InputError(f"{source.path}, line 1: {len(cells)} {kind}: it must have {len(COLUMNS)}, {hint}")
+    if cells[0].startswith("<") and re.search(r">\s*\.$", cells[-1]):
+        raise InputError(f"{source.path}, line 1: it looks like N-Triples: let its name end in .nt")
     columns = find_columns(source, cells)
     if source.labelled is None and len(cells) > columns.width:
-        places = "2,3,4" if cells[0].isdecimal() and not cells[2].isdecimal() else "1,2,3"
+        is_index = not cells[0] or (cells[0].isdecimal() and not cells[2].isdecimal())  # of a table of pandas
+        places = "2,3,4" if is_index else "1,2,3"
         words = all(cell.replace("_", "").isalpha() for cell in cells[:3])
         raise InputError(
             f"{source.path}, line 1: {len(cells)} {kind}: it must have {columns.width}, or --columns must say which "
@@ -112,7 +118,7 @@ def read_lines(
     Raises InputError, with file and line, for a file that is empty or not UTF-8 text, and as `find` does.
     """
     columns, line = None, 1
-    for data, done in whole_lines(path):
+    for data, done in _whole_records(path) if style.quotes else whole_lines(path):
         check_text(path, data, line)
         if columns is None:
             comments, data = _comments(data.removeprefix(MARK), style, len(required))
@@ -123,17 +129,22 @@ def read_lines(
             cells = style.cells(head.decode().rstrip("\r"))
             columns = find(cells)
             spaced = columns.header and any(cell != cell.strip(" ") for cell in cells)
+            loose = style.quotes and any(cell.startswith(' "') for cell in cells)  # `"a", "b"`
             data, line = (rest, line + 1) if columns.header else (data, line)
             first = True
         if data:
-            table, refused = _parse(path, data, columns, style, line)
+            (table, refused), inner = _parse(path, data, columns, style, line), list[int]()
+            lines = data.count(b"\n") + (not data.endswith(b"\n"))
+            if loose or (style.quotes and len(table) + len(refused) != lines):
+                table, refused, inner = _parse_records(path, data, columns, style, line, loose)
             if spaced:
                 table = pa.table([pc.utf8_trim(column, " ") for column in table.columns], table.column_names)
             if first and not refused:
                 check(columns, table)
             first = False
             faults = tuple(_faults(path, refused, columns, kind))
-            block = Block(table, done, line, tuple(number for number, _ in refused), faults)
+            skipped = tuple(sorted([*inner, *(number for number, _ in refused)]))
+            block = Block(table, done, line, skipped, faults)
             yield _without_nodes(block) if columns.nodes else block
         line += data.count(b"\n")
     if columns is None:
@@ -185,6 +196,18 @@ def whole_lines(path: Path) -> Iterator[tuple[bytes, float]]:
             yield rest, 1.0
 
 
+def _whole_records(path: Path) -> Iterator[tuple[bytes, float]]:
+    """Yield the blocks of `whole_lines`, joined while they end inside quotes and have at most MOST_QUOTED bytes."""
+    waiting = b""
+    for data, done in whole_lines(path):
+        waiting += data
+        if waiting.count(b'"') % 2 == 0 or len(waiting) > MOST_QUOTED:
+            yield waiting, done
+            waiting = b""
+    if waiting:
+        yield waiting, 1.0
+
+
 def check_text(path: Path, data: bytes, line: int) -> None:
     try:
         data.decode("utf-8")
@@ -233,6 +256,35 @@ def _parse(
     except pa.ArrowInvalid as error:
         raise InputError(f"{path}, in the lines from {line}, cannot be read as {style.word} text: {error}") from error
     return table, [(line + row.number - 1, row.actual_columns) for row in refused]
+
+
+def _parse_records(
+    path: Path, data: bytes, columns: Columns, style: Style, line: int, loose: bool
+) -> tuple[pa.Table, list[tuple[int, int]], list[int]]:
+    """Return what `_parse` does for text whose quotes enclose line breaks, and the numbers of the lines inside values.
+
+    loose  whether a blank may stand between a delimiter and a quote
+
+    Raises InputError for a quote that is not closed where its value ends.
+    """
+    csv.field_size_limit(MOST_LINE_BYTES)
+    lines = io.StringIO(data.decode(), newline="\n")
+    reader = csv.reader(lines, delimiter=style.delimiter, skipinitialspace=loose, strict=True)
+    rows, refused, inner, begun = list[list[str]](), list[tuple[int, int]](), list[int](), 0
+    try:
+        for cells in reader:
+            inner += range(line + begun + 1, line + reader.line_num)
+            if len(cells) == columns.width:
+                rows.append(cells)
+            else:
+                refused.append((line + begun, max(1, len(cells))))
+            begun = reader.line_num
+    except csv.Error as error:
+        raise InputError(
+            f"{path}, line {line + begun}: a quote that opens a value must be closed where the value ends ({error})"
+        ) from error
+    values = {name: [row[place] for row in rows] for name, place in columns.names.items()}
+    return pa.table({name: pa.array(column, pa.string()) for name, column in values.items()}), refused, inner
 
 
 FORMATS.add("csv", Format("comma-separated text", (".csv",), partial(read_text, style=COMMAS)))

@@ -4,7 +4,7 @@ Only the tables are read: numeric_triples.tsv.gz (head, relation, tail) and the 
 entity_to_id.tsv.gz and relation_to_id.tsv.gz (id, label). base.pth is a pickle, which may run code, and is not opened.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,7 +39,24 @@ def find(folder: Path) -> dict[str, str] | None:
     missing = [str(path) for path in named.values() if not (folder / path).is_file()]
     if missing:
         raise InputError(f"{folder} has {TRIPLES}, but no {' or '.join(missing)}: a TriplesFactory needs all three")
+    for split, part in splits.items():
+        _check_ids(folder, split, part, named)
     return {role: str(path) for role, path in (named | {k: v / TRIPLES for k, v in splits.items()}).items()}
+
+
+def _check_ids(folder: Path, split: str, part: Path, named: Mapping[str, Path]) -> None:
+    """Raise InputError if the names of ids beside a split give an id another name than those of train."""
+    for of_train in named.values():
+        own = folder / part / of_train.name
+        if split == "train" or not own.is_file() or own.read_bytes() == (folder / of_train).read_bytes():
+            continue
+        train, names = (read_vocabulary(path).names for path in (folder / of_train, own))
+        differs = next((number for number, name in names.items() if train.get(number, name) != name), None)
+        if differs is not None:
+            raise InputError(
+                f"{own}: id {differs} is {names[differs]}, and {train[differs]} in {folder / of_train}: save all "
+                "splits with the ids of train"
+            )
 
 
 def read_vocabulary(path: Path) -> Vocabulary:

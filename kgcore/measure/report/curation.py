@@ -218,7 +218,8 @@ def _swapped_columns(graph: KnowledgeGraph, facts: Triples) -> Finding:
         "Order of the columns",
         f"{subjects:,} names are subjects, {predicates:,} are predicates, {objects:,} are objects; {len(shared):,} "
         f"predicates are entities, too{such_as(map(repr, shared))}",
-        f"The columns look swapped, because the predicates are many: --columns {order} puts them right."
+        f"The columns look swapped, because the predicates are many: --columns {order} puts them right; where a format "
+        "fixes the columns, exchange them in the file."
         if warns
         else "A graph has few predicates, and they are no entities. Otherwise its columns may be swapped.",
         warns,
