@@ -13,7 +13,7 @@ def explain(
     dataset: str = "",
     model: str = "",
     calibrator: str = "",
-    base_rate: float | None = None,
+    base_rate: float | str | None = None,
     device: Device = "auto",
     config: ExplainConfig = ExplainConfig(),
 ) -> Result:
@@ -29,7 +29,8 @@ def explain(
         dataset: data set whose champion answers; if empty, the data set of the newest run
         model: run id, latest, or model URI that answers instead of the champion
         calibrator: label of one of the calibrators of a run, such as synthetic.beta
-        base_rate: share of true triples that the probabilities assume; if empty, the one of the calibrator
+        base_rate: share of true triples that the probabilities assume, or an interval LOW:HIGH of it; if empty, that
+            of the calibrator
         device: auto, cpu, cuda or cuda:N
         config: how much the explanation shows
     """

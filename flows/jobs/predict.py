@@ -17,7 +17,7 @@ def predict(
     dataset: str = "",
     model: str = "",
     calibrator: str = "",
-    base_rate: float | None = None,
+    base_rate: float | str | None = None,
     runner: Runner = THREADS,
     device: Device = "auto",
     config: PredictConfig = PredictConfig(),
@@ -40,7 +40,8 @@ def predict(
         dataset: data set whose champion answers; if empty, the data set of the newest run
         model: run id, latest, or model URI that answers instead of the champion
         calibrator: label of one of the calibrators of a run, such as synthetic.beta
-        base_rate: share of true triples among the candidates; if empty, the one of the calibrator
+        base_rate: share of true triples among the candidates, or an interval LOW:HIGH of it; if empty, that of the
+            calibrator
         runner: with --top or --above: where pairs are scored (threads, dask, or dask://HOST:PORT)
         device: auto, cpu, cuda or cuda:N
         config: the decisions

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from kgcore.arrays import Bools, Probabilities, Scores, Triples
-from kgcore.base_rate import ESTIMATED, STATED
+from kgcore.base_rate import ESTIMATED, STATED, BaseRate
 from kgcore.calibrate.calibrated import Calibrated, NamedTables, UnseenProbabilities
 from kgcore.calibrate.fit import CANDIDATES, GROUND_TRUTH
 from kgcore.data.graph import KnowledgeGraph
@@ -49,7 +49,7 @@ class CalibratedModel:
         labelled = bound.rate.origin == ESTIMATED and self.graph.labelled_base_rate is not None
         return labelled or bound.rate.origin == STATED or bound.negatives == CANDIDATES
 
-    def at(self, base_rate: float) -> "CalibratedModel":
+    def at(self, base_rate: BaseRate | float) -> "CalibratedModel":
         """Return the same model with its calibrator at another base rate in (0, 1): see `Calibrated.at`."""
         return self.under(self.calibrator.at(base_rate))
 

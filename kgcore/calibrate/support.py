@@ -156,8 +156,7 @@ class Support:
                  empty
     rows         predicate -> its numbers of positives and of negatives, effective ones if rows have counts; empty if
                  the sample has no predicates
-    corruptions  predicate -> number of its corruptions to which the scorer of a calibrator of labels was fitted; empty
-                 if it was fitted to none
+    corruptions  predicate -> number of its corruptions, if they count beside few labels: see `fewest`; else empty
     """
 
     band: Band

@@ -42,10 +42,20 @@ def fitted_to_labels(
         held_out = basis.scored(log_odds[labelled])
         recalibrator = CALIBRATORS.get(RECALIBRATOR)().fit_sample(held_out.sample)
         of_labels = held_out.bind(RECALIBRATOR, recalibrator, bound.combined)
-        corruptions = {predicate: negatives for predicate, (_, negatives) in rows_of(sample).items()}
-        support = replace(Support.fit(held_out.sample, by_predicate=False), corruptions=corruptions)
-        again.append((replace(of_labels, support=support), held_out.sample))
+        support = Support.fit(held_out.sample, by_predicate=False)
+        again.append((beside_corruptions(replace(of_labels, support=support), sample), held_out.sample))
     return again
+
+
+def beside_corruptions(bound: Calibrated, sample: CalibrationSample) -> Calibrated:
+    """Return a calibrator for which the corruptions of a sample count beside its few labels: see `Support.fewest`.
+
+    A predicate without labelled negatives then has answers, by the map of all predicates.
+    """
+    if bound.negatives != GROUND_TRUTH or bound.support is None:
+        return bound
+    corruptions = {predicate: negatives for predicate, (_, negatives) in rows_of(sample).items()}
+    return replace(bound, support=replace(bound.support, corruptions=corruptions))
 
 
 def compared(

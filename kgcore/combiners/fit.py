@@ -278,13 +278,15 @@ def fit_evidence(material: Material, alone: Sequence[Calibrated]) -> FittedCalib
         alone = [*alone, *fit_score_calibrators(table, config, material.candidates)]
     kind = GROUND_TRUTH if table.combines_labels else SYNTHETIC
     few_labels = kind == SYNTHETIC and GROUND_TRUTH in bases and not soft
+    if few_labels:
+        from kgcore.combiners.few_labels import beside_corruptions, compared, fitted_to_labels
+
+        alone = [beside_corruptions(bound, bases[SYNTHETIC].sample) for bound in alone]
     if evidence is not None and not soft and (kind == GROUND_TRUTH or not material.candidates):
         own_groups = None if kind == GROUND_TRUTH else material.groups()[kind]
         rows = evidence_sample(table, evidence, bases[kind], config, own_groups)
         with_evidence = fit_combiners(rows, evidence, bases[kind], config, table.model)
         if few_labels:
-            from kgcore.combiners.few_labels import fitted_to_labels
-
             again = fitted_to_labels(with_evidence, evidence, table, bases[GROUND_TRUTH], config.weighted)
             with_evidence = [*with_evidence, *again]
         ablation = _ablation(rows, evidence.groups, config) if kind == GROUND_TRUTH else None
@@ -303,8 +305,6 @@ def fit_evidence(material: Material, alone: Sequence[Calibrated]) -> FittedCalib
         audits[kind] |= held_out_figures(of_kind, *held[kind])
         audits[kind] |= {} if material.cold is None else fit_errors(of_kind, groups[kind], rng)
     if few_labels and len(held) == len(bases):
-        from kgcore.combiners.few_labels import compared
-
         audits[GROUND_TRUTH] |= compared(every, held, table, evidence)
     if material.candidates:
         see_score = [(bound, material.candidates.data) for bound, _ in every if bound.negatives == CANDIDATES]

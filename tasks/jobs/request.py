@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kgcore.answer.sink import check_ending
+from kgcore.base_rate import BaseRate
 from kgcore.config import DiscoverConfig
 from kgcore.config.calibrate import BY_PREDICATE, share_of
 from kgcore.config.jobs import SurveyConfig
@@ -52,13 +53,13 @@ class Request:
 
     ask        which model answers
     output     file for the answer; '': no file
-    base_rate  share of true triples that the probabilities assume, in (0, 1); None: the calibrator's
+    base_rate  share of true triples that the probabilities assume, as `BaseRate.read` takes it; None: the calibrator's
     device     auto, cpu, cuda or cuda:N
     """
 
     ask: Ask = Ask()
     output: str = ""
-    base_rate: float | None = None
+    base_rate: float | str | None = None
     device: str = "auto"
 
     def check_table(self) -> None:
@@ -117,7 +118,8 @@ def answering_model(request: Request, its_calibrator: bool = True) -> AnsweringM
     its_calibrator  see `find_calibrated_model`
     """
     found = find_calibrated_model(request.ask, its_calibrator)
-    model = found.model if request.base_rate is None else found.model.at(request.base_rate)
+    rate = BaseRate.read(request.base_rate)
+    model = found.model if rate is None else found.model.at(rate)
     trained = model.trained.to(find_device(request.device))
     return AnsweringModel(found, replace(model, trained=trained), request.output, request.device)
 

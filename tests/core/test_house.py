@@ -34,6 +34,7 @@ JSON_FILES = {
     "kgcore/storage/tables.py",
     "kgcore/embed/training/loop.py",
     "tasks/serving/api.py",
+    "tasks/serving/replies.py",
     "tasks/tracking/artifacts.py",
 }
 FLOW_RUN_FILE = "tasks/workspace/flow_run.py"  # the only file that asks Prefect for the current flow run

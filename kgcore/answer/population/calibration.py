@@ -36,7 +36,7 @@ ELSEWHERE = (
     "an entity does not fit it or is not asked for)"
 )
 MOST_NAMED = 3  # predicates without candidates that a sentence names
-MUCH_LESS = 0.8  # share of the stated true candidates below which the evidence contradicts the statement
+MUCH_LESS = 0.9  # share of the stated true candidates below which the evidence contradicts the statement
 
 
 @dataclass(frozen=True)

@@ -27,10 +27,16 @@ from kgcore.measure.metrics.base import percent
 
 LABEL = "Label some of them (kgcal recalibrate --labels FILE). The order by score needs no labels"
 STATE = f"State which share of them is true (--base-rate) or how complete the graph is (--completeness). Or: {LABEL}"
-CHOSEN = (
-    f"fewer than {FEWEST_ROWS} triples are new to the graph, or none is a validation fact, so how they were chosen is "
-    "not used, and their sum is no number of true triples"
+UNLIKE = "the triples are unlike the calibration triples ({comparison}). {state}"
+FEW = (
+    "too few of the {count:,} triples are new to the graph to compare them with these or to calibrate to them: at least "
+    f"{FEWEST_ROWS} with predicates of validation are needed, and half of all"
 )
+LABELS_SAY = (
+    ". Of the triples that you labelled, a share of {rate} is true: state it if they are a random sample of these"
+)
+CHOSEN = "{why}, so how they were chosen is not used, and their sum is no number of true triples"
+WHY = f"fewer than {FEWEST_ROWS} triples are new to the graph", "none of the triples is a validation fact"
 SEED = SurveyConfig().survey_seed
 BEYOND, OFF_TYPE = "beyond the calibrated range", "off-type"
 
@@ -95,17 +101,14 @@ def answer_of_file(
         return stored
     rows = comparable(graph, triples)
     if len(rows) < FEWEST_ROWS and not completeness:
-        few = (
-            f"too few of the {len(triples):,} triples are new to the graph to compare them with these or to calibrate "
-            f"to them: at least {FEWEST_ROWS} with predicates of validation are needed, and half of all"
-        )
-        return replace(stored, about=f"{stored.about}; {few}", counts=False) if len(triples) > 1 else stored
+        about = f"{stored.about}; {FEW.format(count=len(triples))}"
+        return replace(stored, about=about, counts=False) if len(triples) > 1 else stored
     if not completeness:
         comparison = difference(rows)
         if comparison.alike:
             return replace(stored, about=f"{stored.about}; the triples look like these ({comparison})")
         if base_rate is None:
-            return _refused(stored, f"the triples are unlike the calibration triples ({comparison}). {STATE}")
+            return _refused(stored, UNLIKE.format(comparison=comparison, state=_to_state(graph)))
     population = Population.of_rows(Domains(graph), triples, at_least) if len(rows) >= FEWEST_ROWS else None
     missing, asked = completeness != "" and (population is None or not population.known.any()), None
     if missing:
@@ -118,8 +121,15 @@ def answer_of_file(
     calibration = Calibration.of(population, survey(population), models, true, rng, asked)
     unseen = bound.unseen  # answers about new entities come from their names, as before
     fitted = replace(calibration.model, calibrator=replace(calibration.model.calibrator, unseen=unseen))
-    about = f"{CHOSEN}: {calibration.about}" if missing else calibration.about
+    chosen = CHOSEN.format(why=WHY[len(rows) >= FEWEST_ROWS])
+    about = f"{chosen}: {calibration.about}" if missing else calibration.about
     return FileAnswer(fitted, about, counts=not missing, calibration=calibration)
+
+
+def _to_state(graph: KnowledgeGraph) -> str:
+    """Return what to state about a file, with the share that the labels of the graph estimate."""
+    rate = graph.labelled_base_rate
+    return f"{STATE}{LABELS_SAY.format(rate=rate.figures)}" if rate else STATE
 
 
 def comparable(graph: KnowledgeGraph, triples: Triples) -> Triples:

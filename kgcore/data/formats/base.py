@@ -212,7 +212,8 @@ def read_blocks(source: TriplesFile) -> Iterator[Block]:
     try:
         unit = format_of(source.path).unit
         for block in format_of(source.path).read(source):
-            yield _affirmed(source, block, unit) if NEGATED in block.names.column_names else block
+            is_negated = NEGATED in block.names.column_names and not source.further
+            yield _affirmed(source, block, unit) if is_negated else block
     except OSError as error:
         kind = PACKED.get(source.path.suffix.lower())
         if kind and not error.strerror:

@@ -59,7 +59,7 @@ def read_rdf(source: TriplesFile, name: str) -> Iterator[Block]:
             what = (str(error.msg).partition(": ")[2] or str(error.msg)).partition("\n")[0]
             if "LoadDocumentCallback" in what:
                 what = "its @context is an address, and kgcal opens none. Write the context into the file"
-            if "No scheme found" in what:
+            if "No scheme found" in what and "N_" not in name:  # N-Triples and N-Quads have no base
                 what = "an IRI is relative, and nothing says to what: add xml:base, or @base in Turtle"
             place = f", line {error.lineno}" if error.lineno else ""
             raise InputError(f"{source.path}{place}: {what}: it must be valid {syntax.name}") from error

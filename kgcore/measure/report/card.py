@@ -124,7 +124,7 @@ class ModelCard:
         if bound.support is None:
             return f"{bound.name}, fitted on validation triples and {against}{drawn}.{self._hidden()}"
         true, false = (sum(both[side] for both in bound.support.rows.values()) for side in (0, 1))
-        beneath = sum(bound.support.corruptions.values())
+        beneath = sum(bound.support.corruptions.values()) if bound.combined else 0
         scores = f" The scores that it calibrates are fitted to {beneath:,} corruptions." if beneath else ""
         return (
             f"{bound.name}, fitted on {true:,} true validation triples and {false:,} {against}{drawn}.{scores}"

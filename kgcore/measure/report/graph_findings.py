@@ -303,8 +303,14 @@ def _leaks(graph: KnowledgeGraph, shape: GraphShape, counts: Mapping[str, int]) 
     test = len(graph.test.positives)
     shared = sum(counts.get(f"{name}_positives_in_train", 0) for name in ("valid", "test"))
     together = "drawn_from_rows" in counts and not shape.leaking
+    unseen = (
+        " Nor does a validation fact, so the probability of a triple is too low if the graph has its twin: where the "
+        "predicate says that it is true, add it to the graph."
+        if shape.twin_facts
+        else ""
+    )
     meaning = (
-        "All of them stay in one split with their twins, so that no test triple follows from a training fact."
+        f"All of them stay in one split with their twins, so that no test triple follows from a training fact.{unseen}"
         if together
         else "A model only has to remember these, as in FB15K and WN18: the figures are better than for new facts. "
         "One file, split at random, keeps these facts together."

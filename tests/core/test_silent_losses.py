@@ -1,0 +1,208 @@
+"""Files of which a part would be read wrongly, or not at all, without a word."""
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import kgcore as kg
+from kgcore.data.datasets.base import find_dataset
+from kgcore.data.formats.base import TriplesFile, read_blocks, read_candidates
+from kgcore.errors import InputError
+
+FACTS = sorted({(f"d{n % 19}", ("treats", "helps")[n % 2], f"x{n * 7 // 3 % 23}") for n in range(400)})
+HEADER = "subject,predicate,object,note\n"
+RDF = '<?xml version="1.0"?>\n<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:e="http://e/">\n'
+IRIS = [(f"http://e/{s}", p, f"http://e/{o}") for s, p, o in FACTS]
+XML = [f'<rdf:Description rdf:about="{s}"><e:{p} rdf:resource="{o}"/></rdf:Description>\n' for s, p, o in IRIS]
+
+
+def text_of(facts: list[tuple[str, str, str]], between: str = "\t", end: str = "\n") -> str:
+    return "".join(between.join(fact) + end for fact in facts)
+
+
+def written(folder: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+def read(path: Path) -> list[tuple[str, ...]]:
+    """Return the rows of a file. Raises InputError for its faults."""
+    blocks = list(read_blocks(TriplesFile(path)))
+    if faults := [fault for block in blocks for fault in block.faults]:
+        raise InputError("; ".join(faults))
+    return [tuple(row.values()) for block in blocks for row in block.names.to_pylist()]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("train.txt", "valid.txt", "test.txt", "valid_negatives.txt", "test_neg.tsv"),
+        ("my_train.tsv", "my_valid.tsv", "my_test.tsv", "my_negative_valid.tsv", "my_test_negatives.tsv"),
+    ],
+)
+def test_files_of_negatives_are_the_negatives_of_their_split(tmp_path: Path, names: tuple[str, ...]) -> None:
+    held_out = [FACTS[3::8], FACTS[4::8]]
+    parts = [[fact for fact in FACTS if fact not in held_out[0] + held_out[1]], *held_out]
+    false = [[(s, "helps" if p == "treats" else "treats", o) for s, p, o in part] for part in parts[1:]]
+    written(tmp_path, dict(zip(names, map(text_of, [*parts, *false]), strict=True)))
+    graph = kg.read(tmp_path)
+    for split, facts in ((graph.valid, parts[1]), (graph.test, parts[2])):
+        assert 0 < len(split.positives) <= len(facts)
+        assert 0 < len(split.negatives) <= len(facts)
+        assert not graph.index(split.negatives).contains(graph.train.positives).any()
+    (tmp_path / names[3]).unlink()
+    with pytest.raises(InputError, match=r"has labels, and .* has none: both must have labels, or neither"):
+        kg.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        (("train", "test_negatives"), "has no valid.txt or dev.txt"),
+        (("a_train", "a_train_neg", "a_valid", "a_test"), "a_train_neg.tsv has negatives by its name: train has true"),
+    ],
+)
+def test_negatives_without_their_facts_are_refused(tmp_path: Path, files: tuple[str, ...], message: str) -> None:
+    written(tmp_path, {f"{name}.tsv": text_of(FACTS) for name in files})
+    with pytest.raises(InputError, match=message):
+        find_dataset(str(tmp_path))
+
+
+def test_held_out_files_beside_train_are_found_by_their_words(tmp_path: Path) -> None:
+    names = ("train.txt", "valid_1.txt", "test_1.txt")
+    files = find_dataset(str(written(tmp_path, {name: text_of(FACTS) for name in names}))).files
+    assert {role: file.path for role, file in files.items()} == dict(
+        zip(("train", "valid", "test"), names, strict=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("cut.rdf", RDF + "".join(XML[:99]), "cut.rdf ends before </rdf:RDF>: it is incomplete"),
+        ("relative.rdf", RDF + XML[0].replace("http://e/d", "#d") + "</rdf:RDF>", "add xml:base, or @base in Turtle"),
+        (
+            "relative.jsonld",
+            '{"@context": {"@vocab": "http://e/"}, "@graph": [{"@id": "d0", "p": {"@id": "http://e/x"}}]}',
+            "1 ids are relative, such as 'd0', and nothing says to what: add \"@base\" to its @context",
+        ),
+        ("open.csv", HEADER + text_of(FACTS, ",", ",n\n").replace(",n", ',"5 mg', 1), "line 2: a quote that opens"),
+        ("two.csv", HEADER + text_of(FACTS, ",", ",n\n").replace(",n", ',"5 mg', 2), "line 2: a quote that opens"),
+        ("breaks.csv", HEADER + text_of(FACTS, ",", ',"a\nb"\n') + "d1,helps\n", f"line {2 * len(FACTS) + 2}: 2 comma"),
+        ("nt.tsv", text_of([("<http://e/a>", "<http://e/p>", "<http://e/b> .")]), "looks like N-Triples"),
+        ("index.csv", ",0,1,2\n0,d,p,x\n", "such as --columns 2,3,4"),
+        ("header.sif", "Gene\tlinks\tDisease\n" + text_of(FACTS), "delete the line, or save the file as .tsv"),
+    ],
+)
+def test_what_cannot_be_read_whole_is_refused(tmp_path: Path, name: str, text: str, message: str) -> None:
+    with pytest.raises(InputError) as error:
+        read(written(tmp_path, {name: text}) / name)
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("whole.rdf", RDF + "".join(XML) + "<!-- the end --></rdf:RDF>\n<!-- <e> -->\n"),
+        ("breaks.csv", HEADER + text_of(FACTS, ",", ',"a\n""b"", c"\n')),
+        ("inches.csv", HEADER + text_of(FACTS, ",", ',5" pipe\n')),
+        ("blanks.csv", '"subject", "predicate", "object"\n' + text_of(FACTS, '", "', '"\n').replace("d", '"d', 0)),
+        ("node.sif", "lonely\n" + text_of(FACTS)),
+        ("comment.sif", "# export of Cytoscape\n" + text_of(FACTS)),
+        (
+            "mark.nt",
+            "\ufeff"
+            + text_of([(f"<http://e/{s}>", f"<http://e/{p}>", f"<http://e/{o}>") for s, p, o in FACTS], " ", " .\n"),
+        ),
+    ],
+)
+def test_every_fact_is_read(tmp_path: Path, name: str, text: str) -> None:
+    if name == "blanks.csv":
+        text = text.replace("\nd", '\n"d')
+    rows = [
+        tuple(value.removeprefix("http://e/") for value in row) for row in read(written(tmp_path, {name: text}) / name)
+    ]
+    assert sorted(rows) == FACTS
+
+
+def test_a_quoted_value_may_lie_in_two_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kgcore.data.formats.text.BLOCK_BYTES", 64)
+    text = HEADER + text_of(FACTS, ",", ',"' + "a line\n" * 30 + '"\n')
+    assert sorted(read(written(tmp_path, {"long.csv": text}) / "long.csv")) == FACTS
+
+
+def test_candidates_keep_a_column_of_negations_and_all_rows(tmp_path: Path) -> None:
+    text = "subject\tpredicate\tobject\tnegated\na\tp\tb\ttrue\nc\tp\td\tfalse\n"
+    [block] = read_candidates(written(tmp_path, {"asked.tsv": text}) / "asked.tsv")
+    assert block.names.to_pydict()["negated"] == ["true", "false"]
+
+
+def test_candidates_of_all_blocks_have_the_same_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kgcore.data.formats.text.BLOCK_BYTES", 64)
+    rows = ['{"subject": "a", "predicate": "p", "object": "b"}\n'] * 9
+    text = "".join(rows) + '{"subject": "a", "predicate": "p", "object": "c", "late": "x"}\n'
+    blocks = list(read_candidates(written(tmp_path, {"late.jsonl": text}) / "late.jsonl"))
+    assert len(blocks) > 2
+    assert {tuple(block.names.column_names) for block in blocks} == {("subject", "predicate", "object", "late")}
+
+
+@pytest.mark.parametrize("negated", [[True, False, None], [1.0, 0.0, float("nan")], ["Not", None, ""]])
+def test_negations_of_a_table_may_have_any_type(negated: list[object]) -> None:
+    frame = pd.DataFrame(FACTS[:300], columns=["subject", "predicate", "object"])
+    frame["negated"] = pd.Series(negated * 100, dtype=object if None in negated else None)
+    graph = kg.read(frame)
+    kept = sum(len(split.positives) for split in (graph.train, graph.valid, graph.test))
+    assert 150 < kept <= 200
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: {"train": FACTS}, "the table train is of the type list: it must be a table of pandas"),
+        (lambda: pd.DataFrame({"subject": [2**70]}), "the table train has a column that is no text"),
+        (
+            lambda: pd.DataFrame([("a", "p", "b", 3)], columns=["subject", "predicate", "object", "label"]),
+            "the table train, row 1: label is '3'",
+        ),
+        (
+            lambda: pd.DataFrame([("a", "p", "b\n")], columns=["subject", "predicate", "object"]),
+            r"the table train, row 1: object is 'b\n': a name must have no tab and no line break",
+        ),
+    ],
+)
+def test_a_table_of_pandas_is_named_in_messages(make: Callable[[], object], message: str) -> None:
+    with pytest.raises(InputError) as error:
+        kg.read(make())  # type: ignore[arg-type]
+    assert str(error.value).startswith(message)
+
+
+def test_labels_that_are_negated_are_refused(tmp_path: Path) -> None:
+    text = "subject\tpredicate\tobject\tlabel\tnegated\na\tp\tb\t1\ttrue\n"
+    path = written(tmp_path, {"labels.tsv": text}) / "labels.tsv"
+    with pytest.raises(InputError, match="has the columns label and negated: a label says both, leave out one"):
+        list(read_blocks(TriplesFile(path, labelled=True)))
+
+
+def test_ids_of_a_split_that_are_not_those_of_train_are_refused(tmp_path: Path) -> None:
+    names = {name: number for number, name in enumerate(sorted({n for s, _, o in FACTS for n in (s, o)}))}
+    last = len(names) - 1
+    for folder in ("training", "validation", "testing"):
+        (tmp_path / folder).mkdir()
+        ids = {name: last - number if folder == "testing" else number for name, number in names.items()}
+        tables = {
+            "numeric_triples": "head\trelation\ttail\n"
+            + text_of([(str(ids[s]), "0", str(ids[o])) for s, _, o in FACTS]),
+            "entity_to_id": "id\tlabel\n" + "".join(f"{number}\t{name}\n" for name, number in ids.items()),
+            "relation_to_id": "id\tlabel\n0\ttreats\n",
+        }
+        for name, text in tables.items():
+            (tmp_path / folder / f"{name}.tsv.gz").write_bytes(gzip.compress(text.encode()))
+    with pytest.raises(
+        InputError, match=r"testing/entity_to_id.tsv.gz: id \d+ is d0, and .*: save all splits with the"
+    ):
+        find_dataset(str(tmp_path))
