@@ -29,8 +29,8 @@ LABEL = "Label some of them (kgcal recalibrate --labels FILE). The order by scor
 STATE = f"State which share of them is true (--base-rate) or how complete the graph is (--completeness). Or: {LABEL}"
 UNLIKE = "the triples are unlike the calibration triples ({comparison}). {state}"
 FEW = (
-    "too few of the {count:,} triples are new to the graph to compare them with these or to calibrate to them: at least "
-    f"{FEWEST_ROWS} with predicates of validation are needed, and half of all"
+    "too few of the {count:,} triples are new to the graph to compare them with these or to calibrate to them: at "
+    f"least {FEWEST_ROWS} with predicates of validation are needed, and half of all"
 )
 LABELS_SAY = (
     ". Of the triples that you labelled, a share of {rate} is true: state it if they are a random sample of these"
