@@ -64,12 +64,17 @@ def positions_of(
 
     Raises InputError for unknown names. The message has near spellings and, for a predicate, the frequent predicates.
     """
+    if unknown := unknown_names(graph, names, can_be_empty):
+        raise InputError(unknown + (f". {hint}" if hint else ""))
+    return positions(graph, names)
+
+
+def unknown_names(graph: KnowledgeGraph, names: tuple[str, str, str], can_be_empty: bool = False) -> str:
+    """Return which of the names of `positions_of` are unknown, with near spellings; '' if all are known."""
     places = positions(graph, names)
     unknown = [i for i in range(3) if places[i] < 0 and (names[i] or not can_be_empty)]
-    if unknown:
-        faults = " and no ".join(_fault(graph, i, names[i]) for i in unknown)
-        raise InputError(f"the graph {graph.name} has no {faults}" + (f". {hint}" if hint else ""))
-    return places
+    faults = " and no ".join(_fault(graph, i, names[i]) for i in unknown)
+    return f"the graph {graph.name} has no {faults}" if faults else ""
 
 
 def frequent_predicates(graph: KnowledgeGraph) -> list[str]:
