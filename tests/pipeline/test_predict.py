@@ -75,6 +75,19 @@ def test_a_triple_with_a_misspelt_predicate_is_refused(trained: Trained) -> None
     assert "the graph family has no predicate 'sibling_off' (near names: sibling_of" in done.stderr
 
 
+def test_a_misspelt_entity_gets_near_names(trained: Trained) -> None:
+    done = trained.kgcal("predict", "Person_0", "sibling_of", "person_1")
+    assert done.returncode == 0, done.stderr
+    said = " ".join(done.stdout.split())
+    assert "no answer: unknown subject the graph family has no entity 'Person_0' (near names: person_0, " in said
+
+
+def test_a_base_rate_may_be_an_interval(trained: Trained) -> None:
+    done = trained.kgcal("predict", "person_0", "sibling_of", "person_1", "--base-rate", "0.2:0.4")
+    assert done.returncode == 0, done.stderr
+    assert "base rate 0.29 [0.2, 0.4], stated" in " ".join(done.stdout.split())
+
+
 def test_a_first_row_with_the_names_of_columns_is_noticed(trained: Trained, tmp_path: Path) -> None:
     rows, file = trained.test.read_text().splitlines()[:25], tmp_path / "candidates.tsv"
     noticed = []
