@@ -59,6 +59,10 @@ def test_the_facts_of_a_file_stand_for_its_true_rows_if_there_are_enough(monkeyp
     monkeypatch.setattr(module, counts.min())
     assert sorted(map(tuple, of_rows(rows).positives)) == sorted(map(tuple, in_file))
     assert sorted(map(tuple, of_rows(unknown).positives)) == sorted(map(tuple, in_file))  # both entities are in it
+    monkeypatch.setattr("kgcore.answer.population.population.NEARLY_ALL", 1.0)
+    monkeypatch.setattr(module, counts.min() + 1)  # too many for one predicate: so all facts count, of both
+    assert counts.min() < counts.max()
+    assert len(of_rows(unknown).positives) == (valid[:, 1] < 2).sum()
     monkeypatch.setattr(module, counts.max() + 1)
     assert len(of_rows(unknown).positives) == (valid[:, 1] < 2).sum()
     assert of_rows(unknown).known.tolist() == [0, 0]  # completeness needs known facts in the file

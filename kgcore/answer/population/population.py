@@ -23,6 +23,7 @@ NOTHING_STATED = (
 )
 FEWEST_FACTS = 20  # validation facts of a population to which probabilities can be calibrated
 FEWEST_OF_PREDICATE = 200  # validation facts from which a predicate needs no others beside it
+NEARLY_ALL = 0.7  # share of the validation facts of a predicate
 FEWEST_ROWS = 50  # unknown triples of a file to which probabilities can be calibrated
 LEAST = 1e-9  # true candidates of a block: one without any would have no map
 
@@ -227,17 +228,22 @@ class Population:
     def positives(self) -> Triples:
         """The validation facts (n, 3) that stand for the true candidates, each once, grouped by block.
 
-        They are those among the pairs of the blocks. For a file, they are, for each predicate, those in the file if
-        there are FEWEST_OF_PREDICATE; otherwise those whose subject and object the file has with the predicate if there
-        are as many; otherwise all.
+        They are those among the pairs of the blocks. For a file, they are those in the file if there are
+        FEWEST_OF_PREDICATE, or a share of NEARLY_ALL, of each predicate; otherwise those whose subject and object the
+        file has with the predicate if there are as many; otherwise all. A predicate of which a few near facts are
+        taken, beside all facts of others, would seem to have few true candidates.
         """
         if self.rows is None:
             return self._inside
-        chosen, near = [np.zeros((0, 3), dtype=np.int64)], replace(self, rows=None)._inside
-        for block in self.blocks:
-            tiers = [facts[facts[:, 1] == block.predicate] for facts in (self._inside, near, self._validation)]
-            chosen.append(next((tier for tier in tiers if len(tier) >= FEWEST_OF_PREDICATE), tiers[-1]))
-        return np.concatenate(chosen)
+        predicates = [block.predicate for block in self.blocks]
+        size = len(self.graph.predicates)
+        every = self._validation[np.isin(self._validation[:, 1], predicates)]
+        of_every = np.bincount(every[:, 1], minlength=size)[predicates]
+        for facts in (self._inside, replace(self, rows=None)._inside):
+            counts = np.bincount(facts[:, 1], minlength=size)[predicates]
+            if (counts >= FEWEST_OF_PREDICATE).all() or (counts >= NEARLY_ALL * of_every).all():
+                return facts
+        return every
 
 
 def too_few(graph: KnowledgeGraph, predicate: int | None, at_least: int) -> str:
