@@ -206,3 +206,14 @@ def test_ids_of_a_split_that_are_not_those_of_train_are_refused(tmp_path: Path) 
         InputError, match=r"testing/entity_to_id.tsv.gz: id \d+ is d0, and .*: save all splits with the"
     ):
         find_dataset(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "text", ['{"@context": [3, null], "@id": ["d"]}', '{"@context": {"id": {"@id": "@id"}}}', "[[]]"]
+)
+def test_json_ld_with_other_values_is_no_traceback(tmp_path: Path, text: str) -> None:
+    path = written(tmp_path, {"odd.jsonld": text}) / "odd.jsonld"
+    try:
+        assert read(path) == []
+    except InputError as error:
+        assert "odd.jsonld" in str(error)

@@ -79,9 +79,10 @@ def _check_ids(source: TriplesFile) -> None:
         if isinstance(value, dict):
             context = value.get("@context")
             for part in context if isinstance(context, list) else [context]:
-                if isinstance(part, str) or (isinstance(part, dict) and "@base" in part):
+                terms = part if isinstance(part, dict) else {}
+                if isinstance(part, str) or "@base" in terms:
                     return
-                words |= {word for word, meaning in (part or {}).items() if meaning == "@id"}
+                words |= {word for word, meaning in terms.items() if meaning == "@id"}
             relative += [own for word in words if isinstance(own := value.get(word), str) and ":" not in own]
             value = [inner for key, inner in value.items() if key != "@context"]
         waiting += value if isinstance(value, list) else []
@@ -110,7 +111,8 @@ class _Ends:
 
     def check_closed(self, source: TriplesFile) -> None:
         """Raise InputError if the outer element of XML is not closed. The parser takes what there is."""
-        if outer := _ELEMENT.search(_NO_ELEMENT.sub(b"", self._begin)):
+        begin = _NO_ELEMENT.sub(b"", self._begin)
+        if (outer := _ELEMENT.search(begin)) and b"<!" not in begin[: outer.start()]:  # no longer comment
             closed = rb"</" + re.escape(outer[1]) + rb"\s*>(\s|<!--.*?-->)*$"
             if not re.search(closed, self._end, re.DOTALL):
                 raise InputError(f"{source.path} ends before </{outer[1].decode(errors='replace')}>: it is incomplete")
