@@ -176,7 +176,9 @@ def test_many_unknown_triples_are_compared_with_the_calibration_triples(client: 
     assert "too few of the 2 triples are new to the graph to compare" in few["about"][0]
     assert all(row["probability"] for row in few["answers"])
     stated = client.post("/predict", json={"triples": rows[:2], "completeness": "0.8"}).json()
-    assert stated["about"][0].startswith("Fewer than 50 triples are new to the graph, or none is a validation fact")
+    assert stated["about"][0].startswith(
+        "Fewer than 50 triples are new to the graph, so how they were chosen is not used"
+    )
     assert [row["probability"] for row in stated["answers"]] != [row["probability"] for row in few["answers"]]
 
 
