@@ -136,7 +136,7 @@ class Explainer:
 
     @property
     def _one_predicate(self) -> bool:
-        """Whether the calibrator was fitted to triples of one predicate alone, whose map is its map."""
+        """Whether the calibrator was fitted to triples of one predicate alone: its map is that of the predicate."""
         support = self.model.calibrator.support
         return support is not None and len(support.rows) == 1
 

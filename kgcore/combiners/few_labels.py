@@ -7,7 +7,7 @@ import numpy as np
 
 from kgcore.arrays import Ints, Scores
 from kgcore.calibrate.calibrated import Calibrated
-from kgcore.calibrate.fit import GROUND_TRUTH, SYNTHETIC, Basis
+from kgcore.calibrate.fit import GROUND_TRUTH, SYNTHETIC, Basis, bind
 from kgcore.calibrate.sample import CalibrationSample, shift
 from kgcore.calibrate.support import Support, rows_of
 from kgcore.calibrate.validation import FIGURE, RIVAL, RIVAL_ERROR, HeldOut, held_out_figures
@@ -41,21 +41,23 @@ def fitted_to_labels(
         log_odds[seen] = sample.scores[sample.labels == 1]
         held_out = basis.scored(log_odds[labelled])
         recalibrator = CALIBRATORS.get(RECALIBRATOR)().fit_sample(held_out.sample)
-        of_labels = held_out.bind(RECALIBRATOR, recalibrator, bound.combined)
         support = Support.fit(held_out.sample, by_predicate=False)
-        again.append((beside_corruptions(replace(of_labels, support=support), sample), held_out.sample))
+        again.append((bind(basis.terms, RECALIBRATOR, recalibrator, bound.combined, support), held_out.sample))
     return again
 
 
-def beside_corruptions(bound: Calibrated, sample: CalibrationSample) -> Calibrated:
-    """Return a calibrator for which the corruptions of a sample count beside its few labels: see `Support.fewest`.
+def beside_corruptions(fitted: Sequence[Calibrated], sample: CalibrationSample) -> list[Calibrated]:
+    """Return the calibrators. The corruptions of a sample count beside the few labels of some: see `Support.fewest`.
 
     A predicate without labelled negatives then has answers, by the map of all predicates.
     """
-    if bound.negatives != GROUND_TRUTH or bound.support is None:
-        return bound
     corruptions = {predicate: negatives for predicate, (_, negatives) in rows_of(sample).items()}
-    return replace(bound, support=replace(bound.support, corruptions=corruptions))
+    return [
+        replace(bound, support=replace(bound.support, corruptions=corruptions))
+        if bound.negatives == GROUND_TRUTH and bound.support
+        else bound
+        for bound in fitted
+    ]
 
 
 def compared(

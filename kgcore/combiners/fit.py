@@ -281,7 +281,6 @@ def fit_evidence(material: Material, alone: Sequence[Calibrated]) -> FittedCalib
     if few_labels:
         from kgcore.combiners.few_labels import beside_corruptions, compared, fitted_to_labels
 
-        alone = [beside_corruptions(bound, bases[SYNTHETIC].sample) for bound in alone]
     if evidence is not None and not soft and (kind == GROUND_TRUTH or not material.candidates):
         own_groups = None if kind == GROUND_TRUTH else material.groups()[kind]
         rows = evidence_sample(table, evidence, bases[kind], config, own_groups)
@@ -310,6 +309,7 @@ def fit_evidence(material: Material, alone: Sequence[Calibrated]) -> FittedCalib
         see_score = [(bound, material.candidates.data) for bound, _ in every if bound.negatives == CANDIDATES]
         audits[CANDIDATES] |= unlabelled_figures([*see_score, *unlabelled])
     fitted = in_order([*alone, *(bound for bound, _ in with_evidence), *(bound for bound, _ in unlabelled)], audits)
+    fitted = beside_corruptions(fitted, bases[SYNTHETIC].sample) if few_labels else fitted
     hidden = next((bound.hidden for bound in fitted if bound.hidden), None)
     audits[SYNTHETIC] |= table.search_figures() | (hidden.figures() if hidden else {})
     log_odds = {bound.label: sample.scores for bound, sample in with_evidence}

@@ -24,7 +24,7 @@ UNREAD = 30.0  # seconds after which a client that takes nothing of its answer i
 ENDS = "the server ends: ask again when it is back"
 ROWS_AT_ONCE = 10_000  # rows after which the time is checked
 MOST_TOGETHER = 100  # small requests that are answered together
-Question = TypeVar("Question")
+Q = TypeVar("Q")
 T = TypeVar("T")
 
 
@@ -71,19 +71,20 @@ async def in_turn(request: Request, threads: CapacityLimiter, work: Callable[[Tu
         turn.left.set()
 
 
-class Together(Generic[Question, T]):
+class Together(Generic[Q, T]):
     """Answers small requests that wait at the same time in one call: most of what a call costs is not for a row.
 
     threads  as in `in_turn`
-    work     function that returns the answers to some questions, in their order. It must answer each alone, too
+    work     function that returns the answers to some questions, in their order. If it fails for several, it is called
+             for each of them
     """
 
-    def __init__(self, threads: CapacityLimiter, work: Callable[[Sequence[Question]], Sequence[T]]) -> None:
+    def __init__(self, threads: CapacityLimiter, work: Callable[[Sequence[Q]], Sequence[T]]) -> None:
         self._threads, self._work = threads, work
-        self._waiting = list[tuple[Question, asyncio.Future[T]]]()
+        self._waiting = list[tuple[Q, asyncio.Future[T]]]()
         self._worker: asyncio.Task[None] | None = None
 
-    async def answer(self, request: Request, question: Question) -> T:
+    async def answer(self, request: Request, question: Q) -> T:
         """Answer the question of a request, with the others that wait. Raises as `in_turn` does."""
         answered = asyncio.get_running_loop().create_future()
         self._waiting.append((question, answered))
@@ -104,7 +105,7 @@ class Together(Generic[Question, T]):
                 else:
                     answered.set_result(answer)
 
-    async def _answers(self, questions: Sequence[Question]) -> Sequence[T | Exception]:
+    async def _answers(self, questions: Sequence[Q]) -> Sequence[T | Exception]:
         """Return the answers, or what they raise: one by one if a question among them fails."""
         try:
             return await to_thread.run_sync(self._work, questions, limiter=self._threads)

@@ -41,7 +41,7 @@ def predicted(now: Answerer, request: PredictRequest) -> Response:
 def predicted_together(asked: Sequence[tuple[Answerer, PredictRequest]]) -> list[Response]:
     """Answer small requests that state no completeness, each as `predicted` does, to the last bit.
 
-    Requests under the same conditions are one table, because none of them has a calibration of its own.
+    It joins requests under the same conditions to one table. No small request has a calibration of its own.
     """
     alike, responses = defaultdict[object, list[int]](list), dict[int, Response]()
     for place, (now, request) in enumerate(asked):

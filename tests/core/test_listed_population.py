@@ -73,6 +73,15 @@ def test_the_facts_of_a_file_stand_for_its_true_rows_if_there_are_enough(monkeyp
     assert of_rows(rows).known.tolist() == pytest.approx((known * share).tolist())
 
 
+def test_the_facts_of_a_file_have_predicates_with_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All rows of the second predicate are stored, so that it has no candidates, and its facts stand for none."""
+    monkeypatch.setattr("kgcore.answer.population.population.FEWEST_OF_PREDICATE", 1)
+    rows = np.concatenate([pairs(range(1)), GRAPH.valid.positives[GRAPH.valid.positives[:, 1] == 1]])
+    population = of_rows(rows)
+    assert [block.predicate for block in population.blocks] == [0]
+    assert set(population.positives[:, 1]) == {0}
+
+
 def test_small_files_have_no_population() -> None:
     unknown = unstored(GRAPH, pairs(range(1)))
     assert Population.of_rows(DOMAINS, unknown[: FEWEST_ROWS - 1], 5) is None

@@ -1,4 +1,4 @@
-"""Files of which a part would be read wrongly, or not at all, without a word."""
+"""Each kind of file here was read in part or wrongly, and no message said so."""
 
 import gzip
 from collections.abc import Callable
@@ -56,8 +56,11 @@ def test_files_of_negatives_are_the_negatives_of_their_split(tmp_path: Path, nam
         assert 0 < len(split.positives) <= len(facts)
         assert 0 < len(split.negatives) <= len(facts)
         assert not graph.index(split.negatives).contains(graph.train.positives).any()
+    with pytest.raises(InputError, match=f"{names[3]} has negatives by its name, and --confidence is given"):
+        kg.read(tmp_path, confidence="4")
     (tmp_path / names[3]).unlink()
-    with pytest.raises(InputError, match=r"has labels, and .* has none: both must have labels, or neither"):
+    message = f"{names[4]} has labels, and .*{names[1]} has none: both must have labels, or neither"
+    with pytest.raises(InputError, match=message):
         kg.read(tmp_path)
 
 

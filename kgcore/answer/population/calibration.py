@@ -105,8 +105,9 @@ class Calibration:
         low, high = (_count(float(ends[asked].sum())) for ends in (self.true.low, self.true.high))
         number = _count(true) if low == high else f"{_count(true)} ({low} to {high})"
         others = (self.true.everywhere or 0.0) - true if self.population.rows is None else 0.0
-        few = ELSEWHERE.format(number=_count(others), left_out=self._left_out())
-        elsewhere = few if others > 0.05 * true else ""
+        elsewhere = ""
+        if others > 0.05 * true:
+            elsewhere = ELSEWHERE.format(number=_count(others), left_out=self._left_out())
         text = (
             f"the probabilities are about {candidates:,} candidates, {number} of them true by the stated "
             f"{self.true.stated}{elsewhere}, and are calibrated to these with {facts:,} validation facts"

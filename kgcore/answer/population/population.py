@@ -203,12 +203,10 @@ class Population:
         It is the number of the predicate's known facts times the share of its validation facts that are in the block. A
         training fact says nothing about this share: the entities that fit a predicate are chosen by training facts.
         """
-        size = len(self.graph.predicates)
-        facts = np.bincount(self.graph.all_known.triples[:, 1], minlength=size)
-        valid = np.bincount(self._validation[:, 1], minlength=size)
-        inside = np.bincount(self._inside[:, 1], minlength=size)
-        of_block = [block.predicate for block in self.blocks]
-        return (facts * inside / np.maximum(valid, 1))[of_block]
+        every = self.graph.all_known.triples, self._validation, self._inside
+        known, valid, inside = map(self.counts, every)
+        numbers: Floats = known * inside / np.maximum(valid, 1)
+        return numbers
 
     @cached_property
     def _validation(self) -> Triples:
@@ -228,22 +226,28 @@ class Population:
     def positives(self) -> Triples:
         """The validation facts (n, 3) that stand for the true candidates, each once, grouped by block.
 
-        They are those among the pairs of the blocks. For a file, they are those in the file if there are
-        FEWEST_OF_PREDICATE, or a share of NEARLY_ALL, of each predicate; otherwise those whose subject and object the
-        file has with the predicate if there are as many; otherwise all. A predicate of which a few near facts are
-        taken, beside all facts of others, would seem to have few true candidates.
+        They are those among the pairs of the blocks. For a file, the first of these sets that has FEWEST_OF_PREDICATE
+        facts of each predicate, or NEARLY_ALL of them: the facts in the file; those whose subject and object the file
+        has with the predicate; all. The set is the same for all predicates: a predicate with a small part of its facts,
+        beside all facts of the others, would seem to have few true candidates.
         """
         if self.rows is None:
             return self._inside
-        predicates = [block.predicate for block in self.blocks]
-        size = len(self.graph.predicates)
-        every = self._validation[np.isin(self._validation[:, 1], predicates)]
-        of_every = np.bincount(every[:, 1], minlength=size)[predicates]
-        for facts in (self._inside, replace(self, rows=None)._inside):
-            counts = np.bincount(facts[:, 1], minlength=size)[predicates]
-            if (counts >= FEWEST_OF_PREDICATE).all() or (counts >= NEARLY_ALL * of_every).all():
-                return facts
-        return every
+        near = replace(self, rows=None)._inside
+        *sets, every = (self._of_blocks(facts) for facts in (self._inside, near, self._validation))
+        enough = FEWEST_OF_PREDICATE, NEARLY_ALL * self.counts(every)
+        return next((facts for facts in sets if any((self.counts(facts) >= least).all() for least in enough)), every)
+
+    def _of_blocks(self, facts: Triples) -> Triples:
+        """Return the facts (n, 3) with a predicate of the blocks, grouped by block."""
+        facts = facts[np.isin(facts[:, 1], [block.predicate for block in self.blocks])]
+        grouped: Triples = facts[np.argsort(facts[:, 1], kind="stable")]
+        return grouped
+
+    def counts(self, facts: Triples) -> Ints:
+        """Return the number of facts (b,) of each block's predicate."""
+        counts: Ints = np.bincount(facts[:, 1], minlength=len(self.graph.predicates))
+        return counts[[block.predicate for block in self.blocks]]
 
 
 def too_few(graph: KnowledgeGraph, predicate: int | None, at_least: int) -> str:
@@ -350,9 +354,8 @@ def by_validation(population: Population, total: float) -> Floats:
     The validation facts are a sample of the facts that training lacks, as the unknown facts are. The known facts of
     some predicates are not: a benchmark may leave inverse facts out of validation, but not out of training.
     """
-    counts = np.bincount(population.positives[:, 1], minlength=len(population.graph.predicates))
-    of_block = counts[[block.predicate for block in population.blocks]].astype(np.float64)
-    return total * of_block / max(float(of_block.sum()), 1.0)
+    counts = population.counts(population.positives).astype(np.float64)
+    return total * counts / max(float(counts.sum()), 1.0)
 
 
 def stated_facts(

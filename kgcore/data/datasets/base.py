@@ -202,8 +202,8 @@ def _in_folder(folder: Path) -> DatasetSpec:
 
 def _complete(folder: Path, files: Mapping[str, str]) -> Mapping[str, str]:
     """Return the files. Raises InputError if train is missing, or a split that the other files need."""
+    held_out = files.keys() & {split + kind for split in ("valid", "test") for kind in ("", NEGATIVES)}
     for split, names in NAMES.items():
-        held_out = files.keys() & {name + kind for name in ("valid", "test") for kind in ("", NEGATIVES)}
         if split not in files and (split == "train" or held_out):
             wanted = " or ".join(f"{name}.txt" for name in names[:2] if name != "training" and name != "testing")
             raise InputError(

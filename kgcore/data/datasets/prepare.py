@@ -10,7 +10,7 @@ import pandas as pd
 
 from kgcore.arrays import Bools, Floats, Ints, sorted_distinct
 from kgcore.config import PrepareConfig
-from kgcore.data.datasets.base import DatasetSpec, find_dataset
+from kgcore.data.datasets.base import NEGATIVES, DatasetSpec, find_dataset
 from kgcore.data.datasets.draw import SplitDraw, Values, draw_splits
 from kgcore.data.datasets.fetch import DownloadProgress, fetch
 from kgcore.data.datasets.read import Read, UnseenRows, read_files, unseen_rows
@@ -231,8 +231,8 @@ def _drawn(read: Read, sizes: tuple[int, int], draw: SplitDraw, counts: dict[str
 def _with_negatives(spec: DatasetSpec, folder: Path, read: Read, sizes: tuple[int, int]) -> dict[str, Ints]:
     """Return split -> rows, in which rows from a file of negatives have the label 0."""
     rows, faults = dict(read.rows), []
-    for role in [role for role in rows if role.endswith("_negatives")]:
-        split = role.removesuffix("_negatives")
+    for role in [role for role in rows if role.endswith(NEGATIVES)]:
+        split = role.removesuffix(NEGATIVES)
         true, false = rows[split], rows.pop(role)
         distinct = _distinct(false, sizes)
         both = int(TripleIndex(true[:, :3], *sizes).contains(distinct[:, :3]).sum())

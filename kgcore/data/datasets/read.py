@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from kgcore.arrays import Floats, Ints
 from kgcore.config.base import GROUP, TIME, SplitRule
-from kgcore.data.datasets.base import DatasetSpec
+from kgcore.data.datasets.base import NEGATIVES, DatasetSpec
 from kgcore.data.formats.base import (
     COLUMNS,
     CONFIDENCE,
@@ -203,11 +203,13 @@ def read_files(
         split = role.partition("+")[0]
         if split in VOCABULARIES:
             continue
-        held_out = split in SPLITS[1:] and f"{split}_negatives" not in spec.files
+        held_out = split in SPLITS[1:] and f"{split}{NEGATIVES}" not in spec.files
         either = spec.labelled is None and spec.layout == ""  # the file may have labels
         path, labelled = folder / file.path, None if either else bool(spec.labelled) and held_out
         times, groups = (rule.column if rule.kind == kind else "" for kind in (TIME, GROUP))
         scope = f"{file.path}#" if several else ""
+        if confidence and split.endswith(NEGATIVES):
+            faults.append(f"{path} has negatives by its name, and --confidence is given: leave out one of them")
         source = TriplesFile(path, columns, labelled, held_out, False, confidence, times, groups, scope)
         rows = rows_by_role.setdefault(split, SplitRows())
         try:
@@ -295,12 +297,12 @@ def _add(
 
 def _label_faults(spec: DatasetSpec, folder: Path, found: dict[str, SplitRows]) -> list[str]:
     """Return a fault if only one of valid and test has labels, or if the files of one split differ."""
-    has = {
-        split: bool(found[split].labelled) or f"{split}_negatives" in found for split in SPLITS[1:] if split in found
-    }
+    splits = [split for split in SPLITS[1:] if split in found]
+    roles = [role if (role := f"{split}{NEGATIVES}") in found else split for split in splits]
+    has = {role: role not in splits or bool(found[role].labelled) for role in roles}
     if spec.labelled is None and len(set(has.values())) > 1:
         [with_labels], [other] = (
-            [split for split, labelled in has.items() if labelled is wanted] for wanted in (True, False)
+            [role for role, labelled in has.items() if labelled is wanted] for wanted in (True, False)
         )
         return [
             f"{folder / spec.files[with_labels].path} has labels, and {folder / spec.files[other].path} has none: both "
@@ -367,6 +369,6 @@ def _positions(names: Sequence[str], known: Sequence[str]) -> Ints:
 def _rows(read: Read, split: str) -> Ints:
     """Return the rows (n, 4) of a split, and of its file of negatives with the label 0."""
     rows = read.rows.get(split, np.zeros((0, 4), dtype=np.int64))[:, :4]
-    false = read.rows.get(f"{split}_negatives", rows[:0])[:, :4].copy()
+    false = read.rows.get(f"{split}{NEGATIVES}", rows[:0])[:, :4].copy()
     false[:, 3] = 0
     return np.concatenate([rows, false])

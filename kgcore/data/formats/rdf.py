@@ -110,7 +110,7 @@ class _Ends:
         return data
 
     def check_closed(self, source: TriplesFile) -> None:
-        """Raise InputError if the outer element of XML is not closed. The parser takes what there is."""
+        """Raise InputError if a file of XML ends before its outer element, which the parser does not notice."""
         begin = _NO_ELEMENT.sub(b"", self._begin)
         if (outer := _ELEMENT.search(begin)) and b"<!" not in begin[: outer.start()]:  # no longer comment
             closed = rb"</" + re.escape(outer[1]) + rb"\s*>(\s|<!--.*?-->)*$"

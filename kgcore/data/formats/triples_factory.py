@@ -39,16 +39,16 @@ def find(folder: Path) -> dict[str, str] | None:
     missing = [str(path) for path in named.values() if not (folder / path).is_file()]
     if missing:
         raise InputError(f"{folder} has {TRIPLES}, but no {' or '.join(missing)}: a TriplesFactory needs all three")
-    for split, part in splits.items():
-        _check_ids(folder, split, part, named)
+    for part in splits.values():
+        _check_ids(folder, part, named)
     return {role: str(path) for role, path in (named | {k: v / TRIPLES for k, v in splits.items()}).items()}
 
 
-def _check_ids(folder: Path, split: str, part: Path, named: Mapping[str, Path]) -> None:
+def _check_ids(folder: Path, part: Path, named: Mapping[str, Path]) -> None:
     """Raise InputError if the names of ids beside a split give an id another name than those of train."""
     for of_train in named.values():
         own = folder / part / of_train.name
-        if split == "train" or not own.is_file() or own.read_bytes() == (folder / of_train).read_bytes():
+        if not own.is_file() or own.read_bytes() == (folder / of_train).read_bytes():
             continue
         train, names = (read_vocabulary(path).names for path in (folder / of_train, own))
         differs = next((number for number, name in names.items() if train.get(number, name) != name), None)
