@@ -101,6 +101,7 @@ STORED: "Registry[Any]" = Registry(
     files={
         "combiners.base": "combiner",
         "combiners.unseen": "unseen",
+        "evidence.twins": "twins",
         "wings.ensembles.ensemble": "pool",
         "wings.external.calibrator": "score_calibrator",
         "mixture.matched": "candidates",

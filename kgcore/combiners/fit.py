@@ -26,6 +26,7 @@ from kgcore.combiners.unlabelled import Rows, fit_unlabelled
 from kgcore.combiners.unseen import UnseenAnswers
 from kgcore.config import CalibrateConfig
 from kgcore.errors import FitError
+from kgcore.evidence.twins import UnknownTwins
 from kgcore.mixture.calibrate import (
     MatchedCandidates,
     candidate_sample,
@@ -56,6 +57,7 @@ class Material:
     cold        column of the cold entities: see `row_groups`
     candidates  candidates to calibrate to; None: no candidates
     evidence    of the held-out rows; None: no calibrator sees evidence
+    twins       unknown triples with a twin in train, and their evidence; None: there are none
     unlabelled  the triples (N, 3) of the candidates' mixture and their evidence: see `fit_to_unlabelled`
     unseen      answers about triples with entities that training has not seen; None: these get no probability
     """
@@ -67,6 +69,7 @@ class Material:
     cold: int | None = None
     candidates: MatchedCandidates | None = None
     evidence: TableEvidence | None = None
+    twins: tuple[UnknownTwins, TableEvidence] | None = None
     unlabelled: tuple[Triples, TableEvidence] | None = None
     unseen: UnseenAnswers | None = None
 
@@ -98,7 +101,7 @@ def fit_combiners(
 ) -> Sequence[tuple[Calibrated, CalibrationSample]]:
     """Fit each combiner of the configuration to validation rows, and a calibrator to its log-odds.
 
-    rows   the rows of the basis with their evidence, from `evidence_sample`
+    rows   the rows of the basis with their evidence, from `evidence_sample`, and then rows that only combiners see
     basis  the labelled rows, or the positives and the corruptions: see `calibration_bases`. To corruptions, a combiner
            is fitted to CORRUPTIONS_OF_A_POSITIVE, on average, and to at most MOST_FITTED_ROWS rows
     model  fingerprint of the embedding model
@@ -118,7 +121,7 @@ def fit_combiners(
             name, COMBINERS.get(name)(), rows, rng, config.combine_folds, config.combine_rounds, used
         )
         combined = Combined(name, evidence.groups, rows.names, model, combiner, kind, evidence.others)
-        held_out = basis.scored(log_odds)
+        held_out = basis.scored(log_odds[: len(basis.sample.labels)])
         recalibrator = CALIBRATORS.get(RECALIBRATOR)().fit_sample(held_out.sample)
         fitted.append((held_out.bind(RECALIBRATOR, recalibrator, combined), held_out.sample))
     return fitted
@@ -144,6 +147,24 @@ def evidence_sample(
         rows = table.positives(config.weighted) | table.corruptions()
     known = evidence.at(rows)
     return EvidenceSample(known.names, known.values, sample.labels, sample.weights, table.triples[rows, 1], groups)
+
+
+def beside_twins(sample: EvidenceSample, twins: UnknownTwins, evidence: TableEvidence) -> EvidenceSample:
+    """Return a sample and, after it, unknown triples with a twin (k), each as two rows: a positive and a negative.
+
+    The two share the mean weight of a positive of the sample, by the probability that the triple is true.
+    """
+    count, values = len(twins.triples), evidence.evidence.values
+    weight = sample.weights[sample.labels == 1].mean()
+    groups = np.arange(len(sample)) if sample.groups is None else sample.groups
+    return EvidenceSample(
+        sample.names,
+        np.concatenate([sample.values, values, values]),
+        np.r_[sample.labels, np.ones(count), np.zeros(count)],
+        np.r_[sample.weights, weight * twins.shares, weight * (1 - twins.shares)],
+        np.r_[sample.predicates, np.tile(twins.triples[:, 1], 2)],
+        np.r_[groups, np.tile(groups.max() + 1 + np.arange(count), 2)],
+    )
 
 
 def fit_to_unlabelled(
@@ -284,7 +305,8 @@ def fit_evidence(material: Material, alone: Sequence[Calibrated]) -> FittedCalib
     if evidence is not None and not soft and (kind == GROUND_TRUTH or not material.candidates):
         own_groups = None if kind == GROUND_TRUTH else material.groups()[kind]
         rows = evidence_sample(table, evidence, bases[kind], config, own_groups)
-        with_evidence = fit_combiners(rows, evidence, bases[kind], config, table.model)
+        fitted_rows = rows if material.twins is None else beside_twins(rows, *material.twins)
+        with_evidence = fit_combiners(fitted_rows, evidence, bases[kind], config, table.model)
         if few_labels:
             again = fitted_to_labels(with_evidence, evidence, table, bases[GROUND_TRUTH], config.weighted)
             with_evidence = [*with_evidence, *again]

@@ -61,6 +61,8 @@ class KnowledgeGraph:
     labelled_base_rate
                  estimated share of true triples among newly labelled triples, if valid also has positives that were
                  not sampled with them. None: the share of positives in valid
+    twins_together
+                 whether the splits were drawn so that a fact and its twins are in one of them: see `Families`
     """
 
     name: str
@@ -71,6 +73,7 @@ class KnowledgeGraph:
     test: Split
     other_facts: Triples = field(default_factory=lambda: np.zeros((0, 3), dtype=np.int64))
     labelled_base_rate: BaseRate | None = None
+    twins_together: bool = False
 
     @property
     def labelled(self) -> bool:

@@ -48,7 +48,13 @@ def neighbourhood(graph: KnowledgeGraph, most: int, rng: np.random.Generator) ->
     others = graph.other_facts[among(graph.other_facts)]
     splits = within(graph.train), within(graph.valid), within(graph.test)
     return KnowledgeGraph(
-        graph.name, entities, graph.predicates, *splits, moved(others), labelled_base_rate=graph.labelled_base_rate
+        graph.name,
+        entities,
+        graph.predicates,
+        *splits,
+        moved(others),
+        labelled_base_rate=graph.labelled_base_rate,
+        twins_together=graph.twins_together,
     )
 
 

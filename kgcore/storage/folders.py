@@ -192,7 +192,8 @@ def write_graph(folder: Path, graph: KnowledgeGraph) -> None:
 
     entities.parquet and predicates.parquet have a row for each name; the row number is the id. Each split is a table
     with the columns s, p, o and label, and confidence if it has confidences. other_facts.parquet exists only if the
-    graph has other facts. graph.json holds the name of the graph and, if it has one, `labelled_base_rate`.
+    graph has other facts. graph.json holds the name of the graph and, if they are set, `labelled_base_rate` and
+    `twins_together`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for name, names in (("entities", graph.entities), ("predicates", graph.predicates)):
@@ -205,7 +206,8 @@ def write_graph(folder: Path, graph: KnowledgeGraph) -> None:
     if len(graph.other_facts):
         write_table(folder / "other_facts.parquet", spo_columns(graph.other_facts))
     rate = {} if graph.labelled_base_rate is None else {"labelled_base_rate": asdict(graph.labelled_base_rate)}
-    write_json(folder / "graph.json", {"name": graph.name} | rate)
+    together = {"twins_together": True} if graph.twins_together else {}
+    write_json(folder / "graph.json", {"name": graph.name} | rate | together)
 
 
 def read_graph(folder: Path, test: bool = True) -> KnowledgeGraph:
@@ -221,6 +223,7 @@ def read_graph(folder: Path, test: bool = True) -> KnowledgeGraph:
     facts: dict[str, Any] = {"other_facts": triples_of(read_table(others)[0])} if others.is_file() else {}
     if "labelled_base_rate" in data:
         facts["labelled_base_rate"] = _BASE_RATE.validate_python(data["labelled_base_rate"])
+    facts["twins_together"] = data.get("twins_together", False)
     return KnowledgeGraph(data["name"], names["entities"], names["predicates"], **splits, **facts)
 
 

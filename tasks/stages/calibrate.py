@@ -31,6 +31,8 @@ from tasks.tracking.artifacts import (
     MIXTURE_TRIPLES,
     PREDICATES,
     SCORES,
+    TWIN_EVIDENCE,
+    TWINS,
     UNSEEN_ANSWERS,
     Artifact,
 )
@@ -88,6 +90,7 @@ def _material(run: StageRun, table: ScoreTable, config: CalibrateConfig, bases: 
         cold=run.config(PrepareConfig).split_rule.cold_column,
         candidates=candidates,
         evidence=run.load(EVIDENCE) if sees else None,
+        twins=(run.load(TWINS), run.load(TWIN_EVIDENCE)) if run.has(TWINS) else None,
         unlabelled=(run.load(MIXTURE_TRIPLES), run.load(CANDIDATE_EVIDENCE)) if sees and candidates else None,
         unseen=run.load(UNSEEN_ANSWERS) if run.has(UNSEEN_ANSWERS) else None,
     )

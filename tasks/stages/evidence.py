@@ -25,6 +25,8 @@ from tasks.tracking.artifacts import (
     MATCHED,
     MIXTURE_TRIPLES,
     SCORES,
+    TWIN_EVIDENCE,
+    TWINS,
     UNSEEN,
     UNSEEN_ANSWERS,
     UNSEEN_TEST,
@@ -40,6 +42,7 @@ def _body(run: StageRun, config: EvidenceConfig) -> None:
     from kgcore.combiners.unseen import fit_unseen
     from kgcore.evidence.base import Source
     from kgcore.evidence.table import Features, rows_with_evidence
+    from kgcore.evidence.twins import UnknownTwins
     from kgcore.scores.table import TableEvidence
 
     table = run.load(SCORES)
@@ -58,7 +61,12 @@ def _body(run: StageRun, config: EvidenceConfig) -> None:
         evidence = features.evidence(table.triples[rows])
         matched = run.load(MIXTURE_TRIPLES) if MATCH.name in run.inputs else table.triples[:0]
         candidates = features.evidence(matched)
+        twins = UnknownTwins.of(graph) if graph.twins_together else None
+        of_twins = None if twins is None else features.evidence(twins.triples)
     run.save(EVIDENCE, TableEvidence(rows.nonzero()[0], evidence, groups, fingerprints))
+    if twins is not None and of_twins is not None:
+        run.save(TWINS, twins)
+        run.save(TWIN_EVIDENCE, TableEvidence(np.arange(len(of_twins)), of_twins, groups, fingerprints))
     if len(candidates):
         own = TableEvidence(np.arange(len(candidates)), candidates, groups, fingerprints)
         run.save(CANDIDATE_EVIDENCE, own)
@@ -78,6 +86,7 @@ EVIDENCE_STAGE = Stage(
     body=_body,
     code=lambda config: (
         "kgcore.evidence.table",
+        "kgcore.evidence.twins",
         "kgcore.combiners.unseen",
         COMBINERS.module(UNSEEN_COMBINER),
         *map(GROUPS.module, (*config.evidence, OTHER_SCORES)),

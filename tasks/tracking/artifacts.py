@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from kgcore.answer.population.survey import Survey
     from kgcore.combiners.unseen import UnseenAnswers
+    from kgcore.evidence.twins import UnknownTwins
     from kgcore.mixture.matched import Matched
     from kgcore.mixture.samples import MixtureData
     from kgcore.wings.external.calibrator import ScoreCalibrator
@@ -140,6 +141,8 @@ CORRUPTIONS = Artifact("corrupt", "corruptions.parquet", tables.read_corruptions
 CORRUPTION_AUDIT: Artifact[dict[str, dict[str, float]]] = _json("corrupt", "audit.json")
 SCORES = Artifact("score", "scores.parquet", tables.read_scores, tables.write_scores)
 EVIDENCE = Artifact("evidence", "evidence.parquet", tables.read_evidence, tables.write_evidence)
+TWINS: "Artifact[UnknownTwins]" = _stored_table("evidence", "twins.parquet", "twins")
+TWIN_EVIDENCE = Artifact("evidence", "twin_evidence.parquet", tables.read_evidence, tables.write_evidence)
 CANDIDATE_EVIDENCE = Artifact("evidence", "candidates.parquet", tables.read_evidence, tables.write_evidence)
 UNSEEN_ANSWERS: "Artifact[UnseenAnswers]" = _stored_json("evidence", "unseen_answers.json", "unseen")
 UNSEEN_TEST = Artifact("evidence", "unseen_test.parquet", tables.read_answers, tables.write_answers)

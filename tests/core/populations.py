@@ -64,7 +64,7 @@ def simulated_survey(seed: int, true: int, facts: int, candidates: int = 30_000)
     rows = rng.choice(candidates, facts, p=q / q.sum())
     combined = Combined("boosted_trees", ("fold",), ("fold",), "m", Folded("boosted_trees"), "folded")
     of_facts = z[rows] + rng.normal(0, 1e-6, facts)
-    survey = Survey(drawn, z, triples[rows], of_facts, np.ones(facts, dtype=bool), combined)
+    survey = Survey(drawn, z, triples[rows], of_facts, np.ones(facts, dtype=bool), combined, np.zeros(candidates))
     return survey, q, rng.random(candidates) < q
 
 
@@ -84,5 +84,6 @@ def sampled_below_the_top(seed: int, true: int, facts: int) -> tuple[Survey, Flo
     drawn = DrawnCandidates(made.drawn.triples[kept], weights[kept], in_top[kept], {0: limit, 1: limit})
     facts_in_top = scores[made.facts[:, 0]] >= limit
     combined = replace(made.combined, combiner=Folded("boosted_trees", step=2.0))  # log-odds have the step already
-    survey = replace(made, drawn=drawn, log_odds=made.log_odds[kept], facts_in_top=facts_in_top, combined=combined)
+    made = replace(made, log_odds=made.log_odds[kept], twin_shares=made.twin_shares[kept])
+    survey = replace(made, drawn=drawn, facts_in_top=facts_in_top, combined=combined)
     return survey, q[kept], is_true[kept]

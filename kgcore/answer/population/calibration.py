@@ -78,6 +78,7 @@ class Calibration:
         nominal = min(0.5, len(survey.facts) / float(sizes.sum()))  # as many as validation knows
         count = true or of_base_rate(population, BaseRate(nominal))
         pooled = population.rows is not None and not count.by_predicate
+        survey = survey.with_twins(_shares_with_twins(population, survey, count), rng)
         fit = fit_population(survey, count, sizes, graph.fingerprint(), rng, pooled)
         survey = fit.survey
         top = survey.drawn.in_top
@@ -205,6 +206,29 @@ class Calibration:
         q = self.fit.probabilities(log_odds, triples[:, 1])
         order = list_order(q, log_odds, triples)[:top]
         return triples[order[q[order] > above]] if above else triples[order]
+
+
+def _shares_with_twins(population: Population, survey: Survey, true: UnknownFacts) -> dict[int, float]:
+    """Return predicate -> the share of its true candidates that have a twin in train: no more than have one.
+
+    Missing facts with a twin are missing by chance, each by itself. So a predicate has as many of all missing facts as
+    it has of the known ones, unless the user states a number for it.
+    """
+    known, facts = (
+        population.counts(triples).astype(np.float64)
+        for triples in (population.graph.all_known.triples, population.positives)
+    )
+    numbers, of_facts = (
+        true.values if true.by_predicate else true.total * counts / counts.sum() for counts in (known, facts)
+    )
+    shares = {}
+    for place, predicate in enumerate(block.predicate for block in population.blocks):
+        with_twin = (survey.twin_shares > 0) & (survey.drawn.triples[:, 1] == predicate)
+        if with_twin.any():
+            number = float(survey.twin_shares[with_twin][0]) * numbers[place]
+            number = min(number, float(survey.drawn.weights[with_twin].sum()), of_facts[place])
+            shares[predicate] = float(number / of_facts[place])
+    return shares
 
 
 def _count(number: float) -> str:

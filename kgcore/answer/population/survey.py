@@ -6,7 +6,7 @@ true candidates, f_u that of all candidates. No label, no corruption and no base
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +21,8 @@ from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.combiners.joined import Folded
 from kgcore.config import EvidenceConfig
 from kgcore.config.calibrate import FOLD, OTHER_SCORES
+from kgcore.data.graph import KnowledgeGraph
+from kgcore.data.stored_twins import Twins
 from kgcore.errors import InputError
 from kgcore.evidence.base import Source
 from kgcore.evidence.fold import FOLDS, fold_of
@@ -54,6 +56,8 @@ class Survey:
     of_facts     (m,) log-odds of the facts
     facts_in_top (m,) whether a fact is as promising as the candidates of the top, which are all drawn
     combined     the combiners, which give every triple its log-odds
+    twin_shares  (n,) of a candidate with a twin in train, the share of its predicate's missing true triples that have
+                 one (`Twins.shares`); 0 of other candidates
     """
 
     drawn: DrawnCandidates
@@ -62,6 +66,33 @@ class Survey:
     of_facts: Floats
     facts_in_top: Bools
     combined: Combined
+    twin_shares: Floats
+
+    def with_twins(self, shares: Mapping[int, float], rng: np.random.Generator) -> "Survey":
+        """Return the survey in which candidates with a twin stand for some facts of each predicate.
+
+        shares  predicate -> share of its facts that such candidates replace, at most 1
+
+        Validation facts have no twins, but this share of the true candidates has one. The replaced facts are drawn at
+        random, and so are the candidates, because all with a twin count as equally likely to be true.
+        """
+        if not shares:
+            return self
+        kept, drawn = np.ones(len(self.facts), dtype=bool), []
+        for predicate, share in shares.items():
+            facts = np.flatnonzero(self.facts[:, 1] == predicate)
+            count = round(share * len(facts))
+            kept[rng.permutation(facts)[:count]] = False
+            drawn.append(_some_with_twin(self.drawn, self.twin_shares, predicate, count, rng))
+        rows = np.concatenate(drawn)
+        facts = np.concatenate([self.facts[kept], self.drawn.triples[rows]])
+        order = np.argsort(facts[:, 1], kind="stable")
+        return replace(
+            self,
+            facts=facts[order],
+            of_facts=np.concatenate([self.of_facts[kept], self.log_odds[rows]])[order],
+            facts_in_top=np.concatenate([self.facts_in_top[kept], self.drawn.in_top[rows]])[order],
+        )
 
     def top(self) -> "Survey":
         """Return the candidates of the top, and the facts that are as promising; all if these facts are too few."""
@@ -73,6 +104,7 @@ class Survey:
             self,
             drawn=replace(drawn, in_top=rows[rows]),
             log_odds=self.log_odds[rows],
+            twin_shares=self.twin_shares[rows],
             facts=self.facts[facts],
             of_facts=self.of_facts[facts],
             facts_in_top=facts[facts],
@@ -89,9 +121,10 @@ class Survey:
         )
 
     def write(self, folder: Path) -> None:
-        """Write the candidates with the columns s, p, o, weight, in_top and log_odds, and the validation facts."""
+        """Write the candidates (s, p, o, weight, in_top, log_odds, twin_share), and the validation facts."""
         drawn = self.drawn
         columns = {"weight": drawn.weights, "in_top": drawn.in_top, "log_odds": self.log_odds}
+        columns["twin_share"] = self.twin_shares
         limits = {
             name: [[predicate, limit if math.isfinite(limit) else None] for predicate, limit in own.items()]
             for name, own in zip(LIMITS, (drawn.lowest, drawn.rules), strict=True)
@@ -109,7 +142,8 @@ class Survey:
         limits = [{p: none if limit is None else limit for p, limit in metadata[name]} for name, none in LIMITS.items()]
         drawn = DrawnCandidates(triples_of(rows), rows["weight"], rows["in_top"], *limits)
         combined = Combined.from_json(read_json(folder / COMBINED))
-        return cls(drawn, rows["log_odds"], triples_of(facts), facts["log_odds"], facts["in_top"], combined)
+        columns = rows["log_odds"], triples_of(facts), facts["log_odds"], facts["in_top"]
+        return cls(drawn, *columns, combined, rows["twin_share"])
 
     @property
     def folded(self) -> Folded:
@@ -154,14 +188,45 @@ def survey(
     assert rules is None or isinstance(rules, Rules)
     drawn = draw(population, source.trained, size, rng, lambda done: on_part(0.3 * done), each_part, rules)
     evidence, of_facts = features.evidence(drawn.triples), features.evidence(facts)
+    twin_shares = _twin_shares(population.graph, drawn.triples)
+    standing = _standing(drawn, twin_shares, facts, rng)
+    true = np.concatenate([facts, drawn.triples[standing]])
+    of_true = Evidence(evidence.names, np.concatenate([of_facts.values, evidence.values[standing]]))
     on_part(0.5)
-    folded = _cross_fit(evidence, of_facts, drawn, facts, rng, lambda done: on_part(0.5 + 0.4 * done))
+    folded = _cross_fit(evidence, of_true, drawn, true, rng, lambda done: on_part(0.5 + 0.4 * done))
     in_top = ~folded.is_low(of_facts.values, facts[:, 1])
     model = source.trained.fingerprint()
     combined = Combined(COMBINER, tuple(features.groups), features.names, model, folded, "folded", tuple(others))
-    log_odds = combined.scores(evidence, drawn.triples[:, 1])
+    log_odds, z = (combined.scores(*rows) for rows in ((evidence, drawn.triples[:, 1]), (of_facts, facts[:, 1])))
     on_part(1.0)
-    return Survey(drawn, log_odds, facts, combined.scores(of_facts, facts[:, 1]), in_top, combined)
+    return Survey(drawn, log_odds, facts, z, in_top, combined, twin_shares)
+
+
+def _twin_shares(graph: KnowledgeGraph, candidates: Triples) -> Floats:
+    """Return `Survey.twin_shares` of candidates (n, 3)."""
+    twins = Twins.of(graph)
+    if twins is None:
+        return np.zeros(len(candidates))
+    return twins.shares(graph.valid.positives)[candidates[:, 1]] * twins.in_train(candidates)
+
+
+def _standing(drawn: DrawnCandidates, twin_shares: Floats, facts: Triples, rng: np.random.Generator) -> Ints:
+    """Return rows of candidates with a twin: of a predicate, as many as are true ones among its facts (m, 3)."""
+    rows = [np.zeros(0, dtype=np.int64)]
+    for predicate in np.intersect1d(drawn.triples[twin_shares > 0, 1], facts[:, 1]).tolist():
+        with_twin = (twin_shares > 0) & (drawn.triples[:, 1] == predicate)
+        wanted = round(float(twin_shares[with_twin][0]) * int((facts[:, 1] == predicate).sum()))
+        rows.append(_some_with_twin(drawn, twin_shares, predicate, min(wanted, int(with_twin.sum())), rng))
+    return np.concatenate(rows)
+
+
+def _some_with_twin(
+    drawn: DrawnCandidates, twin_shares: Floats, predicate: int, count: int, rng: np.random.Generator
+) -> Ints:
+    """Return `count` random rows of a predicate's candidates with a twin, some of them more than once if need be."""
+    rows = np.flatnonzero((twin_shares > 0) & (drawn.triples[:, 1] == predicate))
+    chances = drawn.weights[rows] / drawn.weights[rows].sum()
+    return rng.choice(rows, count, replace=count > len(rows), p=chances)
 
 
 def _cross_fit(

@@ -207,7 +207,8 @@ def prepare(
     left_out = rows.get("left_out", rows["train"][:0])  # the true ones of them remain known facts
     left_out = left_out[(left_out[:, 3] == 1) & _known(left_out, entity_ids, predicate_ids)]
     in_no_split = _split(left_out, entity_ids, predicate_ids, None).triples
-    graph = KnowledgeGraph(spec.name, *names, splits["train"], splits["valid"], splits["test"], in_no_split)
+    parts = splits["train"], splits["valid"], splits["test"]
+    graph = KnowledgeGraph(spec.name, *names, *parts, in_no_split, twins_together=spec.drawn)
     some = all(counts[f"{name}_with_unseen"] for name in SPLITS[1:])
     unseen = unseen_rows(replace(read, rows=rows) if spec.drawn else read, graph) if some else None
     return Prepared(graph, counts, unknown, unseen, detail, both)

@@ -5,6 +5,7 @@ from functools import reduce
 from operator import add
 
 import numpy as np
+import numpy.typing as npt
 from scipy.sparse import coo_matrix, csr_matrix
 from scipy.sparse.csgraph import connected_components
 
@@ -19,7 +20,7 @@ class Repeat:
     """A predicate most of whose facts another predicate has too. A predicate that repeats itself is symmetric.
 
     inverse  whether the other predicate has them with subject and object exchanged
-    share    the share of the facts, in [SHARE, 1]
+    share    the share of the facts, at least SHARE
     """
 
     predicate: int
@@ -28,12 +29,13 @@ class Repeat:
     share: float
 
 
-def repeats_of(facts: Triples, entities: int, predicates: int) -> list[Repeat]:
+def repeats_of(facts: Triples, entities: int, predicates: int, symmetric: float = SHARE) -> list[Repeat]:
     """Return which predicates repeat each other in facts (n, 3).
 
     The facts are compared in parts, to bound memory. Those of two entities, and their mirror images, are in one part.
 
     entities, predicates  numbers of entities and predicates
+    symmetric             share from which on a predicate repeats itself, with subject and object exchanged
     """
     parts = max(1, -(-len(facts) // PART))
     part_of = (facts[:, 0] + facts[:, 2]) % parts
@@ -43,7 +45,8 @@ def repeats_of(facts: Triples, entities: int, predicates: int) -> list[Repeat]:
     for inverse, matrices in zip((False, True), zip(*shared, strict=True), strict=True):
         common = reduce(add, matrices).tocoo()
         shares = common.data / sizes[common.row]
-        chosen = (shares >= SHARE) & (inverse | (common.row != common.col))
+        itself = common.row == common.col
+        chosen = (shares >= np.where(itself, symmetric, SHARE)) & (inverse | ~itself)
         places = zip(common.row[chosen], common.col[chosen], shares[chosen], strict=True)
         repeats += [Repeat(int(p), int(q), inverse, float(share)) for p, q, share in places]
     return repeats
@@ -106,9 +109,16 @@ class Families:
 
         mirrored  whether a fact and its mirror image have the same one, too, whatever the predicate
         """
+        keys = self.keys(facts, int(facts.max(initial=0)) + 1, mirrored)
+        return np.unique(keys, return_inverse=True)[1].reshape(-1)
+
+    def keys(self, facts: Triples, entities: int, mirrored: bool = False) -> npt.NDArray[np.uint64]:
+        """Return the key (n,) of each fact (n, 3) of a graph with so many entities: twins have the same one.
+
+        mirrored  as in `units`
+        """
         first, family, second = self.aligned(facts).astype(np.uint64).T
         if mirrored:
             first, second = np.minimum(first, second), np.maximum(first, second)
-        entities, families = np.uint64(facts.max(initial=0) + 1), np.uint64(2 * len(self.family))
-        keys = (first * entities + second) * families + family
-        return np.unique(keys, return_inverse=True)[1].reshape(-1)
+        keys: npt.NDArray[np.uint64] = (first * np.uint64(entities) + second) * np.uint64(2 * len(self.family)) + family
+        return keys

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgcore.arrays import Bools, Floats, Ints, Triples, Weights
+from kgcore.config import CorruptConfig
 from kgcore.config.base import object_share
 from kgcore.data.graph import KnowledgeGraph, TripleIndex
 from kgcore.errors import InputError
@@ -313,3 +314,11 @@ class Mixture(Strategy):
         for part, n, end in zip(self.parts, counts, np.cumsum(counts).tolist(), strict=True):
             if n:
                 part.learn(column, rewards[:, end - n : end], step)
+
+
+def strategy_of(graph: KnowledgeGraph, config: CorruptConfig, model: "TrainedModel | None") -> Mixture:
+    """Return the strategies of the settings for a graph. `model` is needed if one of them draws with a model."""
+    strategy = Mixture(graph, config.calibration_strategy)
+    if strategy.by_model and model is not None:
+        strategy.see(model)
+    return strategy

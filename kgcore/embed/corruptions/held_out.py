@@ -13,14 +13,15 @@ import numpy as np
 from kgcore.arrays import Bools, Floats, Ints, Scores, Triples, Weights, sorted_distinct
 from kgcore.config import CorruptConfig
 from kgcore.data.graph import KnowledgeGraph, Split, TripleIndex
+from kgcore.data.stored_twins import twins_in_train
 from kgcore.embed.corruptions.base import (
     OBJECT,
     SUBJECT,
     Corruptions,
-    Mixture,
     Strategy,
     corrupt,
     hits_of,
+    strategy_of,
     subject_shares,
 )
 from kgcore.errors import InputError
@@ -205,7 +206,7 @@ class Further:
         if looks is None or drawn.weights is not None:
             return None
         strategy, shares = strategy_of(graph, config, model), subject_shares(graph, config.calibration_sides)
-        known = graph.known if config.calibration_filtered else None
+        known = _with_twins(graph, graph.known)[0] if config.calibration_filtered else None
         rng = np.random.default_rng([config.calibration_seed, 1])  # not the stream of the draws
         return cls(positives, config.eta(len(positives)), looks, strategy, shares, known, rng)
 
@@ -366,31 +367,30 @@ def corrupt_held_out(
 
     Test is measured without corruptions if both splits have labelled negatives, or if test has confidences.
 
-    Calibrators are fitted to the corruptions of valid. Of these, `filtered` drops the facts of train and valid, but not
-    those of test. It also counts `hits`, from which the number of hidden facts among them is estimated. The corruptions
-    of test serve only evaluation. Of these, the facts of all splits are always dropped.
+    Calibrators are fitted to the corruptions of valid. Of these, `filtered` drops the facts of train and valid, and
+    triples with a twin in train, but not the facts of test. It also counts `hits`, from which the number of hidden
+    facts is estimated. Those of test serve only evaluation: the facts of all splits are always dropped, and such twins.
 
     all_up_to  if valid has at most so many corruptions, all of them are made, with weights: see `every_corruption`.
                None: eta corruptions of each positive are drawn. Those of test are always drawn.
 
     Raises InputError if `sides` is unknown.
     """
-    known, shares = graph.known if filtered else None, subject_shares(graph, sides)
-    seen = graph.index(graph.train.positives, graph.other_facts) if filtered else None
-    positives = graph.valid.positives
-    every = None if all_up_to is None else every_corruption(positives, all_up_to, strategy, shares, known, seen)
-    corruptions = {"valid": every or corrupt(positives, eta, strategy, rng, shares, known, seen)}
+    shares, positives = subject_shares(graph, sides), graph.valid.positives
+    seen = graph.index(graph.train.positives, graph.other_facts)
+    *known, all_known = _with_twins(graph, graph.known, seen, graph.all_known)
+    filters = known if filtered else (None, None)
+    every = None if all_up_to is None else every_corruption(positives, all_up_to, strategy, shares, *filters)
+    corruptions = {"valid": every or corrupt(positives, eta, strategy, rng, shares, *filters)}
     if not graph.labelled and graph.test.confidences is None:
-        corruptions["test"] = corrupt(graph.test.positives, eta, strategy, rng, shares, graph.all_known)
+        corruptions["test"] = corrupt(graph.test.positives, eta, strategy, rng, shares, all_known)
     return corruptions
 
 
-def strategy_of(graph: KnowledgeGraph, config: CorruptConfig, model: "TrainedModel | None") -> Mixture:
-    """Return the strategies of the settings for a graph. `model` is needed if one of them draws with a model."""
-    strategy = Mixture(graph, config.calibration_strategy)
-    if strategy.by_model and model is not None:
-        strategy.see(model)
-    return strategy
+def _with_twins(graph: KnowledgeGraph, *indexes: TripleIndex) -> list[TripleIndex]:
+    """Return the indexes and, if the splits keep twins together, the triples with a twin in train in each."""
+    twins = twins_in_train(graph) if graph.twins_together else None
+    return [index if twins is None else graph.index(index.triples, twins) for index in indexes]
 
 
 def corrupted(graph: KnowledgeGraph, config: CorruptConfig, model: "TrainedModel | None") -> dict[str, Corruptions]:

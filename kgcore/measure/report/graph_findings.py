@@ -304,8 +304,8 @@ def _leaks(graph: KnowledgeGraph, shape: GraphShape, counts: Mapping[str, int]) 
     shared = sum(counts.get(f"{name}_positives_in_train", 0) for name in ("valid", "test"))
     together = "drawn_from_rows" in counts and not shape.leaking
     unseen = (
-        " Nor does a validation fact, so the probability of a triple may be too low if the graph has its twin: where "
-        "the predicate says that it is true, add it to the graph."
+        " Nor does a validation fact. So the probability of a triple whose twin the graph has is that share of its "
+        "predicate's training facts that have a twin, or follows from it."
         if shape.twin_facts
         else ""
     )

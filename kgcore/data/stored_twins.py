@@ -1,0 +1,90 @@
+"""Triples with a twin in train: an inverse, a duplicate, or a mirror image by a symmetric predicate.
+
+kgcal draws splits in which twins stay together, so that test does not ask what train answers. Then no validation fact
+has a twin in train, but a candidate may have one, because somebody wrote a fact in one direction only. What is fitted
+to validation facts and to candidates or corruptions would learn that a twin speaks against a triple. So no corruption
+has a twin, and candidates with a twin stand for the true ones among them. How many are true follows from how many
+training facts have a twin.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from kgcore.arrays import Bools, Floats, Ints, Triples
+from kgcore.data.datasets.twins import Families, repeats_of
+from kgcore.data.graph import KnowledgeGraph, TripleIndex
+
+SYMMETRIC = 0.5  # share of the facts of a predicate whose mirror images are facts, from which on these are twins
+
+
+@dataclass(frozen=True)
+class Twins:
+    """The twins of triples in train, for a graph whose splits keep twins together.
+
+    families  families of predicates that say the same
+    train     the training facts
+    keys      (N,) distinct keys of the training facts, ascending: see `Families.keys`
+    counts    (N,) number of training facts with each key
+    """
+
+    families: Families
+    train: TripleIndex
+    keys: npt.NDArray[np.uint64]
+    counts: Ints
+
+    @classmethod
+    def of(cls, graph: KnowledgeGraph) -> "Twins | None":
+        """Compare the predicates of the training facts. None if the splits of the graph may separate twins."""
+        if not graph.twins_together:
+            return None
+        train, entities, predicates = graph.index(graph.train.positives), len(graph.entities), len(graph.predicates)
+        families = Families.of(repeats_of(train.triples, entities, predicates, SYMMETRIC), predicates)
+        return cls(families, train, *np.unique(families.keys(train.triples, entities), return_counts=True))
+
+    def in_train(self, triples: Triples) -> Bools:
+        """Return which triples (n, 3) have a twin in train."""
+        keys = self.families.keys(triples, self.train.num_entities)
+        places = np.searchsorted(self.keys, keys).clip(max=len(self.keys) - 1)
+        number = np.where(self.keys[places] == keys, self.counts[places], 0)
+        has_twin: Bools = number > self.train.contains(triples)
+        return has_twin
+
+    def shares(self, valid: Triples) -> Floats:
+        """Return the share (R,) of the missing true triples of each predicate that have a twin in train.
+
+        It is the share of the training facts that have a twin, as if each missing fact was missing by itself, by
+        chance. If validation facts (n, 3) have twins in train, too, it is the share that they lack.
+        """
+        size = self.train.num_predicates
+        of_train, of_valid = (
+            np.bincount(facts[:, 1], self.in_train(facts), size)
+            / np.maximum(np.bincount(facts[:, 1], minlength=size), 1)
+            for facts in (self.train.triples, valid)
+        )
+        shares: Floats = np.clip((of_train - of_valid) / np.maximum(1 - of_valid, 1e-9), 0, 1)
+        return shares
+
+    def of_predicate(self, predicate: int) -> Triples:
+        """Return the triples (k, 3) of a predicate that have a twin in train, in ascending order."""
+        like = self.families.family == self.families.family[predicate]
+        facts = self.train.triples[like[self.train.triples[:, 1]]]
+        turned = self.families.turned[facts[:, 1]] != self.families.turned[predicate]
+        subjects, objects = np.where(turned, facts[:, [2, 0]].T, facts[:, [0, 2]].T)
+        if self.families.symmetric[predicate]:
+            subjects, objects = np.r_[subjects, objects], np.r_[objects, subjects]
+        triples = np.stack([subjects, np.full(len(subjects), predicate), objects], axis=1)
+        triples = np.unique(triples, axis=0)
+        return triples[self.in_train(triples)]
+
+    def every(self) -> Triples:
+        """Return all triples (n, 3) that have a twin in train, of predicates of which some training fact has one."""
+        predicates = np.unique(self.train.triples[self.in_train(self.train.triples), 1]).tolist()
+        return np.concatenate([self.train.triples[:0], *(self.of_predicate(predicate) for predicate in predicates)])
+
+
+def twins_in_train(graph: KnowledgeGraph) -> Triples:
+    """Return all triples (n, 3) that have a twin in train, as `Twins.every`. None if the splits may separate twins."""
+    twins = Twins.of(graph)
+    return graph.train.triples[:0] if twins is None else twins.every()

@@ -1,0 +1,52 @@
+"""Unknown triples with a twin in train, beside which combiners are fitted: see kgcore/data/stored_twins.py."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from kgcore.arrays import Floats, Triples
+from kgcore.data.graph import KnowledgeGraph
+from kgcore.data.stored_twins import Twins
+from kgcore.registries import STORED
+
+
+@STORED.register("twins")
+@dataclass(frozen=True)
+class UnknownTwins:
+    """Unknown triples with a twin in train, which are true with a probability.
+
+    triples  (n, 3) by predicate: of each, at most as many as true ones with a twin would be among its validation facts
+    shares   (n,) the probability that a triple is true: the share of its predicate, see `Twins.shares`
+    """
+
+    triples: Triples
+    shares: Floats
+
+    @classmethod
+    def of(cls, graph: KnowledgeGraph) -> "UnknownTwins | None":
+        """Choose triples at equal distances among those of a predicate. None if there are none."""
+        twins, valid = Twins.of(graph), graph.valid.positives
+        if twins is None:
+            return None
+        shares = twins.shares(valid)
+        wanted = np.rint(shares * np.bincount(valid[:, 1], minlength=len(shares))).astype(np.int64)
+        chosen = [valid[:0]]
+        for predicate in np.flatnonzero(wanted).tolist():
+            triples = twins.of_predicate(predicate)
+            triples = triples[~graph.known.contains(triples)]
+            places = np.linspace(0, len(triples), min(int(wanted[predicate]), len(triples)), endpoint=False)
+            chosen.append(triples[places.astype(np.int64)])
+        triples = np.concatenate(chosen)
+        return cls(triples, shares[triples[:, 1]]) if len(triples) else None
+
+    def to_table(self) -> tuple[dict[str, npt.NDArray[Any]], Mapping[str, Any]]:
+        """Return the columns s, p, o and share."""
+        return dict(zip("spo", self.triples.T, strict=True)) | {"share": self.shares}, {}
+
+    @classmethod
+    def from_table(cls, columns: dict[str, npt.NDArray[Any]], metadata: Mapping[str, Any]) -> Self:
+        """Read the output of `to_table`."""
+        return cls(np.stack([columns[name] for name in "spo"], axis=1), columns["share"])

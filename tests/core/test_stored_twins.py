@@ -1,0 +1,141 @@
+"""Triples with a twin in train: which they are, how many are true, and what they change."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from kgcore.answer.population.fit import fit_population
+from kgcore.answer.population.population import UnknownFacts
+from kgcore.arrays import Triples
+from kgcore.combiners.base import EvidenceSample
+from kgcore.combiners.fit import beside_twins
+from kgcore.data.graph import KnowledgeGraph, Split
+from kgcore.data.stored_twins import Twins, twins_in_train
+from kgcore.embed.corruptions.base import Mixture
+from kgcore.embed.corruptions.held_out import corrupt_held_out
+from kgcore.evidence.twins import UnknownTwins
+from kgcore.scores.table import Evidence, TableEvidence
+from tests.core.populations import simulated_survey
+
+KNOWS, PARENT, CHILD, LIKES = range(4)
+ENTITIES = 40
+
+
+def graph_of(train: Triples, valid: Triples, together: bool = True) -> KnowledgeGraph:
+    splits = [Split(part, np.ones(len(part))) for part in (train, valid, valid[:0])]
+    names = [f"e{number}" for number in range(ENTITIES)]
+    return KnowledgeGraph("g", names, ["knows", "parent", "child", "likes"], *splits, twins_together=together)
+
+
+def facts(pairs: Triples, predicate: int) -> Triples:
+    return np.c_[pairs[:, 0], np.full(len(pairs), predicate), pairs[:, 1]]
+
+
+def graph_with_single_facts(seed: int) -> tuple[KnowledgeGraph, Triples]:
+    """Return a graph in which some facts lack their twin, and the missing twins of training facts.
+
+    knows is symmetric, child is the inverse of parent, likes is neither. Twins of validation facts are in valid.
+    """
+    rng = np.random.default_rng(seed)
+    ends = np.stack(np.triu_indices(ENTITIES, 1), axis=1)
+    pairs, parents, liked = (rng.permutation(ends)[:count] for count in (200, 150, 100))
+    train_pairs, valid_pairs, train_parents, valid_parents = pairs[20:], pairs[:20], parents[20:], parents[:20]
+    single = train_pairs[:15, ::-1], train_parents[:10, ::-1]
+    train = np.concatenate(
+        [
+            *(facts(train_pairs, KNOWS), facts(train_pairs[15:, ::-1], KNOWS)),
+            *(facts(train_parents, PARENT), facts(train_parents[10:, ::-1], CHILD), facts(liked, LIKES)),
+        ]
+    )
+    valid = np.concatenate(
+        [
+            *(facts(valid_pairs, KNOWS), facts(valid_pairs[:, ::-1], KNOWS)),
+            *(facts(valid_parents, PARENT), facts(valid_parents[:, ::-1], CHILD)),
+        ]
+    )
+    return graph_of(train, valid), np.concatenate([facts(single[0], KNOWS), facts(single[1], CHILD)])
+
+
+def test_the_triples_with_a_twin_are_those_that_a_second_formula_finds() -> None:
+    graph, missing = graph_with_single_facts(0)
+    train, twins = {tuple(row) for row in graph.train.triples.tolist()}, Twins.of(graph)
+    assert twins is not None
+    every = np.stack(np.meshgrid(range(ENTITIES), range(4), range(ENTITIES), indexing="ij"), axis=-1).reshape(-1, 3)
+    kinds = {KNOWS: KNOWS, PARENT: CHILD, CHILD: PARENT}
+    expected = [s != o and p in kinds and (o, kinds[p], s) in train for s, p, o in every.tolist()]
+    assert twins.in_train(every).tolist() == expected
+    assert {tuple(row) for row in twins.every().tolist()} == {tuple(row) for row in every[expected].tolist()}
+    unknown = twins.every()[~graph.known.contains(twins.every())]
+    assert {tuple(row) for row in unknown.tolist()} == {tuple(row) for row in missing.tolist()}
+
+
+def test_the_share_with_a_twin_is_that_of_the_training_facts() -> None:
+    graph, _ = graph_with_single_facts(1)
+    twins = Twins.of(graph)
+    assert twins is not None
+    shares = twins.shares(graph.valid.positives)
+    assert shares == pytest.approx([330 / 345, 120 / 130, 1.0, 0.0])
+    in_both = np.concatenate([graph.valid.positives, facts(graph.train.triples[:40][:, [2, 0]], KNOWS)])
+    assert twins.shares(in_both)[KNOWS] < 330 / 345  # some validation facts have a twin
+
+
+def test_splits_that_may_separate_twins_have_none() -> None:
+    graph, _ = graph_with_single_facts(2)
+    apart = replace(graph, twins_together=False)
+    assert Twins.of(apart) is None
+    assert UnknownTwins.of(apart) is None
+    assert not len(twins_in_train(apart))
+
+
+def test_no_corruption_has_a_twin_in_train(rng: np.random.Generator) -> None:
+    graph, missing = graph_with_single_facts(3)
+    for together in (True, False):
+        own = replace(graph, twins_together=together)
+        made = corrupt_held_out(own, 200, Mixture(own, {"uniform": 1.0}), rng, "both", filtered=True)["valid"]
+        assert graph.index(missing).contains(made.triples).any() is np.bool_(not together)
+
+
+def test_unknown_twins_are_true_with_the_share_of_their_predicate() -> None:
+    graph, missing = graph_with_single_facts(4)
+    twins = UnknownTwins.of(graph)
+    assert twins is not None
+    assert graph.index(missing).contains(twins.triples).all()
+    assert np.bincount(twins.triples[:, 1]).tolist() == [15, 0, 10]
+    assert np.unique(twins.shares[twins.triples[:, 1] == KNOWS]) == pytest.approx([330 / 345])
+    again = UnknownTwins.from_table(*twins.to_table())
+    assert (again.triples == twins.triples).all()
+    assert (again.shares == twins.shares).all()
+
+
+def test_a_combiner_sees_each_unknown_twin_as_a_positive_and_a_negative() -> None:
+    sample = EvidenceSample(
+        ("score",), np.zeros((4, 1), np.float32), np.array([1.0, 0, 0, 0]), np.array([3.0, 1, 1, 1]), np.zeros(4, int)
+    )
+    twins = UnknownTwins(np.array([[0, 2, 1], [1, 2, 0]]), np.array([0.75, 0.5]))
+    evidence = TableEvidence(np.arange(2), Evidence(("score",), np.ones((2, 1), np.float32)), ("score",))
+    beside = beside_twins(sample, twins, evidence)
+    assert beside.labels.tolist() == [1, 0, 0, 0, 1, 1, 0, 0]
+    assert beside.weights.tolist() == [3, 1, 1, 1, 2.25, 1.5, 0.75, 1.5]
+    assert beside.predicates.tolist() == [0, 0, 0, 0, 2, 2, 2, 2]
+    assert beside.groups is not None
+    assert beside.groups.tolist() == [0, 1, 2, 3, 4, 5, 4, 5]
+
+
+def test_candidates_with_a_twin_have_the_probability_of_their_number(rng: np.random.Generator) -> None:
+    """Of 1,000 true candidates, 300 have a twin, as 400 candidates have. No validation fact has one."""
+    survey, _, _ = simulated_survey(0, true=700, facts=1_000)
+    with_twin = np.zeros(len(survey.drawn), dtype=bool)
+    with_twin[rng.choice(len(with_twin), 400, replace=False)] = True
+    survey = replace(survey, twin_shares=0.3 * with_twin, log_odds=np.where(with_twin, 7.0, survey.log_odds))
+    sizes = np.bincount(survey.drawn.triples[:, 1])
+    values = np.array([500.0, 500.0])
+    true = UnknownFacts(values, values, values, "number", by_predicate=False)
+    sums = []
+    for shares in ({}, {0: 0.3, 1: 0.3}):
+        shown = survey.with_twins(shares, rng)
+        assert (np.bincount(shown.facts[:, 1]) == np.bincount(survey.facts[:, 1])).all()
+        fit = fit_population(shown, true, sizes, "graph", rng)
+        sums.append(fit.probabilities(survey.log_odds[with_twin], survey.drawn.triples[with_twin, 1]).sum())
+    assert sums[0] < 200
+    assert sums[1] == pytest.approx(300, abs=30)
