@@ -152,7 +152,7 @@ def evidence_sample(
 def beside_twins(sample: EvidenceSample, twins: UnknownTwins, evidence: TableEvidence) -> EvidenceSample:
     """Return a sample and, after it, unknown triples with a twin (k), each as two rows: a positive and a negative.
 
-    The two share the mean weight of a positive of the sample, by the probability that the triple is true.
+    The two share the mean weight of a positive of the sample, by the chance that the triple is true.
     """
     count, values = len(twins.triples), evidence.evidence.values
     weight = sample.weights[sample.labels == 1].mean()
@@ -161,7 +161,7 @@ def beside_twins(sample: EvidenceSample, twins: UnknownTwins, evidence: TableEvi
         sample.names,
         np.concatenate([sample.values, values, values]),
         np.r_[sample.labels, np.ones(count), np.zeros(count)],
-        np.r_[sample.weights, weight * twins.shares, weight * (1 - twins.shares)],
+        np.r_[sample.weights, weight * twins.chances, weight * (1 - twins.chances)],
         np.r_[sample.predicates, np.tile(twins.triples[:, 1], 2)],
         np.r_[groups, np.tile(groups.max() + 1 + np.arange(count), 2)],
     )

@@ -2,21 +2,25 @@
 
 kgcal draws splits in which twins stay together, so that test does not ask what train answers. Then no validation fact
 has a twin in train, but a candidate may have one, because somebody wrote a fact in one direction only. What is fitted
-to validation facts and to candidates or corruptions would learn that a twin speaks against a triple. So no corruption
-has a twin, and candidates with a twin stand for the true ones among them. How many are true follows from how many
-training facts have a twin.
+to validation facts and to candidates or corruptions would learn that a twin speaks against a triple. So a triple that a
+twin makes likely is no corruption, and candidates with a twin stand for the true ones among them. How many are true
+follows from how many training facts have a twin.
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from kgcore.arrays import Bools, Floats, Ints, Triples
-from kgcore.data.datasets.twins import Families, repeats_of
 from kgcore.data.graph import KnowledgeGraph, TripleIndex
 
+if TYPE_CHECKING:
+    from kgcore.data.datasets.twins import Families
+
 SYMMETRIC = 0.5  # share of the facts of a predicate whose mirror images are facts, from which on these are twins
+LIKELY = 0.5  # share of the triples with a twin that are facts, from which on another one is likely to be true
 
 
 @dataclass(frozen=True)
@@ -29,7 +33,7 @@ class Twins:
     counts    (N,) number of training facts with each key
     """
 
-    families: Families
+    families: "Families"
     train: TripleIndex
     keys: npt.NDArray[np.uint64]
     counts: Ints
@@ -39,6 +43,8 @@ class Twins:
         """Compare the predicates of the training facts. None if the splits of the graph may separate twins."""
         if not graph.twins_together:
             return None
+        from kgcore.data.datasets.twins import Families, repeats_of  # loads scipy.sparse
+
         train, entities, predicates = graph.index(graph.train.positives), len(graph.entities), len(graph.predicates)
         families = Families.of(repeats_of(train.triples, entities, predicates, SYMMETRIC), predicates)
         return cls(families, train, *np.unique(families.keys(train.triples, entities), return_counts=True))
@@ -78,13 +84,22 @@ class Twins:
         triples = np.unique(triples, axis=0)
         return triples[self.in_train(triples)]
 
-    def every(self) -> Triples:
-        """Return all triples (n, 3) that have a twin in train, of predicates of which some training fact has one."""
-        predicates = np.unique(self.train.triples[self.in_train(self.train.triples), 1]).tolist()
+    def chance(self, predicate: int) -> float:
+        """Return the share of a predicate's triples with a twin in train that are training facts; 0 without triples.
+
+        It stands for the chance that another one is true. It is small for a predicate that is a special case of another
+        one: few cities of a country are its capital.
+        """
+        triples = self.of_predicate(predicate)
+        return float(self.train.contains(triples).mean()) if len(triples) else 0.0
+
+    def likely(self) -> Triples:
+        """Return the triples (n, 3) with a twin in train, of predicates with a chance of at least LIKELY."""
+        predicates = [predicate for predicate in range(self.train.num_predicates) if self.chance(predicate) >= LIKELY]
         return np.concatenate([self.train.triples[:0], *(self.of_predicate(predicate) for predicate in predicates)])
 
 
-def twins_in_train(graph: KnowledgeGraph) -> Triples:
-    """Return all triples (n, 3) that have a twin in train, as `Twins.every`. None if the splits may separate twins."""
+def likely_by_a_twin(graph: KnowledgeGraph) -> Triples:
+    """Return `Twins.likely` of a graph (n, 3). None if its splits may separate twins."""
     twins = Twins.of(graph)
-    return graph.train.triples[:0] if twins is None else twins.every()
+    return graph.train.triples[:0] if twins is None else twins.likely()

@@ -16,14 +16,14 @@ from kgcore.registries import STORED
 @STORED.register("twins")
 @dataclass(frozen=True)
 class UnknownTwins:
-    """Unknown triples with a twin in train, which are true with a probability.
+    """Unknown triples with a twin in train, each of which is true by some chance.
 
     triples  (n, 3) by predicate: of each, at most as many as true ones with a twin would be among its validation facts
-    shares   (n,) the probability that a triple is true: the share of its predicate, see `Twins.shares`
+    chances  (n,) the chance that a triple is true: that of its predicate, see `Twins.chance`
     """
 
     triples: Triples
-    shares: Floats
+    chances: Floats
 
     @classmethod
     def of(cls, graph: KnowledgeGraph) -> "UnknownTwins | None":
@@ -33,20 +33,21 @@ class UnknownTwins:
             return None
         shares = twins.shares(valid)
         wanted = np.rint(shares * np.bincount(valid[:, 1], minlength=len(shares))).astype(np.int64)
-        chosen = [valid[:0]]
+        known, chosen, chances = graph.index(graph.known.triples, graph.valid.negatives), [valid[:0]], [np.zeros(0)]
         for predicate in np.flatnonzero(wanted).tolist():
             triples = twins.of_predicate(predicate)
-            triples = triples[~graph.known.contains(triples)]
+            triples = triples[~known.contains(triples)]
             places = np.linspace(0, len(triples), min(int(wanted[predicate]), len(triples)), endpoint=False)
             chosen.append(triples[places.astype(np.int64)])
+            chances.append(np.full(len(places), twins.chance(predicate)))
         triples = np.concatenate(chosen)
-        return cls(triples, shares[triples[:, 1]]) if len(triples) else None
+        return cls(triples, np.concatenate(chances)) if len(triples) else None
 
     def to_table(self) -> tuple[dict[str, npt.NDArray[Any]], Mapping[str, Any]]:
-        """Return the columns s, p, o and share."""
-        return dict(zip("spo", self.triples.T, strict=True)) | {"share": self.shares}, {}
+        """Return the columns s, p, o and chance."""
+        return dict(zip("spo", self.triples.T, strict=True)) | {"chance": self.chances}, {}
 
     @classmethod
     def from_table(cls, columns: dict[str, npt.NDArray[Any]], metadata: Mapping[str, Any]) -> Self:
         """Read the output of `to_table`."""
-        return cls(np.stack([columns[name] for name in "spo"], axis=1), columns["share"])
+        return cls(np.stack([columns[name] for name in "spo"], axis=1), columns["chance"])

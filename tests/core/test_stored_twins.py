@@ -11,7 +11,7 @@ from kgcore.arrays import Triples
 from kgcore.combiners.base import EvidenceSample
 from kgcore.combiners.fit import beside_twins
 from kgcore.data.graph import KnowledgeGraph, Split
-from kgcore.data.stored_twins import Twins, twins_in_train
+from kgcore.data.stored_twins import Twins, likely_by_a_twin
 from kgcore.embed.corruptions.base import Mixture
 from kgcore.embed.corruptions.held_out import corrupt_held_out
 from kgcore.evidence.twins import UnknownTwins
@@ -65,8 +65,8 @@ def test_the_triples_with_a_twin_are_those_that_a_second_formula_finds() -> None
     kinds = {KNOWS: KNOWS, PARENT: CHILD, CHILD: PARENT}
     expected = [s != o and p in kinds and (o, kinds[p], s) in train for s, p, o in every.tolist()]
     assert twins.in_train(every).tolist() == expected
-    assert {tuple(row) for row in twins.every().tolist()} == {tuple(row) for row in every[expected].tolist()}
-    unknown = twins.every()[~graph.known.contains(twins.every())]
+    assert {tuple(row) for row in twins.likely().tolist()} == {tuple(row) for row in every[expected].tolist()}
+    unknown = twins.likely()[~graph.known.contains(twins.likely())]
     assert {tuple(row) for row in unknown.tolist()} == {tuple(row) for row in missing.tolist()}
 
 
@@ -85,7 +85,7 @@ def test_splits_that_may_separate_twins_have_none() -> None:
     apart = replace(graph, twins_together=False)
     assert Twins.of(apart) is None
     assert UnknownTwins.of(apart) is None
-    assert not len(twins_in_train(apart))
+    assert not len(likely_by_a_twin(apart))
 
 
 def test_no_corruption_has_a_twin_in_train(rng: np.random.Generator) -> None:
@@ -96,16 +96,29 @@ def test_no_corruption_has_a_twin_in_train(rng: np.random.Generator) -> None:
         assert graph.index(missing).contains(made.triples).any() is np.bool_(not together)
 
 
-def test_unknown_twins_are_true_with_the_share_of_their_predicate() -> None:
+def test_a_twin_by_a_more_general_predicate_makes_no_triple_likely() -> None:
+    """Each of 10 countries has three cities, one of which is its capital."""
+    cities = np.c_[np.arange(30), np.repeat(np.arange(30, 40), 3)]
+    capitals = cities[::3]
+    train = np.concatenate([facts(cities, KNOWS), facts(capitals[:-1], PARENT)])
+    graph = graph_of(train, facts(capitals[-1:], PARENT))
+    twins = Twins.of(graph)
+    assert twins is not None
+    assert twins.chance(PARENT) == pytest.approx(9 / 30)
+    assert twins.chance(KNOWS) == 1.0
+    assert (twins.likely()[:, 1] == KNOWS).all()
+
+
+def test_unknown_twins_are_true_by_the_chance_of_their_predicate() -> None:
     graph, missing = graph_with_single_facts(4)
     twins = UnknownTwins.of(graph)
     assert twins is not None
     assert graph.index(missing).contains(twins.triples).all()
     assert np.bincount(twins.triples[:, 1]).tolist() == [15, 0, 10]
-    assert np.unique(twins.shares[twins.triples[:, 1] == KNOWS]) == pytest.approx([330 / 345])
+    assert np.unique(twins.chances[twins.triples[:, 1] == KNOWS]) == pytest.approx([330 / 345])
     again = UnknownTwins.from_table(*twins.to_table())
     assert (again.triples == twins.triples).all()
-    assert (again.shares == twins.shares).all()
+    assert (again.chances == twins.chances).all()
 
 
 def test_a_combiner_sees_each_unknown_twin_as_a_positive_and_a_negative() -> None:

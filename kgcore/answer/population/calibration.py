@@ -211,8 +211,8 @@ class Calibration:
 def _shares_with_twins(population: Population, survey: Survey, true: UnknownFacts) -> dict[int, float]:
     """Return predicate -> the share of its true candidates that have a twin in train: no more than have one.
 
-    Missing facts with a twin are missing by chance, each by itself. So a predicate has as many of all missing facts as
-    it has of the known ones, unless the user states a number for it.
+    A fact whose twin is known is missing by chance, by itself. So a predicate has the same share of all missing facts
+    as it has of the known ones, unless the user states a number for it.
     """
     known, facts = (
         population.counts(triples).astype(np.float64)
