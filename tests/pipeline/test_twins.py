@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.pipeline.command import FORKS_WITH_FEW_TREES, Kgcal
+from tests.pipeline.command import Kgcal
 
-PEOPLE, GROUPS = 240, 20
-RUN = ("--model", "distmult", "--k", "16", "--epochs", "10", "--base-rate", "0.5")
+PEOPLE, GROUPS = 600, 30
+RUN = ("--model", "distmult", "--k", "16", "--epochs", "10", "--base-rate", "0.5", "--valid-share", "0.25")
 
 
 def write_graph(path: Path) -> set[tuple[str, str, str]]:
@@ -25,28 +25,23 @@ def write_graph(path: Path) -> set[tuple[str, str, str]]:
     return lacking
 
 
-@pytest.fixture(scope="module")
-def kgcal(tmp_path_factory: pytest.TempPathFactory) -> Kgcal:
-    kgcal = Kgcal(tmp_path_factory.mktemp("twins"))
-    kgcal.forks = FORKS_WITH_FEW_TREES
-    return kgcal
-
-
-def test_the_missing_mirror_images_of_symmetric_facts_are_the_first_missing_facts(kgcal: Kgcal) -> None:
+@pytest.mark.long  # half a minute, with the trees of a user
+def test_the_missing_mirror_images_of_symmetric_facts_are_the_first_missing_facts(tmp_path: Path) -> None:
+    kgcal = Kgcal(tmp_path)
     path = kgcal.home.parent / "people.tsv"
     lacking = write_graph(path)
     done = kgcal("run", "--dataset", str(path), *RUN)
     assert done.returncode == 0, done.stderr
-    target, known = path.with_name("facts.csv"), pd.read_csv(path, sep="\t", header=None)
+    target = path.with_name("facts.csv")
     done = kgcal("discover", "--dataset", "people", "--completeness", "0.93", "--top", "60", "-o", str(target))
     assert done.returncode == 0, done.stderr
     listed = pd.read_csv(target)
     found = [tuple(row) in lacking for row in listed[["subject", "predicate", "object"]].to_numpy().tolist()]
-    assert sum(found) >= 40
-    assert listed["probability"].sum() == pytest.approx(sum(found), abs=15)
+    assert sum(found) >= 50
+    assert listed["probability"].sum() == pytest.approx(sum(found), abs=10)
     [twins] = kgcal.home.glob("artifacts/**/twins.parquet")
     table = pd.read_parquet(twins)
     assert list(table.columns) == ["s", "p", "o", "chance"]
     assert table["chance"].between(0.8, 1).all()
     [evidence] = kgcal.home.glob("artifacts/**/twin_evidence.parquet")
-    assert len(pd.read_parquet(evidence)) == len(table) <= len(known)
+    assert len(pd.read_parquet(evidence)) == len(table)
