@@ -8,6 +8,7 @@ follows from how many training facts have a twin.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -74,15 +75,16 @@ class Twins:
 
     def of_predicate(self, predicate: int) -> Triples:
         """Return the triples (k, 3) of a predicate that have a twin in train, in ascending order."""
-        like = self.families.family == self.families.family[predicate]
-        facts = self.train.triples[like[self.train.triples[:, 1]]]
+        like = np.flatnonzero(self.families.family == self.families.family[predicate])
+        triples, ends = self._by_predicate
+        facts = np.concatenate([triples[ends[other] : ends[other + 1]] for other in like.tolist()])
         turned = self.families.turned[facts[:, 1]] != self.families.turned[predicate]
         subjects, objects = np.where(turned, facts[:, [2, 0]].T, facts[:, [0, 2]].T)
         if self.families.symmetric[predicate]:
             subjects, objects = np.r_[subjects, objects], np.r_[objects, subjects]
-        triples = np.stack([subjects, np.full(len(subjects), predicate), objects], axis=1)
-        triples = np.unique(triples, axis=0)
-        return triples[self.in_train(triples)]
+        found = np.stack([subjects, np.full(len(subjects), predicate), objects], axis=1)
+        found = TripleIndex(found, self.train.num_entities, self.train.num_predicates).triples
+        return found[self.in_train(found)]
 
     def chance(self, predicate: int) -> float:
         """Return the share of a predicate's triples with a twin in train that are training facts; 0 without triples.
@@ -95,8 +97,16 @@ class Twins:
 
     def likely(self) -> Triples:
         """Return the triples (n, 3) with a twin in train, of predicates with a chance of at least LIKELY."""
-        predicates = [predicate for predicate in range(self.train.num_predicates) if self.chance(predicate) >= LIKELY]
+        with_twins = np.unique(self.train.triples[self.in_train(self.train.triples), 1]).tolist()
+        predicates = [predicate for predicate in with_twins if self.chance(predicate) >= LIKELY]
         return np.concatenate([self.train.triples[:0], *(self.of_predicate(predicate) for predicate in predicates)])
+
+    @cached_property
+    def _by_predicate(self) -> tuple[Triples, Ints]:
+        """The training facts by predicate, and where those of each predicate start; at the end, their number."""
+        triples = self.train.triples
+        triples = triples[np.argsort(triples[:, 1], kind="stable")]
+        return triples, np.searchsorted(triples[:, 1], np.arange(self.train.num_predicates + 1))
 
 
 def likely_by_a_twin(graph: KnowledgeGraph) -> Triples:
