@@ -156,12 +156,13 @@ def beside_twins(sample: EvidenceSample, twins: UnknownTwins, evidence: TableEvi
     """
     count, values = len(twins.triples), evidence.evidence.values
     weight = sample.weights[sample.labels == 1].mean()
+    weights = np.r_[sample.weights, weight * twins.chances, weight * (1 - twins.chances)]
     groups = np.arange(len(sample)) if sample.groups is None else sample.groups
     return EvidenceSample(
         sample.names,
         np.concatenate([sample.values, values, values]),
         np.r_[sample.labels, np.ones(count), np.zeros(count)],
-        np.r_[sample.weights, weight * twins.chances, weight * (1 - twins.chances)],
+        weights / weights.mean(),
         np.r_[sample.predicates, np.tile(twins.triples[:, 1], 2)],
         np.r_[groups, np.tile(groups.max() + 1 + np.arange(count), 2)],
     )
@@ -305,7 +306,8 @@ def fit_evidence(material: Material, alone: Sequence[Calibrated]) -> FittedCalib
     if evidence is not None and not soft and (kind == GROUND_TRUTH or not material.candidates):
         own_groups = None if kind == GROUND_TRUTH else material.groups()[kind]
         rows = evidence_sample(table, evidence, bases[kind], config, own_groups)
-        fitted_rows = rows if material.twins is None else beside_twins(rows, *material.twins)
+        beside = material.twins if kind == SYNTHETIC else None
+        fitted_rows = rows if beside is None else beside_twins(rows, *beside)
         with_evidence = fit_combiners(fitted_rows, evidence, bases[kind], config, table.model)
         if few_labels:
             again = fitted_to_labels(with_evidence, evidence, table, bases[GROUND_TRUTH], config.weighted)

@@ -2,12 +2,12 @@
 
 kgcal draws splits in which twins stay together, so that test does not ask what train answers. Then no validation fact
 has a twin in train, but a candidate may have one, because somebody wrote a fact in one direction only. What is fitted
-to validation facts and to candidates or corruptions would learn that a twin speaks against a triple. So a triple that a
-twin makes likely is no corruption, and candidates with a twin stand for the true ones among them. How many are true
-follows from how many training facts have a twin.
+to validation facts and to candidates or corruptions would learn that a twin speaks against a triple. So a triple with a
+twin is no corruption, and candidates with a twin stand for the true ones among them. How many are true follows from how
+many training facts have a twin.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -15,29 +15,36 @@ import numpy as np
 import numpy.typing as npt
 
 from kgcore.arrays import Bools, Floats, Ints, Triples
-from kgcore.data.graph import KnowledgeGraph, TripleIndex
+from kgcore.data.graph import KnowledgeGraph, Split, TripleIndex
 
 if TYPE_CHECKING:
     from kgcore.data.datasets.twins import Families
 
 SYMMETRIC = 0.5  # share of the facts of a predicate whose mirror images are facts, from which on these are twins
-LIKELY = 0.5  # share of the triples with a twin that are facts, from which on another one is likely to be true
+LACKING = 0.5  # least part of the share of training facts with a twin that validation facts must lack
 
 
 @dataclass(frozen=True)
 class Twins:
     """The twins of triples in train, for a graph whose splits keep twins together.
 
+    Facts are twins if their predicates repeat each other, both ways, or if one is the mirror image of the other by a
+    predicate with at least SYMMETRIC of its facts both ways: see kgcore/data/datasets/twins.py.
+
     families  families of predicates that say the same
-    train     the training facts
+    train     the training facts, without those with a confidence below 1/2
     keys      (N,) distinct keys of the training facts, ascending: see `Families.keys`
     counts    (N,) number of training facts with each key
+    shares    (R,) the share of the missing true triples of each predicate that have a twin in train, if each of them is
+              missing by itself, by chance: (t - v) / (1 - v), with the shares t of its training facts and v of its
+              validation facts that have one. It is 0 if v is large: then validation facts show what a twin says
     """
 
     families: "Families"
     train: TripleIndex
     keys: npt.NDArray[np.uint64]
     counts: Ints
+    shares: Floats
 
     @classmethod
     def of(cls, graph: KnowledgeGraph) -> "Twins | None":
@@ -46,31 +53,28 @@ class Twins:
             return None
         from kgcore.data.datasets.twins import Families, repeats_of  # loads scipy.sparse
 
-        train, entities, predicates = graph.index(graph.train.positives), len(graph.entities), len(graph.predicates)
-        families = Families.of(repeats_of(train.triples, entities, predicates, SYMMETRIC), predicates)
-        return cls(families, train, *np.unique(families.keys(train.triples, entities), return_counts=True))
+        train, entities, predicates = _likely(graph, graph.train), len(graph.entities), len(graph.predicates)
+        repeats = repeats_of(train.triples, entities, predicates, SYMMETRIC)
+        families = Families.of(repeats, predicates, mutual=True)
+        keys = np.unique(families.keys(train.triples, entities), return_counts=True)
+        twins = cls(families, train, *keys, np.zeros(predicates))
+        of_train, of_valid = (twins._share(facts.triples) for facts in (train, _likely(graph, graph.valid)))
+        shares = (of_train - of_valid) / np.maximum(1 - of_valid, 1e-9)
+        return replace(twins, shares=np.where(of_train - of_valid >= LACKING * of_train, shares, 0.0))
 
-    def in_train(self, triples: Triples) -> Bools:
+    def has_twin(self, triples: Triples) -> Bools:
         """Return which triples (n, 3) have a twin in train."""
         keys = self.families.keys(triples, self.train.num_entities)
         places = np.searchsorted(self.keys, keys).clip(max=len(self.keys) - 1)
         number = np.where(self.keys[places] == keys, self.counts[places], 0)
-        has_twin: Bools = number > self.train.contains(triples)
-        return has_twin
+        found: Bools = number > self.train.contains(triples)
+        return found
 
-    def shares(self, valid: Triples) -> Floats:
-        """Return the share (R,) of the missing true triples of each predicate that have a twin in train.
-
-        It is the share of the training facts that have a twin, as if each missing fact was missing by itself, by
-        chance. If validation facts (n, 3) have twins in train, too, it is the share that they lack.
-        """
+    def _share(self, facts: Triples) -> Floats:
+        """Return the share (R,) of the facts (n, 3) of each predicate that have a twin in train; 0 without facts."""
         size = self.train.num_predicates
-        of_train, of_valid = (
-            np.bincount(facts[:, 1], self.in_train(facts), size)
-            / np.maximum(np.bincount(facts[:, 1], minlength=size), 1)
-            for facts in (self.train.triples, valid)
-        )
-        shares: Floats = np.clip((of_train - of_valid) / np.maximum(1 - of_valid, 1e-9), 0, 1)
+        counts = np.bincount(facts[:, 1], minlength=size)
+        shares: Floats = np.bincount(facts[:, 1], self.has_twin(facts), size) / np.maximum(counts, 1)
         return shares
 
     def of_predicate(self, predicate: int) -> Triples:
@@ -84,21 +88,20 @@ class Twins:
             subjects, objects = np.r_[subjects, objects], np.r_[objects, subjects]
         found = np.stack([subjects, np.full(len(subjects), predicate), objects], axis=1)
         found = TripleIndex(found, self.train.num_entities, self.train.num_predicates).triples
-        return found[self.in_train(found)]
+        return found[self.has_twin(found)]
 
     def chance(self, predicate: int) -> float:
         """Return the share of a predicate's triples with a twin in train that are training facts; 0 without triples.
 
-        It stands for the chance that another one is true. It is small for a predicate that is a special case of another
-        one: few cities of a country are its capital.
+        It stands for the chance that another one is true. If the graph has nearly all facts of the predicate, those
+        without their twin may be true in one direction only, and the chance is less.
         """
         triples = self.of_predicate(predicate)
         return float(self.train.contains(triples).mean()) if len(triples) else 0.0
 
-    def likely(self) -> Triples:
-        """Return the triples (n, 3) with a twin in train, of predicates with a chance of at least LIKELY."""
-        with_twins = np.unique(self.train.triples[self.in_train(self.train.triples), 1]).tolist()
-        predicates = [predicate for predicate in with_twins if self.chance(predicate) >= LIKELY]
+    def every(self) -> Triples:
+        """Return the triples (n, 3) with a twin in train, of the predicates with a share above 0."""
+        predicates = np.flatnonzero(self.shares).tolist()
         return np.concatenate([self.train.triples[:0], *(self.of_predicate(predicate) for predicate in predicates)])
 
     @cached_property
@@ -109,7 +112,11 @@ class Twins:
         return triples, np.searchsorted(triples[:, 1], np.arange(self.train.num_predicates + 1))
 
 
-def likely_by_a_twin(graph: KnowledgeGraph) -> Triples:
-    """Return `Twins.likely` of a graph (n, 3). None if its splits may separate twins."""
+def _likely(graph: KnowledgeGraph, split: Split) -> TripleIndex:
+    return graph.index(split.triples[split.truth >= 0.5])
+
+
+def twins_in_train(graph: KnowledgeGraph) -> Triples:
+    """Return `Twins.every` of a graph (n, 3); no triples if its splits may separate twins."""
     twins = Twins.of(graph)
-    return graph.train.triples[:0] if twins is None else twins.likely()
+    return graph.train.triples[:0] if twins is None else twins.every()

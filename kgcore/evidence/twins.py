@@ -18,7 +18,7 @@ from kgcore.registries import STORED
 class UnknownTwins:
     """Unknown triples with a twin in train, each of which is true by some chance.
 
-    triples  (n, 3) by predicate: of each, at most as many as true ones with a twin would be among its validation facts
+    triples  (n, 3) by predicate: of each, at most share x validation facts, with the share of `Twins.shares`
     chances  (n,) the chance that a triple is true: that of its predicate, see `Twins.chance`
     """
 
@@ -31,8 +31,7 @@ class UnknownTwins:
         twins, valid = Twins.of(graph), graph.valid.positives
         if twins is None:
             return None
-        shares = twins.shares(valid)
-        wanted = np.rint(shares * np.bincount(valid[:, 1], minlength=len(shares))).astype(np.int64)
+        wanted = np.rint(twins.shares * np.bincount(valid[:, 1], minlength=len(twins.shares))).astype(np.int64)
         known, chosen, chances = graph.index(graph.known.triples, graph.valid.negatives), [valid[:0]], [np.zeros(0)]
         for predicate in np.flatnonzero(wanted).tolist():
             triples = twins.of_predicate(predicate)

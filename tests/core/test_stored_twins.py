@@ -11,7 +11,7 @@ from kgcore.arrays import Triples
 from kgcore.combiners.base import EvidenceSample
 from kgcore.combiners.fit import beside_twins
 from kgcore.data.graph import KnowledgeGraph, Split
-from kgcore.data.stored_twins import Twins, likely_by_a_twin
+from kgcore.data.stored_twins import Twins, twins_in_train
 from kgcore.embed.corruptions.base import Mixture
 from kgcore.embed.corruptions.held_out import corrupt_held_out
 from kgcore.evidence.twins import UnknownTwins
@@ -64,9 +64,9 @@ def test_the_triples_with_a_twin_are_those_that_a_second_formula_finds() -> None
     every = np.stack(np.meshgrid(range(ENTITIES), range(4), range(ENTITIES), indexing="ij"), axis=-1).reshape(-1, 3)
     kinds = {KNOWS: KNOWS, PARENT: CHILD, CHILD: PARENT}
     expected = [s != o and p in kinds and (o, kinds[p], s) in train for s, p, o in every.tolist()]
-    assert twins.in_train(every).tolist() == expected
-    assert {tuple(row) for row in twins.likely().tolist()} == {tuple(row) for row in every[expected].tolist()}
-    unknown = twins.likely()[~graph.known.contains(twins.likely())]
+    assert twins.has_twin(every).tolist() == expected
+    assert {tuple(row) for row in twins.every().tolist()} == {tuple(row) for row in every[expected].tolist()}
+    unknown = twins.every()[~graph.known.contains(twins.every())]
     assert {tuple(row) for row in unknown.tolist()} == {tuple(row) for row in missing.tolist()}
 
 
@@ -74,10 +74,32 @@ def test_the_share_with_a_twin_is_that_of_the_training_facts() -> None:
     graph, _ = graph_with_single_facts(1)
     twins = Twins.of(graph)
     assert twins is not None
-    shares = twins.shares(graph.valid.positives)
-    assert shares == pytest.approx([330 / 345, 120 / 130, 1.0, 0.0])
-    in_both = np.concatenate([graph.valid.positives, facts(graph.train.triples[:40][:, [2, 0]], KNOWS)])
-    assert twins.shares(in_both)[KNOWS] < 330 / 345  # some validation facts have a twin
+    assert twins.shares == pytest.approx([330 / 345, 120 / 130, 1.0, 0.0])
+
+
+def test_what_validation_facts_show_is_not_assumed() -> None:
+    """As in a split by time, validation facts of `knows` have twins in train as often as training facts have."""
+    graph, _ = graph_with_single_facts(1)
+    train = graph.train.triples
+    held_out = np.isin(np.arange(len(train)), np.flatnonzero(train[:, 1] == KNOWS)[20:50])
+    apart = graph_of(train[~held_out], train[held_out])
+    twins = Twins.of(apart)
+    assert twins is not None
+    assert twins.has_twin(apart.valid.triples).mean() > 0.8
+    assert twins.shares[KNOWS] == 0
+    assert not (twins.every()[:, 1] == KNOWS).any()
+
+
+def test_a_doubtful_fact_is_no_twin() -> None:
+    graph, _ = graph_with_single_facts(1)
+    likely = Twins.of(graph)
+    train = graph.train.triples
+    confidences = np.where(train[:, 1] == CHILD, 0.4, 0.9)
+    doubtful = Twins.of(replace(graph, train=Split(train, np.ones(len(train)), confidences)))
+    assert likely is not None
+    assert doubtful is not None
+    assert likely.shares[PARENT] > 0.9
+    assert doubtful.shares[PARENT] == 0
 
 
 def test_splits_that_may_separate_twins_have_none() -> None:
@@ -85,7 +107,7 @@ def test_splits_that_may_separate_twins_have_none() -> None:
     apart = replace(graph, twins_together=False)
     assert Twins.of(apart) is None
     assert UnknownTwins.of(apart) is None
-    assert not len(likely_by_a_twin(apart))
+    assert not len(twins_in_train(apart))
 
 
 def test_no_corruption_has_a_twin_in_train(rng: np.random.Generator) -> None:
@@ -96,17 +118,13 @@ def test_no_corruption_has_a_twin_in_train(rng: np.random.Generator) -> None:
         assert graph.index(missing).contains(made.triples).any() is np.bool_(not together)
 
 
-def test_a_twin_by_a_more_general_predicate_makes_no_triple_likely() -> None:
-    """Each of 10 countries has three cities, one of which is its capital."""
+def test_a_special_case_of_a_predicate_is_no_twin() -> None:
+    """Each of 10 countries has three cities, one of which is its capital, and one its port."""
     cities = np.c_[np.arange(30), np.repeat(np.arange(30, 40), 3)]
-    capitals = cities[::3]
-    train = np.concatenate([facts(cities, KNOWS), facts(capitals[:-1], PARENT)])
-    graph = graph_of(train, facts(capitals[-1:], PARENT))
-    twins = Twins.of(graph)
+    train = np.concatenate([facts(cities, KNOWS), facts(cities[:27:3], PARENT), facts(cities[1:27:3], CHILD)])
+    twins = Twins.of(graph_of(train, facts(cities[27:28], PARENT)))
     assert twins is not None
-    assert twins.chance(PARENT) == pytest.approx(9 / 30)
-    assert twins.chance(KNOWS) == 1.0
-    assert (twins.likely()[:, 1] == KNOWS).all()
+    assert not twins.has_twin(np.concatenate([facts(cities, predicate) for predicate in (KNOWS, PARENT, CHILD)])).any()
 
 
 def test_unknown_twins_are_true_by_the_chance_of_their_predicate() -> None:
@@ -123,13 +141,17 @@ def test_unknown_twins_are_true_by_the_chance_of_their_predicate() -> None:
 
 def test_a_combiner_sees_each_unknown_twin_as_a_positive_and_a_negative() -> None:
     sample = EvidenceSample(
-        ("score",), np.zeros((4, 1), np.float32), np.array([1.0, 0, 0, 0]), np.array([3.0, 1, 1, 1]), np.zeros(4, int)
+        ("score",),
+        np.zeros((4, 1), np.float32),
+        np.array([1.0, 0, 0, 0]),
+        np.array([2.0, 2 / 3, 2 / 3, 2 / 3]),
+        np.zeros(4, int),
     )
     twins = UnknownTwins(np.array([[0, 2, 1], [1, 2, 0]]), np.array([0.75, 0.5]))
     evidence = TableEvidence(np.arange(2), Evidence(("score",), np.ones((2, 1), np.float32)), ("score",))
     beside = beside_twins(sample, twins, evidence)
     assert beside.labels.tolist() == [1, 0, 0, 0, 1, 1, 0, 0]
-    assert beside.weights.tolist() == [3, 1, 1, 1, 2.25, 1.5, 0.75, 1.5]
+    assert beside.weights.tolist() == [2, 2 / 3, 2 / 3, 2 / 3, 1.5, 1, 0.5, 1]
     assert beside.predicates.tolist() == [0, 0, 0, 0, 2, 2, 2, 2]
     assert beside.groups is not None
     assert beside.groups.tolist() == [0, 1, 2, 3, 4, 5, 4, 5]

@@ -209,10 +209,11 @@ class Calibration:
 
 
 def _shares_with_twins(population: Population, survey: Survey, true: UnknownFacts) -> dict[int, float]:
-    """Return predicate -> the share of its true candidates that have a twin in train: no more than have one.
+    """Return predicate -> the share of its true candidates that have a twin in train.
 
-    A fact whose twin is known is missing by chance, by itself. So a predicate has the same share of all missing facts
-    as it has of the known ones, unless the user states a number for it.
+    Facts with a twin are taken to be missing by chance, each by itself. So a predicate has the same share of all
+    missing facts as of the known ones, unless the user states its number. True candidates with a twin are at most as
+    many as there are candidates with a twin.
     """
     known, facts = (
         population.counts(triples).astype(np.float64)

@@ -189,9 +189,9 @@ def survey(
     drawn = draw(population, source.trained, size, rng, lambda done: on_part(0.3 * done), each_part, rules)
     evidence, of_facts = features.evidence(drawn.triples), features.evidence(facts)
     twin_shares = _twin_shares(population.graph, drawn.triples)
-    standing = _standing(drawn, twin_shares, facts, rng)
-    true = np.concatenate([facts, drawn.triples[standing]])
-    of_true = Evidence(evidence.names, np.concatenate([of_facts.values, evidence.values[standing]]))
+    stand_ins = _stand_ins(drawn, twin_shares, facts, rng)
+    true = np.concatenate([facts, drawn.triples[stand_ins]])
+    of_true = Evidence(evidence.names, np.concatenate([of_facts.values, evidence.values[stand_ins]]))
     on_part(0.5)
     folded = _cross_fit(evidence, of_true, drawn, true, rng, lambda done: on_part(0.5 + 0.4 * done))
     in_top = ~folded.is_low(of_facts.values, facts[:, 1])
@@ -207,10 +207,10 @@ def _twin_shares(graph: KnowledgeGraph, candidates: Triples) -> Floats:
     twins = Twins.of(graph)
     if twins is None:
         return np.zeros(len(candidates))
-    return twins.shares(graph.valid.positives)[candidates[:, 1]] * twins.in_train(candidates)
+    return twins.shares[candidates[:, 1]] * twins.has_twin(candidates)
 
 
-def _standing(drawn: DrawnCandidates, twin_shares: Floats, facts: Triples, rng: np.random.Generator) -> Ints:
+def _stand_ins(drawn: DrawnCandidates, twin_shares: Floats, facts: Triples, rng: np.random.Generator) -> Ints:
     """Return rows of candidates with a twin: of a predicate, as many as are true ones among its facts (m, 3)."""
     rows = [np.zeros(0, dtype=np.int64)]
     for predicate in np.intersect1d(drawn.triples[twin_shares > 0, 1], facts[:, 1]).tolist():
@@ -225,8 +225,9 @@ def _some_with_twin(
 ) -> Ints:
     """Return `count` random rows of a predicate's candidates with a twin, some of them more than once if need be."""
     rows = np.flatnonzero((twin_shares > 0) & (drawn.triples[:, 1] == predicate))
-    chances = drawn.weights[rows] / drawn.weights[rows].sum()
-    return rng.choice(rows, count, replace=count > len(rows), p=chances)
+    weights = drawn.weights[rows]
+    again = count > len(rows) or bool(np.ptp(weights))  # without replacement, large weights would count too little
+    return rng.choice(rows, count, replace=again, p=weights / weights.sum())
 
 
 def _cross_fit(

@@ -13,7 +13,7 @@ import numpy as np
 from kgcore.arrays import Bools, Floats, Ints, Scores, Triples, Weights, sorted_distinct
 from kgcore.config import CorruptConfig
 from kgcore.data.graph import KnowledgeGraph, Split, TripleIndex
-from kgcore.data.stored_twins import likely_by_a_twin
+from kgcore.data.stored_twins import twins_in_train
 from kgcore.embed.corruptions.base import (
     OBJECT,
     SUBJECT,
@@ -368,8 +368,8 @@ def corrupt_held_out(
     Test is measured without corruptions if both splits have labelled negatives, or if test has confidences.
 
     Calibrators are fitted to the corruptions of valid. Of these, `filtered` drops the facts of train and valid, and
-    triples that a twin makes likely, but not the facts of test. It also counts `hits`, from which the number of hidden
-    facts is estimated. Those of test serve only evaluation: the facts of all splits are always dropped, and such twins.
+    triples with a twin in train, but not the facts of test. It also counts `hits`, from which the number of hidden
+    facts is estimated. Those of test serve only evaluation: facts of all splits, and such triples, are always dropped.
 
     all_up_to  if valid has at most so many corruptions, all of them are made, with weights: see `every_corruption`.
                None: eta corruptions of each positive are drawn. Those of test are always drawn.
@@ -378,8 +378,8 @@ def corrupt_held_out(
     """
     shares, positives = subject_shares(graph, sides), graph.valid.positives
     seen = graph.index(graph.train.positives, graph.other_facts)
-    *known, all_known = _with_twins(graph, graph.known, seen, graph.all_known)
-    filters = known if filtered else (None, None)
+    known, seen, all_known = _with_twins(graph, graph.known, seen, graph.all_known)
+    filters = (known, seen) if filtered else (None, None)
     every = None if all_up_to is None else every_corruption(positives, all_up_to, strategy, shares, *filters)
     corruptions = {"valid": every or corrupt(positives, eta, strategy, rng, shares, *filters)}
     if not graph.labelled and graph.test.confidences is None:
@@ -388,8 +388,8 @@ def corrupt_held_out(
 
 
 def _with_twins(graph: KnowledgeGraph, *indexes: TripleIndex) -> list[TripleIndex]:
-    """Return the indexes and, if the splits keep twins together, the triples in each that a twin makes likely."""
-    twins = likely_by_a_twin(graph) if graph.twins_together else None
+    """Return the indexes. If the splits keep twins together, each also has the triples with a twin in train."""
+    twins = twins_in_train(graph) if graph.twins_together else None
     return [index if twins is None else graph.index(index.triples, twins) for index in indexes]
 
 

@@ -304,8 +304,8 @@ def _leaks(graph: KnowledgeGraph, shape: GraphShape, counts: Mapping[str, int]) 
     shared = sum(counts.get(f"{name}_positives_in_train", 0) for name in ("valid", "test"))
     together = "drawn_from_rows" in counts and not shape.leaking
     unseen = (
-        " Nor does a validation fact: how likely a triple is whose twin the graph has, follows from how many training "
-        "facts have a twin."
+        " Nor does a validation fact. If the graph has the twin of a triple, calibrators that see evidence count how "
+        "many training facts have one."
         if shape.twin_facts
         else ""
     )
