@@ -57,7 +57,7 @@ class Material:
     cold        column of the cold entities: see `row_groups`
     candidates  candidates to calibrate to; None: no candidates
     evidence    of the held-out rows; None: no calibrator sees evidence
-    twins       unknown triples with a twin in train, and their evidence; None: there are none
+    twins       unknown triples with a twin in train, and their evidence; None: combiners are fitted without them
     unlabelled  the triples (N, 3) of the candidates' mixture and their evidence: see `fit_to_unlabelled`
     unseen      answers about triples with entities that training has not seen; None: these get no probability
     """
@@ -306,8 +306,7 @@ def fit_evidence(material: Material, alone: Sequence[Calibrated]) -> FittedCalib
     if evidence is not None and not soft and (kind == GROUND_TRUTH or not material.candidates):
         own_groups = None if kind == GROUND_TRUTH else material.groups()[kind]
         rows = evidence_sample(table, evidence, bases[kind], config, own_groups)
-        beside = material.twins if kind == SYNTHETIC else None
-        fitted_rows = rows if beside is None else beside_twins(rows, *beside)
+        fitted_rows = rows if material.twins is None else beside_twins(rows, *material.twins)
         with_evidence = fit_combiners(fitted_rows, evidence, bases[kind], config, table.model)
         if few_labels:
             again = fitted_to_labels(with_evidence, evidence, table, bases[GROUND_TRUTH], config.weighted)

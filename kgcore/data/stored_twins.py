@@ -9,7 +9,7 @@ many training facts have a twin.
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -47,10 +47,8 @@ class Twins:
     shares: Floats
 
     @classmethod
-    def of(cls, graph: KnowledgeGraph) -> "Twins | None":
-        """Compare the predicates of the training facts. None if the splits of the graph may separate twins."""
-        if not graph.twins_together:
-            return None
+    def of(cls, graph: KnowledgeGraph) -> Self:
+        """Compare the predicates of the training facts."""
         from kgcore.data.datasets.twins import Families, repeats_of  # loads scipy.sparse
 
         train, entities, predicates = _likely(graph, graph.train), len(graph.entities), len(graph.predicates)
@@ -90,15 +88,6 @@ class Twins:
         found = TripleIndex(found, self.train.num_entities, self.train.num_predicates).triples
         return found[self.has_twin(found)]
 
-    def chance(self, predicate: int) -> float:
-        """Return the share of a predicate's triples with a twin in train that are training facts; 0 without triples.
-
-        It stands for the chance that another one is true. If the graph has nearly all facts of the predicate, those
-        without their twin may be true in one direction only, and the chance is less.
-        """
-        triples = self.of_predicate(predicate)
-        return float(self.train.contains(triples).mean()) if len(triples) else 0.0
-
     def every(self) -> Triples:
         """Return the triples (n, 3) with a twin in train, of the predicates with a share above 0."""
         predicates = np.flatnonzero(self.shares).tolist()
@@ -114,9 +103,3 @@ class Twins:
 
 def _likely(graph: KnowledgeGraph, split: Split) -> TripleIndex:
     return graph.index(split.triples[split.truth >= 0.5])
-
-
-def twins_in_train(graph: KnowledgeGraph) -> Triples:
-    """Return `Twins.every` of a graph (n, 3); no triples if its splits may separate twins."""
-    twins = Twins.of(graph)
-    return graph.train.triples[:0] if twins is None else twins.every()

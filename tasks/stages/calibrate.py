@@ -82,7 +82,6 @@ def _material(run: StageRun, table: ScoreTable, config: CalibrateConfig, bases: 
     from kgcore.combiners.fit import Material
 
     sees, candidates = EVIDENCE_STAGE.name in run.inputs, _candidates(run)
-    filtered = run.config(CorruptConfig).calibration_filtered  # otherwise corruptions have twins
     return Material(
         table,
         config,
@@ -91,7 +90,7 @@ def _material(run: StageRun, table: ScoreTable, config: CalibrateConfig, bases: 
         cold=run.config(PrepareConfig).split_rule.cold_column,
         candidates=candidates,
         evidence=run.load(EVIDENCE) if sees else None,
-        twins=(run.load(TWINS), run.load(TWIN_EVIDENCE)) if run.has(TWINS) and filtered else None,
+        twins=(run.load(TWINS), run.load(TWIN_EVIDENCE)) if run.has(TWINS) else None,
         unlabelled=(run.load(MIXTURE_TRIPLES), run.load(CANDIDATE_EVIDENCE)) if sees and candidates else None,
         unseen=run.load(UNSEEN_ANSWERS) if run.has(UNSEEN_ANSWERS) else None,
     )

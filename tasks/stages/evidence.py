@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from kgcore.config import CalibrateConfig, EvidenceConfig, PrepareConfig
+from kgcore.config import CalibrateConfig, CorruptConfig, EvidenceConfig, PrepareConfig
 from kgcore.config.calibrate import FEWEST, OTHER_SCORES, UNSEEN_COMBINER
 from kgcore.errors import InputError, MismatchError
 from kgcore.registries import COMBINERS
@@ -61,10 +61,11 @@ def _body(run: StageRun, config: EvidenceConfig) -> None:
         evidence = features.evidence(table.triples[rows])
         matched = run.load(MIXTURE_TRIPLES) if MATCH.name in run.inputs else table.triples[:0]
         candidates = features.evidence(matched)
-        twins = UnknownTwins.of(graph) if graph.twins_together else None
-        of_twins = None if twins is None else features.evidence(twins.triples)
+        fits_corruptions = rows[table.corruptions()].any() and run.config(CorruptConfig).calibration_filtered
+        twins = UnknownTwins.of(graph) if graph.twins_together and fits_corruptions else None
+        of_twins = features.evidence(table.triples[:0] if twins is None else twins.triples)
     run.save(EVIDENCE, TableEvidence(rows.nonzero()[0], evidence, groups, fingerprints))
-    if twins is not None and of_twins is not None:
+    if twins is not None and len(of_twins):
         run.save(TWINS, twins)
         run.save(TWIN_EVIDENCE, TableEvidence(np.arange(len(of_twins)), of_twins, groups, fingerprints))
     if len(candidates):

@@ -11,7 +11,7 @@ from kgcore.arrays import Triples
 from kgcore.combiners.base import EvidenceSample
 from kgcore.combiners.fit import beside_twins
 from kgcore.data.graph import KnowledgeGraph, Split
-from kgcore.data.stored_twins import Twins, twins_in_train
+from kgcore.data.stored_twins import Twins
 from kgcore.embed.corruptions.base import Mixture
 from kgcore.embed.corruptions.held_out import corrupt_held_out
 from kgcore.evidence.twins import UnknownTwins
@@ -60,7 +60,6 @@ def graph_with_single_facts(seed: int) -> tuple[KnowledgeGraph, Triples]:
 def test_the_triples_with_a_twin_are_those_that_a_second_formula_finds() -> None:
     graph, missing = graph_with_single_facts(0)
     train, twins = {tuple(row) for row in graph.train.triples.tolist()}, Twins.of(graph)
-    assert twins is not None
     every = np.stack(np.meshgrid(range(ENTITIES), range(4), range(ENTITIES), indexing="ij"), axis=-1).reshape(-1, 3)
     kinds = {KNOWS: KNOWS, PARENT: CHILD, CHILD: PARENT}
     expected = [s != o and p in kinds and (o, kinds[p], s) in train for s, p, o in every.tolist()]
@@ -73,7 +72,6 @@ def test_the_triples_with_a_twin_are_those_that_a_second_formula_finds() -> None
 def test_the_share_with_a_twin_is_that_of_the_training_facts() -> None:
     graph, _ = graph_with_single_facts(1)
     twins = Twins.of(graph)
-    assert twins is not None
     assert twins.shares == pytest.approx([330 / 345, 120 / 130, 1.0, 0.0])
 
 
@@ -84,7 +82,6 @@ def test_what_validation_facts_show_is_not_assumed() -> None:
     held_out = np.isin(np.arange(len(train)), np.flatnonzero(train[:, 1] == KNOWS)[20:50])
     apart = graph_of(train[~held_out], train[held_out])
     twins = Twins.of(apart)
-    assert twins is not None
     assert twins.has_twin(apart.valid.triples).mean() > 0.8
     assert twins.shares[KNOWS] == 0
     assert not (twins.every()[:, 1] == KNOWS).any()
@@ -96,18 +93,8 @@ def test_a_doubtful_fact_is_no_twin() -> None:
     train = graph.train.triples
     confidences = np.where(train[:, 1] == CHILD, 0.4, 0.9)
     doubtful = Twins.of(replace(graph, train=Split(train, np.ones(len(train)), confidences)))
-    assert likely is not None
-    assert doubtful is not None
     assert likely.shares[PARENT] > 0.9
     assert doubtful.shares[PARENT] == 0
-
-
-def test_splits_that_may_separate_twins_have_none() -> None:
-    graph, _ = graph_with_single_facts(2)
-    apart = replace(graph, twins_together=False)
-    assert Twins.of(apart) is None
-    assert UnknownTwins.of(apart) is None
-    assert not len(twins_in_train(apart))
 
 
 def test_no_corruption_has_a_twin_in_train(rng: np.random.Generator) -> None:
@@ -119,18 +106,16 @@ def test_no_corruption_has_a_twin_in_train(rng: np.random.Generator) -> None:
 
 
 def test_a_special_case_of_a_predicate_is_no_twin() -> None:
-    """Each of 10 countries has three cities, one of which is its capital, and one its port."""
+    """Ten countries have three cities each: the first one is the capital, the second one the port."""
     cities = np.c_[np.arange(30), np.repeat(np.arange(30, 40), 3)]
     train = np.concatenate([facts(cities, KNOWS), facts(cities[:27:3], PARENT), facts(cities[1:27:3], CHILD)])
     twins = Twins.of(graph_of(train, facts(cities[27:28], PARENT)))
-    assert twins is not None
     assert not twins.has_twin(np.concatenate([facts(cities, predicate) for predicate in (KNOWS, PARENT, CHILD)])).any()
 
 
 def test_unknown_twins_are_true_by_the_chance_of_their_predicate() -> None:
     graph, missing = graph_with_single_facts(4)
     twins = UnknownTwins.of(graph)
-    assert twins is not None
     assert graph.index(missing).contains(twins.triples).all()
     assert np.bincount(twins.triples[:, 1]).tolist() == [15, 0, 10]
     assert np.unique(twins.chances[twins.triples[:, 1] == KNOWS]) == pytest.approx([330 / 345])

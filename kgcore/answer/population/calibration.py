@@ -224,9 +224,9 @@ def _shares_with_twins(population: Population, survey: Survey, true: UnknownFact
     )
     shares = {}
     for place, predicate in enumerate(block.predicate for block in population.blocks):
-        with_twin = (survey.twin_shares > 0) & (survey.drawn.triples[:, 1] == predicate)
-        if with_twin.any():
-            number = float(survey.twin_shares[with_twin][0]) * numbers[place]
+        with_twin = survey.rows_with_twin(predicate)
+        if len(with_twin):
+            number = float(survey.twin_shares[with_twin[0]]) * numbers[place]
             number = min(number, float(survey.drawn.weights[with_twin].sum()), of_facts[place])
             shares[predicate] = float(number / of_facts[place])
     return shares

@@ -68,6 +68,10 @@ class Survey:
     combined: Combined
     twin_shares: Floats
 
+    def rows_with_twin(self, predicate: int) -> Ints:
+        """Return the rows of a predicate's candidates with a twin."""
+        return _rows_with_twin(self.drawn, self.twin_shares, predicate)
+
     def with_twins(self, shares: Mapping[int, float], rng: np.random.Generator) -> "Survey":
         """Return the survey in which candidates with a twin stand for some facts of each predicate.
 
@@ -83,7 +87,7 @@ class Survey:
             facts = np.flatnonzero(self.facts[:, 1] == predicate)
             count = round(share * len(facts))
             kept[rng.permutation(facts)[:count]] = False
-            drawn.append(_some_with_twin(self.drawn, self.twin_shares, predicate, count, rng))
+            drawn.append(_some(self.drawn, self.rows_with_twin(predicate), count, rng))
         rows = np.concatenate(drawn)
         facts = np.concatenate([self.facts[kept], self.drawn.triples[rows]])
         order = np.argsort(facts[:, 1], kind="stable")
@@ -204,27 +208,28 @@ def survey(
 
 def _twin_shares(graph: KnowledgeGraph, candidates: Triples) -> Floats:
     """Return `Survey.twin_shares` of candidates (n, 3)."""
-    twins = Twins.of(graph)
-    if twins is None:
+    if not graph.twins_together:
         return np.zeros(len(candidates))
+    twins = Twins.of(graph)
     return twins.shares[candidates[:, 1]] * twins.has_twin(candidates)
 
 
 def _stand_ins(drawn: DrawnCandidates, twin_shares: Floats, facts: Triples, rng: np.random.Generator) -> Ints:
-    """Return rows of candidates with a twin: of a predicate, as many as are true ones among its facts (m, 3)."""
+    """Return rows of candidates with a twin: of each predicate, at most share x facts (m, 3)."""
     rows = [np.zeros(0, dtype=np.int64)]
     for predicate in np.intersect1d(drawn.triples[twin_shares > 0, 1], facts[:, 1]).tolist():
-        with_twin = (twin_shares > 0) & (drawn.triples[:, 1] == predicate)
-        wanted = round(float(twin_shares[with_twin][0]) * int((facts[:, 1] == predicate).sum()))
-        rows.append(_some_with_twin(drawn, twin_shares, predicate, min(wanted, int(with_twin.sum())), rng))
+        with_twin = _rows_with_twin(drawn, twin_shares, predicate)
+        wanted = round(float(twin_shares[with_twin[0]]) * int((facts[:, 1] == predicate).sum()))
+        rows.append(_some(drawn, with_twin, min(wanted, len(with_twin)), rng))
     return np.concatenate(rows)
 
 
-def _some_with_twin(
-    drawn: DrawnCandidates, twin_shares: Floats, predicate: int, count: int, rng: np.random.Generator
-) -> Ints:
-    """Return `count` random rows of a predicate's candidates with a twin, some of them more than once if need be."""
-    rows = np.flatnonzero((twin_shares > 0) & (drawn.triples[:, 1] == predicate))
+def _rows_with_twin(drawn: DrawnCandidates, twin_shares: Floats, predicate: int) -> Ints:
+    return np.flatnonzero((twin_shares > 0) & (drawn.triples[:, 1] == predicate))
+
+
+def _some(drawn: DrawnCandidates, rows: Ints, count: int, rng: np.random.Generator) -> Ints:
+    """Return `count` random ones of some rows of candidates, by their weights."""
     weights = drawn.weights[rows]
     again = count > len(rows) or bool(np.ptp(weights))  # without replacement, large weights would count too little
     return rng.choice(rows, count, replace=again, p=weights / weights.sum())

@@ -13,7 +13,7 @@ import numpy as np
 from kgcore.arrays import Bools, Floats, Ints, Scores, Triples, Weights, sorted_distinct
 from kgcore.config import CorruptConfig
 from kgcore.data.graph import KnowledgeGraph, Split, TripleIndex
-from kgcore.data.stored_twins import twins_in_train
+from kgcore.data.stored_twins import Twins
 from kgcore.embed.corruptions.base import (
     OBJECT,
     SUBJECT,
@@ -389,7 +389,7 @@ def corrupt_held_out(
 
 def _with_twins(graph: KnowledgeGraph, *indexes: TripleIndex) -> list[TripleIndex]:
     """Return the indexes. If the splits keep twins together, each also has the triples with a twin in train."""
-    twins = twins_in_train(graph) if graph.twins_together else None
+    twins = Twins.of(graph).every() if graph.twins_together else None
     return [index if twins is None else graph.index(index.triples, twins) for index in indexes]
 
 
