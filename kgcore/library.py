@@ -47,6 +47,7 @@ from kgcore.data.datasets.base import used_settings
 from kgcore.data.datasets.labels import read_labels, with_labels
 from kgcore.data.datasets.prepare import read_dataset
 from kgcore.data.datasets.read import UnseenRows
+from kgcore.data.formats.parquet import mixed_as_text
 from kgcore.data.graph import KnowledgeGraph, Split
 from kgcore.embed.corruptions.base import Corruptions
 from kgcore.embed.corruptions.held_out import Further, corrupted
@@ -370,7 +371,7 @@ def _written(tables: Frames, folder: Path) -> Path:
         if not isinstance(table, pd.DataFrame):
             raise InputError(f"the table {split} is of the type {type(table).__name__}: it must be a table of pandas")
         try:
-            table.to_parquet(folder / f"{split}.parquet", index=False)
+            table.apply(mixed_as_text).to_parquet(folder / f"{split}.parquet", index=False)
         except (TypeError, ValueError, ArithmeticError, NotImplementedError) as error:  # those of pyarrow
             raise InputError(f"the table {split} has a column that is no text: {first_line(error)}") from error
     return folder

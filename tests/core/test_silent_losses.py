@@ -1,6 +1,7 @@
 """Each kind of file here was read in part or wrongly, and no message said so."""
 
 import gzip
+import json
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -95,6 +96,12 @@ def test_held_out_files_beside_train_are_found_by_their_words(tmp_path: Path) ->
             '{"@context": {"@vocab": "http://e/"}, "@graph": [{"@id": "d0", "p": {"@id": "http://e/x"}}]}',
             "1 ids are relative, such as 'd0', and nothing says to what: add \"@base\" to its @context",
         ),
+        (
+            "undefined.jsonld",
+            '{"@context": {"p": "http://e/p"}, "@id": "http://e/d", "p": {"@id": "http://e/x"}, '
+            '"q": [{"@id": "http://e/y"}, {"@id": "http://e/z"}]}',
+            "its @context does not define q, so 2 links have no predicate",
+        ),
         ("open.csv", HEADER + text_of(FACTS, ",", ",n\n").replace(",n", ',"5 mg', 1), "line 2: a quote that opens"),
         ("two.csv", HEADER + text_of(FACTS, ",", ",n\n").replace(",n", ',"5 mg', 2), "line 2: a quote that opens"),
         ("breaks.csv", HEADER + text_of(FACTS, ",", ',"a\nb"\n') + "d1,helps\n", f"line {2 * len(FACTS) + 2}: 2 comma"),
@@ -116,6 +123,9 @@ def test_what_cannot_be_read_whole_is_refused(tmp_path: Path, name: str, text: s
         ("breaks.csv", HEADER + text_of(FACTS, ",", ',"a\n""b"", c"\n')),
         ("inches.csv", HEADER + text_of(FACTS, ",", ',5" pipe\n')),
         ("blanks.csv", '"subject", "predicate", "object"\n' + text_of(FACTS, '", "', '"\n').replace("d", '"d', 0)),
+        ("comments.csv", "# export, of Monday, for us\n# all\n" + text_of(FACTS, ",")),
+        ("comment.csv", "# one, two\n# three, four, five, six\n" + HEADER + text_of(FACTS, ",", ",n\n")),
+        ("names.csv", "#subject,predicate,object\n" + text_of(FACTS, ",")),
         ("node.sif", "lonely\n" + text_of(FACTS)),
         ("comment.sif", "# export of Cytoscape\n" + text_of(FACTS)),
         (
@@ -153,6 +163,81 @@ def test_candidates_of_all_blocks_have_the_same_columns(tmp_path: Path, monkeypa
     blocks = list(read_candidates(written(tmp_path, {"late.jsonl": text}) / "late.jsonl"))
     assert len(blocks) > 2
     assert {tuple(block.names.column_names) for block in blocks} == {("subject", "predicate", "object", "late")}
+
+
+def test_a_qualifier_with_the_word_not_negates_a_fact(tmp_path: Path) -> None:
+    words = ("involved_in", "NOT|involved_in", "", "notable")
+    rows = [(*fact, words[n % 4]) for n, fact in enumerate(FACTS)]
+    path = written(tmp_path, {"go.tsv": "subject\tpredicate\tobject\tqualifier\n" + text_of(rows)}) / "go.tsv"
+    assert read(path) == [fact for n, fact in enumerate(FACTS) if n % 4 != 1]
+    pd.DataFrame(rows, columns=["s", "p", "o", "Qualifier"]).to_parquet(tmp_path / "go.parquet")
+    assert read(tmp_path / "go.parquet") == read(path)
+    [block] = read_blocks(TriplesFile(path, columns=("subject", "predicate", "object", "qualifier")))
+    assert block.names["label"].to_pylist() == ["0" if n % 4 == 1 else "1" for n in range(len(FACTS))]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "<< :{s} :{p} :{o} >> :source :db ; :year 3 .",
+        ":{s} :{p} :{o} {{| :source :db |}} .",
+        ":{s} :{p} :{o} ~ _:r {{| :source :db |}} .",
+    ],
+)
+def test_triples_about_triples_are_no_facts(tmp_path: Path, statement: str) -> None:
+    lines = [f":{s} :{p} :{o} . " + statement.format(s=s, p=p, o=o) for s, p, o in FACTS]
+    path = written(tmp_path, {"star.ttl": "@prefix : <http://e/> .\n" + "\n".join(lines)}) / "star.ttl"
+    blocks = list(read_blocks(TriplesFile(path)))
+    assert {tuple(row) for row in read(path)} == {tuple(f"http://e/{name}" for name in fact) for fact in FACTS}
+    assert sum(block.left_out["triples_about_triples"] for block in blocks) >= len(FACTS)
+    assert all("triples_with_literals" not in block.left_out for block in blocks)
+
+
+@pytest.mark.parametrize(
+    ("context", "value"),
+    [
+        ({"q": None, "p": "http://e/p"}, {"q": {"@id": "http://e/y"}}),
+        ({"@vocab": "http://e/"}, {"q": {"@id": "http://e/y"}}),
+        ({"p": {"@id": "http://e/p", "@container": "@index"}}, {"p": {"q": {"@id": "http://e/y"}}}),
+        ({"p": {"@id": "http://e/p", "@type": "@json"}}, {"p": {"q": {"r": {"@id": "x"}}}}),
+        ({"p": {"@id": "http://e/p", "@context": {"q": "http://e/q"}}}, {"p": {"q": {"@id": "http://e/y"}}}),
+        ({"p": "http://e/p"}, {"q": "text", "p": {"@value": "text"}}),
+    ],
+)
+def test_json_ld_whose_links_are_defined_is_read(tmp_path: Path, context: object, value: dict[str, object]) -> None:
+    text = json.dumps({"@context": context, "@id": "http://e/d", **value})
+    read(written(tmp_path, {"defined.jsonld": text}) / "defined.jsonld")
+
+
+def test_the_vocabularies_of_openke_may_have_the_id_first(tmp_path: Path) -> None:
+    names = sorted({name for s, _, o in FACTS for name in (s, o)})
+    predicates = ["helps", "treats"]
+    parts = {"train2id.txt": FACTS[::2], "valid2id.txt": FACTS[1::4], "test2id.txt": FACTS[3::4]}
+    files = {
+        name: f"{len(part)}\n"
+        + "".join(f"{names.index(s)} {names.index(o)} {predicates.index(p)}\n" for s, p, o in part)
+        for name, part in parts.items()
+    }
+    for name, rows in (("entity2id.txt", names), ("relation2id.txt", predicates)):
+        files[name] = f"{len(rows)}\n" + "".join(f"{number}\t{word}\n" for number, word in enumerate(rows))
+    graph = kg.read(written(tmp_path, files))
+    assert {*graph.names_of(graph.train.positives).itertuples(index=False, name=None)} == set(FACTS[::2])
+
+
+def test_a_column_of_text_and_numbers_is_text() -> None:
+    frame = pd.DataFrame(FACTS, columns=["subject", "predicate", "object"])
+    frame["note"] = [(1, "x", None, 2.5)[n % 4] for n in range(len(FACTS))]
+    frame["object"] = [n if n % 3 == 0 else name for n, name in zip(frame.index % 20, frame["object"], strict=True)]
+    graph = kg.read(frame)
+    assert {str(n % 20) for n in frame.index if n % 20 % 3 == 0} <= set(graph.entities)
+
+
+def test_numbers_with_and_without_zeros_are_names_that_hardly_differ(caplog: pytest.LogCaptureFixture) -> None:
+    frame = pd.DataFrame(FACTS, columns=["subject", "predicate", "object"])
+    frame["object"] = [f"{n % 20}{'.0' * (n % 3 == 0)}" for n in range(len(frame) - 2)] + ["1.10", "1.1"]
+    kg.read(frame)
+    [said] = [line for line in caplog.messages if line.startswith("Names that hardly differ: ")]
+    assert said.startswith("Names that hardly differ: 20, such as '0' and '0.0' (zeros)")
 
 
 @pytest.mark.parametrize("negated", [[True, False, None], [1.0, 0.0, float("nan")], ["Not", None, ""]])

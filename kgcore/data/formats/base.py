@@ -1,5 +1,6 @@
 """What a reader of a format takes and returns; files that are opened, unpacked, and read in their format."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -18,6 +19,7 @@ COLUMNS = ("subject", "predicate", "object")
 LABEL = "label"
 CONFIDENCE = "confidence"
 NEGATED = "negated"
+QUALIFIER = "qualifier"  # of Gene Ontology annotations: the word NOT in it negates the fact
 # what a column of negations says, in lower case: the fact does not hold, or holds
 NEGATIONS = (
     {"true", "1", "1.0", "yes", "not", "negative"},
@@ -212,8 +214,8 @@ def read_blocks(source: TriplesFile) -> Iterator[Block]:
     try:
         unit = format_of(source.path).unit
         for block in format_of(source.path).read(source):
-            is_negated = NEGATED in block.names.column_names and not source.further
-            yield _affirmed(source, block, unit) if is_negated else block
+            says = next((name for name in (NEGATED, QUALIFIER) if name in block.names.column_names), None)
+            yield _affirmed(source, block, unit, says) if says and not source.further else block
     except OSError as error:
         kind = PACKED.get(source.path.suffix.lower())
         if kind and not error.strerror:
@@ -223,15 +225,21 @@ def read_blocks(source: TriplesFile) -> Iterator[Block]:
         raise InputError(f"{source.path} cannot be read: {error.strerror or first_line(error)}") from error
 
 
-def _affirmed(source: TriplesFile, block: Block, unit: str) -> Block:
-    """Return the block without negated facts, or with the label 0 for them if `columns` has the column of negations."""
-    values = np.array([text.strip().lower() for text in block.names[NEGATED].to_pylist()], dtype=object)
+def _affirmed(source: TriplesFile, block: Block, unit: str, says: str) -> Block:
+    """Return the block without negated facts, or with the label 0 for them if `columns` has the column of negations.
+
+    says  NEGATED or QUALIFIER: the column that says it
+    """
+    texts = [text.strip().lower() for text in block.names[says].to_pylist()]
+    if says == QUALIFIER:
+        texts = ["not" if "not" in re.split(r"[\W_]+", text) else "" for text in texts]
+    values = np.array(texts, dtype=object)
     negated, affirmed = (np.isin(values, list(words)) for words in NEGATIONS)
     faults = [
         f"{source.path}, {unit} {block.numbers[row]}: {NEGATED} is {values[row]!r}: it must be true, false or empty"
         for row in np.flatnonzero(~negated & ~affirmed)
     ]
-    names = block.names.drop_columns(NEGATED)
+    names = block.names.drop_columns(says)
     if len(source.columns) > len(COLUMNS) and LABEL not in names.column_names:
         labels = pa.array(np.where(negated, "0", "1").astype(object), pa.string())
         names, negated = names.append_column(LABEL, labels), np.zeros_like(negated)

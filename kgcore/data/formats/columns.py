@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgcore.config.base import GROUP, TIME
-from kgcore.data.formats.base import COLUMNS, CONFIDENCE, LABEL, NEGATED, TriplesFile
+from kgcore.data.formats.base import COLUMNS, CONFIDENCE, LABEL, NEGATED, QUALIFIER, TriplesFile
 from kgcore.errors import InputError
 
 # A header is a first row that has one of these names for each part of a triple, whatever its case, blanks and marks. An
@@ -111,6 +111,11 @@ def is_column(name: str, part: str) -> bool:
     return len(name) > 1 and column_word(name) in (*NAMES[part], LABEL)
 
 
+def has_names(cells: Sequence[str]) -> bool:
+    """Return whether a row has a name for each part of a triple."""
+    return _known(cells) is not None
+
+
 def _known(cells: Sequence[str]) -> dict[str, int] | None:
     """Return the positions of the columns by the names in NAMES, or None if a part of a triple has no such column.
 
@@ -131,15 +136,19 @@ def _known(cells: Sequence[str]) -> dict[str, int] | None:
 def _with_negations(source: TriplesFile, cells: Sequence[str], found: Columns) -> Columns:
     """Add the column of a header that says whether a fact is negated. If it was given as label, it is no label.
 
-    Of candidates it is a further column: each of them is asked about.
+    Of candidates it is a further column: each of them is asked about. A qualifier beside labels says nothing more.
     """
-    place = next((place for place, cell in enumerate(cells) if column_word(cell) in NOT), None)
+    words = list(map(column_word, cells))
+    place = next((place for place, word in enumerate(words) if word in NOT), None)
+    name = NEGATED if place is not None else QUALIFIER
+    if place is None and QUALIFIER in words and (LABEL not in found.names or len(source.columns) > len(COLUMNS)):
+        place = words.index(QUALIFIER)
     if source.further or not found.header or place is None or place in (found.names[column] for column in COLUMNS):
         return found
-    if source.labelled and LABEL in found.names:
+    if name == NEGATED and source.labelled and LABEL in found.names:
         raise InputError(f"{source.path} has the columns {LABEL} and {cells[place]}: a label says both, leave out one")
-    names = {name: column for name, column in found.names.items() if column != place}
-    return replace(found, names=names | {NEGATED: place})
+    names = {other: column for other, column in found.names.items() if column != place}
+    return replace(found, names=names | {name: place})
 
 
 def _looks_like_names(cells: Sequence[str]) -> bool:

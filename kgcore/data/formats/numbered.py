@@ -31,12 +31,15 @@ TRANSC_HELD_OUT = {
 
 
 def read_vocabulary(path: Path) -> Vocabulary:
-    """Read the names and ids of a file. The first line is a count, and every other line is name, tab, id.
+    """Read the names and ids of a file. The first line is a count, and every other line is name, tab, id; or id, tab,
+    name, if only the first column has numbers.
 
     Raises InputError, with file and line, if the count is wrong, if a line has a wrong number of columns, or if an id
     or a name is empty or occurs twice.
     """
     rows, faults = _read_counted(path, ("name", "id"), "\t")
+    if all(first.isdecimal() for _, (first, _) in rows) and not all(last.isdecimal() for _, (_, last) in rows):
+        rows = [(line, [name, number]) for line, (number, name) in rows]
     return Vocabulary.of(path, ((line, number, name) for line, (name, number) in rows), "name", faults)
 
 

@@ -4,16 +4,30 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
 
 from kgcore.config.base import GROUP, TIME
-from kgcore.data.formats.base import BLOCK_ROWS, COLUMNS, CONFIDENCE, LABEL, NEGATED, Block, Format, TriplesFile
+from kgcore.data.formats.base import (
+    BLOCK_ROWS,
+    COLUMNS,
+    CONFIDENCE,
+    LABEL,
+    NEGATED,
+    QUALIFIER,
+    Block,
+    Format,
+    TriplesFile,
+)
 from kgcore.data.formats.columns import Columns, find_columns
 from kgcore.errors import InputError, first_line
 from kgcore.registries import FORMATS
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MOST_TEXT = 2**28  # bytes of text in a block
 
@@ -47,6 +61,15 @@ def read_row_groups(path: Path, find: Callable[[list[str]], Columns]) -> Iterato
         raise InputError(f"{path} cannot be read as Parquet: {first_line(error)}") from error
 
 
+def mixed_as_text(column: "pd.Series") -> "pd.Series":
+    """Return a column of pandas that has text and numbers as text, as a file has it; any other column as it is."""
+    from pandas.api.types import infer_dtype
+
+    if infer_dtype(column) not in ("mixed", "mixed-integer"):
+        return column
+    return column.map(lambda value: str(value) if isinstance(value, int | float) else value, na_action="ignore")
+
+
 def _check_size(path: Path, table: pa.Table) -> None:
     """Raise InputError if the values of a block are far larger than the file: a few long ones that occur often."""
     size = 0
@@ -59,7 +82,7 @@ def _check_size(path: Path, table: pa.Table) -> None:
 
 def _as_text(source: TriplesFile, table: pa.Table) -> pa.Table:
     """Return the table with all but further columns as strings. A missing value is empty."""
-    others = () if source.further else (LABEL, NEGATED, CONFIDENCE, TIME, GROUP)
+    others = () if source.further else (LABEL, NEGATED, QUALIFIER, CONFIDENCE, TIME, GROUP)
     for name in (*COLUMNS, *(other for other in others if other in table.column_names)):
         column = table[name]
         try:

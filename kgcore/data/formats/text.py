@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from kgcore.data.formats.base import COLUMNS, Block, Format, TriplesFile, open_packed
-from kgcore.data.formats.columns import Columns, check_rows, find_columns
+from kgcore.data.formats.columns import Columns, check_rows, find_columns, has_names
 from kgcore.errors import InputError
 from kgcore.registries import FORMATS
 
@@ -112,8 +112,9 @@ def read_lines(
     kind      what the columns are called in messages
     check     function of the columns and the rows of the first block, which raises InputError if they do not fit
 
-    Lines before the first one that begin with # and have fewer values than are required are comments, blank lines at
-    the end are no rows, and blanks around values are no part of them if those of a header have such blanks.
+    Lines before the first one that begin with # are comments if they have fewer values than are required, or, between
+    commas, if they are unlike the line after them: see `_comments`. Blank lines at the end are no rows, and blanks
+    around values are no part of them if those of a header have such blanks.
 
     Raises InputError, with file and line, for a file that is empty or not UTF-8 text, and as `find` does.
     """
@@ -152,15 +153,31 @@ def read_lines(
 
 
 def _comments(data: bytes, style: Style, fewest: int) -> tuple[int, bytes]:
-    """Return the number of lines that begin with # and have fewer than `fewest` values, and the data after them."""
-    number = start = 0
+    """Return the number of lines that are comments, and the data after them.
+
+    A comment begins with # and has fewer than `fewest` values. Prose may have more, between commas: then the line after
+    the comments has another number of values, or the names of columns, or no blank after its commas.
+    """
+    lines, start = list[tuple[list[str], int]](), 0
     while data.startswith(b"#", start):
         end = data.find(b"\n", start)
         end = len(data) if end < 0 else end
-        if len(style.cells(data[start:end].decode())) >= fewest:
+        lines.append((style.cells(data[start:end].decode().rstrip("\r")), end + 1))
+        start = end + 1
+    following = style.cells(data[start:].partition(b"\n")[0].decode().rstrip("\r"))
+    number = start = 0
+    for cells, end in lines:
+        is_prose = style is COMMAS and (
+            len(cells) != len(following) or has_names(following) or (_spaced(cells) and not _spaced(following))
+        )
+        if len(cells) >= fewest and not (is_prose and not has_names(cells)):
             break
-        number, start = number + 1, end + 1
+        number, start = number + 1, end
     return number, data[start:]
+
+
+def _spaced(cells: Sequence[str]) -> bool:
+    return any(cell.startswith(" ") for cell in cells[1:])
 
 
 def _without_nodes(block: Block) -> Block:

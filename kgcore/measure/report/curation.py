@@ -15,6 +15,7 @@ from kgcore.data.graph import KnowledgeGraph
 
 MOST_EXAMPLES = 3
 GAPS = re.compile(r"(?<=\w)[\s_-]+(?=\w)|\s+")  # names that differ here only are near-duplicates
+ZEROS = re.compile(r"(?<=\d)\.0+$")  # of whole numbers that a table of numbers wrote
 PLACEHOLDERS = {
     *("", "-", "--", "---", "?", ".", "n/a", "#n/a", "na", "n.a.", "nan", "<na>", "nil", "null", "none", "unknown"),
     *("undefined", "unspecified", "missing", "not available", "not applicable", "not known", "no data", "tbd"),
@@ -119,7 +120,7 @@ def _near_duplicates(graph: KnowledgeGraph) -> Finding:
 
 def _alike(name: str) -> str:
     """Return what a name and those that hardly differ from it have in common."""
-    return GAPS.sub(" ", _plain(name).strip()).casefold()
+    return ZEROS.sub("", GAPS.sub(" ", _plain(name).strip())).casefold()
 
 
 def _plain(name: str) -> str:
@@ -135,7 +136,9 @@ def _difference(name: str, other: str) -> str:
     if "".join(name.split()) == "".join(other.split()):
         what = "white space"
     else:
-        what = "Unicode form" if by_form else "case" if name.casefold() == other.casefold() else "spelling"
+        by_zeros = ZEROS.sub("", name) == ZEROS.sub("", other)
+        by_case = name.casefold() == other.casefold()
+        what = "Unicode form" if by_form else "zeros" if by_zeros else "case" if by_case else "spelling"
     shown = ascii if by_form else repr
     return f"{shown(name)} and {shown(other)} ({what})"
 
