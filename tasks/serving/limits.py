@@ -13,7 +13,7 @@ from fastapi import HTTPException, Request
 from fastapi.responses import JSONResponse
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.protocols.http.auto import AutoHTTPProtocol
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 MOST_BYTES, MOST_HELD = 2**26, 2**28  # of a body, and of all bodies that are in memory: 64 and 256 MiB
 SMALL = 2**-12  # of MOST_HELD: a body below this, 64 KiB, is never refused for the bodies of others
@@ -188,13 +188,13 @@ class LimitedBodies:
                 raise HTTPException(503, ENDS) from None
 
 
-class Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
+class Connection(H11Protocol):
     """A connection of uvicorn that ends when its client takes nothing of an answer for UNREAD seconds.
 
     Linux ends it. Elsewhere such a connection, and the answer, stay until the client leaves.
     """
 
-    def connection_made(self, transport: asyncio.Transport) -> None:
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         """Set the time on the socket of a new connection."""
         super().connection_made(transport)
         if hasattr(socket, "TCP_USER_TIMEOUT"):

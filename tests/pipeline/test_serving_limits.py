@@ -6,6 +6,8 @@ import logging
 import socket
 import threading
 import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import pandas as pd
@@ -338,17 +340,41 @@ def test_a_client_that_never_reads_is_left(monkeypatch: pytest.MonkeyPatch) -> N
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"x" * 2**25})
 
+    async def ask(address: Any, state: ServerState) -> None:
+        with socket.create_connection(address) as client:
+            client.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            while not state.total_requests:
+                await asyncio.sleep(0.01)
+            while state.connections:  # without an end, if nobody leaves the client
+                await asyncio.sleep(0.01)
+
+    with_server(app, ask)
+
+
+def test_a_header_without_an_end_ends_its_connection() -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        pytest.fail("the header is not whole")
+
+    async def ask(address: Any, state: ServerState) -> None:
+        _, writer = await asyncio.open_connection(*address)
+        writer.write(b"GET / HTTP/1.1\r\nX: ")
+        with suppress(ConnectionError):
+            while True:  # without an end, if the server takes everything
+                writer.write(b"x" * 2**16)
+                await writer.drain()
+
+    with_server(app, ask)
+
+
+def with_server(app: Any, ask: Callable[[Any, ServerState], Awaitable[None]]) -> None:
+    """Serve an application by connections like those of `kgcal serve`, until `ask` returns, at most a minute."""
+
     async def run() -> None:
         config, state = uvicorn.Config(app, log_level="warning"), ServerState()
         config.load()
         made = lambda: limits.Connection(config=config, server_state=state, app_state={})  # noqa: E731
         async with await asyncio.get_running_loop().create_server(made, "127.0.0.1", 0) as server:
-            with socket.create_connection(server.sockets[0].getsockname()) as client:
-                client.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-                while not state.total_requests:
-                    await asyncio.sleep(0.01)
-                while state.connections:  # without an end, if nobody leaves the client
-                    await asyncio.sleep(0.01)
+            await ask(server.sockets[0].getsockname(), state)
 
     asyncio.run(asyncio.wait_for(run(), 60))
 
