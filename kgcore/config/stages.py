@@ -16,6 +16,7 @@ from kgcore.config.base import (
     OBJECTIVES,
     POPULATIONS,
     RANDOM,
+    RANKED_SPELLING,
     SIDES_SPELLING,
     SPLIT_SPELLING,
     Choices,
@@ -35,6 +36,8 @@ PLENTY = 1_000_000  # corruptions in all: more of them than of positives hardly 
 ENOUGH = 100
 LOW = 0.05
 MOST_CORRUPTIONS = 5_000_000  # 0.5 GB of scores
+MOST_RANKED, FEWEST_RANKED = 50_000, 10_000
+MOST_RANKED_PAIRS = 2_500_000_000  # of a ranked fact and an entity
 
 
 class PrepareConfig(Config):
@@ -305,9 +308,21 @@ class RankConfig(Config):
 
     stage: ClassVar[str] = "rank"
 
-    ranked_facts: int = setting(
-        50_000, "test facts whose ranks are computed, spread evenly over the split if it has more; 0: all", ge=0
+    ranked_facts: Annotated[str, Field(coerce_numbers_to_str=True), RANKED_SPELLING] = setting(
+        AUTO,
+        "test facts whose ranks are computed, spread evenly over the split if it has more; 0: all; auto: 50,000, or "
+        "fewer, but at least 10,000, if the graph has more than 50,000 entities",
     )
+
+    def most(self, entities: int) -> int:
+        """Return the number of test facts to rank in a graph with this number of entities; 0: all.
+
+        `auto`: MOST_RANKED, but at most as many as have MOST_RANKED_PAIRS pairs with the entities, because the time of
+        ranks grows with these pairs; but at least FEWEST_RANKED, whose mean has a standard error of at most .005.
+        """
+        if self.ranked_facts != AUTO:
+            return int(self.ranked_facts)
+        return min(max(MOST_RANKED_PAIRS // max(entities, 1), FEWEST_RANKED), MOST_RANKED)
 
 
 class EvaluateConfig(Config):

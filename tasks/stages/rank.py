@@ -18,7 +18,7 @@ def _body(run: StageRun, config: RankConfig) -> None:
 
     graph, trained = run.load(GRAPH), run.load_model(EMBEDDINGS)
     every, truth = graph.test.positives, graph.test.truth[graph.test.labels == 1]
-    ranked = spread(len(every), config.ranked_facts)
+    ranked = spread(len(every), config.most(len(graph.entities)))
     positives = every[ranked]
     with gpu_slot(find_device(run.context.device)) as device, progress_bar("rank", len(positives)) as bar:
         ranks = filtered_ranks(trained.to(device), positives, graph.all_known, on_block=bar)

@@ -159,12 +159,13 @@ def test_a_killed_race_goes_on(graph: KnowledgeGraph, tmp_path: Path, monkeypatc
     assert sorted(judge.seen) == sorted(k for k, own in values.items() for _ in own)  # each is measured once
 
 
-@pytest.mark.parametrize(("raced", "on_a_part"), [(200, True), (377, True), (378, False), (10_000, False)])
+@pytest.mark.parametrize(("large", "raced", "on_a_part"), [(599, 200, True), (599, 377, True), (600, 200, False)])
 def test_a_large_graph_has_its_race_on_a_part_and_no_checkpoint(
-    graph: KnowledgeGraph, raced: int, on_a_part: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    graph: KnowledgeGraph, large: int, raced: int, on_a_part: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = len(graph.train)
     assert rows == 600
+    monkeypatch.setattr(module, "LARGE", large)
     monkeypatch.setattr(module, "RACED", raced)
     given = TrainConfig(model="transe", k=4, epochs=9)
     config = RaceConfig(train=given, usual=given, race_metric="brier")

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from kgcore.config import RankConfig
 from kgcore.data.graph import KnowledgeGraph, TripleIndex
 from kgcore.embed.models import trained as trained_model
 from kgcore.embed.models.base import Embeddings
@@ -59,6 +60,21 @@ def test_a_triple_with_a_weight_counts_as_often() -> None:
     weighted = rank_metrics(ranks, np.array([2.0, 0.0, 1.0]))
     assert weighted == pytest.approx(rank_metrics(ranks[[0, 0, 2]]))
     assert rank_metrics(ranks, np.zeros(3)) == rank_metrics(ranks)
+
+
+@pytest.mark.parametrize(
+    ("given", "entities", "most"),
+    [
+        ("auto", 50_000, 50_000),
+        ("auto", 100_000, 25_000),
+        ("auto", 10**7, 10_000),
+        ("auto", 0, 50_000),
+        ("0", 10**7, 0),
+        (70, 9, 70),
+    ],
+)
+def test_fewer_facts_of_a_larger_graph_are_ranked(given: str | int, entities: int, most: int) -> None:
+    assert RankConfig(ranked_facts=given).most(entities) == most
 
 
 @pytest.mark.parametrize(

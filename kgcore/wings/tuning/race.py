@@ -30,7 +30,8 @@ from kgcore.wings.tuning.objective import SearchObjective, TimeIsUp
 
 FEWEST_SECOND = 3  # contenders that train to the second share
 MOST_TRAININGS = 2.7  # a race may cost as much as this many whole trainings
-RACED = 200_000  # training triples of a race on a part of a graph
+LARGE = 320_000  # a graph with more training triples has its race on a part
+RACED = 100_000  # training triples of that part
 
 
 def field_sizes(contenders: int) -> tuple[int, int, int]:
@@ -102,13 +103,12 @@ def race(
 
 
 def ground(graph: KnowledgeGraph, race_seed: int) -> KnowledgeGraph:
-    """Return the graph on which a race is held: a neighbourhood of RACED training triples, if that is cheaper.
+    """Return the graph on which a race is held: a neighbourhood of RACED training triples, if the graph is LARGE.
 
-    Then the cost of a race does not grow with the graph, but the winner is trained again, on all of it. So the part is
-    cheaper if MOST_TRAININGS of it and one of the graph cost less than MOST_TRAININGS of the graph.
+    Then the cost of a race does not grow with the graph, but the winner is trained again, on all of it.
     """
-    cheaper = MOST_TRAININGS * RACED + len(graph.train) < MOST_TRAININGS * len(graph.train)
-    return neighbourhood(graph, RACED, np.random.default_rng([race_seed, 1])) if cheaper else graph
+    large = len(graph.train) > LARGE
+    return neighbourhood(graph, RACED, np.random.default_rng([race_seed, 1])) if large else graph
 
 
 def choose(
