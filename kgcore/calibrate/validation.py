@@ -170,7 +170,7 @@ def thin_notes(audits: Mapping[str, Mapping[str, float]]) -> list[str]:
         for name in (key.removeprefix(f"{POSITIVES}.") for key in figures if key.startswith(f"{POSITIVES}.")):
             positives, reach, false = (int(figures[f"{key}.{name}"]) for key in (POSITIVES, THIN, NEGATIVES))
             if reach > MOST_THIN * positives:
-                thin.append(f"{negatives}.{name} ({reach:,} of {positives:,}; {false:,} negatives)")
+                thin.append(f"{negatives}.{name} ({reach:,} of {positives:,}; {false:,} negative{'s' * (false != 1)})")
     if not thin:
         return []
     return [

@@ -15,6 +15,7 @@ from kgcore.evidence.base import Feature, PairColumn, Source, Tile, Values
 from kgcore.evidence.lookup import words_of
 from kgcore.registries import EVIDENCE
 from kgcore.scores.table import LABELLED, Evidence, ScoreTable
+from kgcore.workers import in_order
 
 ROWS_AT_ONCE = 2**14  # triples of a block
 
@@ -57,14 +58,25 @@ class Features:
         return Evidence(evidence.names, values)
 
     def evidence(self, triples: Triples) -> Evidence:
-        """Return the evidence of triples (n, 3). Memory beside the result: that of ROWS_AT_ONCE triples."""
+        """Return the evidence of triples (n, 3).
+
+        Blocks of ROWS_AT_ONCE triples are computed by as many threads as PyTorch has: the memory beside the result is
+        that of so many blocks.
+        """
+        import torch  # takes more than a second to load
+
         values = np.empty((len(triples), len(self.names)), dtype=np.float32)
-        for start in range(0, len(triples), ROWS_AT_ONCE):
-            block = triples[start : start + ROWS_AT_ONCE]
-            seen: Bools = np.asarray((block[:, [0, 2]] < self.entities).all(axis=1))
-            parts = [_values(group, block, seen) for group in self.groups.values()]
-            values[start : start + len(block)] = np.concatenate(parts, axis=1)
+        starts, threads = range(0, len(triples), ROWS_AT_ONCE), torch.get_num_threads()
+        rows = (triples[start : start + ROWS_AT_ONCE] for start in starts)
+        alone = threads == 1 or len(starts) == 1
+        blocks = map(self._block, rows) if alone else in_order(self._block, rows, threads)
+        for start, block in zip(starts, blocks, strict=True):
+            values[start : start + len(block)] = block
         return Evidence(self.names, values)
+
+    def _block(self, triples: Triples) -> Floats:
+        seen: Bools = np.asarray((triples[:, [0, 2]] < self.entities).all(axis=1))
+        return np.concatenate([_values(group, triples, seen) for group in self.groups.values()], axis=1)
 
 
 def _values(group: Feature, triples: Triples, seen: Bools) -> Floats:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from kgcore.answer.population.calibration import Calibration
     from kgcore.answer.population.fit import Count
 
-MOST_FLYERS = 20  # frequent flyers that it keeps
+MOST_FLYERS, SHOWN_FLYERS = 20, 3  # frequent flyers that it keeps, and that the terminal names
 
 
 @dataclass(frozen=True)
@@ -150,18 +150,13 @@ def _result(facts: Mapping[str, Any], model_text: str) -> Result:
     if has_facts:
         parts[0] = f"{count:,} missing {'fact' if count == 1 else 'facts'} {asked}".rstrip()
         parts.append(expected_text(facts["expected"], facts["interval"]))
-    flyers = [
-        f"frequent flyer, an entity that scores high with everything: {flyer['entity']} is the {flyer['part']} of "
-        f"{flyer['answers']} answers, {flyer['expected']} expected from its facts"
-        for flyer in facts["flyers"]
-    ]
     rows = [_fact(row) if has_facts else _answer_set(row) for row in examples]
     if not any(row.get("flag") for row in rows):
         rows = [{name: text for name, text in row.items() if name != "flag"} for row in rows]
     return Result(
         title=f"Missing facts of {facts['dataset']}",
         tables=[ResultTable(rows=rows, words=("missing fact", "queries", "measure"))],
-        sentences=[", ".join(filter(None, parts)), *facts["notes"], *flyers, model_text],
+        sentences=[", ".join(filter(None, parts)), *facts["notes"], *_about_flyers(facts["flyers"]), model_text],
         files={"the list": facts["output"]},
         run=facts["run"],
         rows=examples,
@@ -194,6 +189,17 @@ def _calibrated(
     if calibration is None:
         return None, [too_few(answering.model.graph, question.predicate, config.at_least)]
     return calibration, [calibration.about]
+
+
+def _about_flyers(flyers: Sequence[Mapping[str, object]]) -> list[str]:
+    """Return the sentence about the frequent flyers of a list; none without flyers."""
+    shown = [
+        f"{flyer['entity']} is the {flyer['part']} of {flyer['answers']} answers, {flyer['expected']} expected"
+        for flyer in flyers[:SHOWN_FLYERS]
+    ]
+    more = [f"and {len(flyers) - len(shown)} more"] if len(flyers) > len(shown) else []
+    what = "frequent flyers, entities that score high with everything (expected is what their facts let expect): "
+    return [what + "; ".join(shown + more)] if shown else []
 
 
 def _flyers(graph: KnowledgeGraph, question: Question, listed: Listed) -> list[dict[str, object]]:

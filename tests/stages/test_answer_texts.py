@@ -2,6 +2,7 @@
 
 import pytest
 
+from tasks.jobs import discover
 from tasks.jobs.request import probability_texts
 
 
@@ -20,3 +21,11 @@ def test_only_certainty_is_written_as_0_or_1(
     row: tuple[float | None, float | None, float | None], texts: tuple[str, str]
 ) -> None:
     assert probability_texts(dict(zip(("probability", "low", "high"), row, strict=True))) == texts
+
+
+def test_three_frequent_flyers_are_named_and_the_others_counted() -> None:
+    flyers = [{"entity": f"e{n}", "part": "object", "answers": 9 - n, "expected": 0.5} for n in range(5)]
+    [sentence] = discover._about_flyers(flyers)
+    assert "e0 is the object of 9 answers, 0.5 expected; e1 is" in sentence
+    assert sentence.endswith("; e2 is the object of 7 answers, 0.5 expected; and 2 more")
+    assert discover._about_flyers([]) == []
