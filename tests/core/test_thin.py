@@ -42,7 +42,7 @@ def test_thin_probabilities_are_named(positives: int, alpha: float, apart: float
     assert len(notes) == noted
     if noted:
         true, thin, false = (int(found[f"{key}.beta"]) for key in (POSITIVES, THIN, NEGATIVES))
-        said = f"synthetic.beta ({thin:,} of {true:,}; {false:,} negatives). Read"
+        said = f"synthetic.beta ({thin:,} of {true:,}; {false:,} negative{'s' * (false != 1)}). Read"
         assert said in notes[0]
 
 
