@@ -260,9 +260,10 @@ class Constants(Feature):
         links, (entities, predicates) = source.links, source.sizes
         width = 2 * predicates
         ends = np.repeat(np.arange(entities), links.degrees)
-        frequency = Counts.of(links.kinds * entities + links.others)
+        pairs = links.kinds.astype(np.int64) * entities + links.others
+        frequency = Counts.of(pairs)
         heads = KeyTable.of(frequency.table.keys[frequency.counts >= LEAST_SUPPORT])
-        rows, places = heads.find(links.kinds * entities + links.others)
+        rows, places = heads.find(pairs)
         kinds = np.unique(ends * width + links.kinds)
         owners = np.concatenate([kinds // width, ends[rows]])
         items = np.concatenate([kinds % width, places + width])

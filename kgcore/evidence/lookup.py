@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from types import ModuleType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from kgcore.arrays import Bools, Floats, Ints, Triples, sorted_distinct
 
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from scipy.sparse import csc_array, csr_array
 
     from kgcore.evidence.base import Tile
+
+
+Halves: TypeAlias = npt.NDArray[np.int32]  # half of the memory of Ints
 
 
 @dataclass(frozen=True)
@@ -151,43 +155,42 @@ class Links:
     num_entities, num_predicates
                  E and R
     starts       (E + 1,) where the links of each entity start in `others` and `kinds`
-    others       (2m,) the entity at the other end. The links of an entity are in ascending order of the number of
-                 links of the other entity, so that a walk with a limit leaves out the hubs
-    kinds        (2m,) in 0, ..., 2R - 1
+    others       (2m,) int32: the entity at the other end. The links of an entity are in ascending order of the number
+                 of links of the other entity, so that a walk with a limit leaves out the hubs
+    kinds        (2m,) int32 in 0, ..., 2R - 1
     pairs        the distinct keys a E + b of linked pairs (a, b)
     pair_starts  (N + 1,) where the links of each pair start in `pair_kinds`
-    pair_kinds   (2m,)
+    pair_kinds   (2m,) int32
     """
 
     num_entities: int
     num_predicates: int
     starts: Ints
-    others: Ints
-    kinds: Ints
+    others: Halves
+    kinds: Halves
     pairs: KeyTable
     pair_starts: Ints
-    pair_kinds: Ints
+    pair_kinds: Halves
 
     @classmethod
     def of(cls, facts: Triples, num_entities: int, num_predicates: int) -> Self:
         """Build the links of distinct facts (n, 3)."""
-        facts = facts[facts[:, 0] != facts[:, 2]]
-        ends = np.concatenate([facts[:, 0], facts[:, 2]])
-        others = np.concatenate([facts[:, 2], facts[:, 0]])
-        kinds = np.concatenate([facts[:, 1], facts[:, 1] + num_predicates])
+        s, p, o = facts[facts[:, 0] != facts[:, 2]].T.astype(np.int32)
+        ends, others, kinds = np.r_[s, o], np.r_[o, s], np.r_[p, p + np.int32(num_predicates)]
         degrees = np.bincount(ends, minlength=num_entities)
-        order = np.lexsort((kinds, others, degrees[others], ends))
-        pair_order = np.lexsort((kinds, others, ends))
-        keys, first = np.unique((ends * num_entities + others)[pair_order], return_index=True)
+        order = np.lexsort((kinds, others, degrees.astype(np.int32)[others], ends))
+        by_degree = others[order], kinds[order]
+        order = np.lexsort((kinds, others, ends))
+        keys = ends[order].astype(np.int64) * num_entities + others[order]
+        first = np.flatnonzero(np.diff(keys, prepend=-1))
         return cls(
             num_entities,
             num_predicates,
             np.concatenate([[0], np.cumsum(degrees)]),
-            others[order],
-            kinds[order],
-            KeyTable.of(keys),
+            *by_degree,
+            KeyTable.of(keys[first]),
             np.append(first, len(kinds)),
-            kinds[pair_order],
+            kinds[order],
         )
 
     @property
@@ -211,7 +214,7 @@ class Links:
             rows, places = rows[away], places[away]
             rank = np.arange(len(rows)) - np.searchsorted(rows, np.arange(len(entities)))[rows]
             rows, places = rows[rank < most], places[rank < most]
-        return rows, self.others[places], self.kinds[places]
+        return rows, self.others[places].astype(np.int64), self.kinds[places].astype(np.int64)
 
     def number(self, ends: Ints, others: Ints) -> Ints:
         """Return the number (n,) of links of each of n pairs."""
@@ -224,7 +227,7 @@ class Links:
         """Find all links of n pairs. Return row and kind of each; rows ascend."""
         rows, places = self.pairs.find(ends * self.num_entities + others)
         inner, positions = expanded(self.pair_starts[places], np.diff(self.pair_starts)[places])
-        return rows[inner], self.pair_kinds[positions]
+        return rows[inner], self.pair_kinds[positions].astype(np.int64)
 
     @cached_property
     def matrix(self) -> "csr_array":
@@ -237,13 +240,13 @@ class Links:
     def first(self, entities: Ints, most: int) -> "csr_array":
         """Return where the first `most` links of entities (n,) lead: (n, E)."""
         rows, places = expanded(self.starts[entities], np.minimum(self.degrees[entities], most))
-        return ones_at(rows, self.others[places], (len(entities), self.num_entities))
+        return ones_at(rows, self.others[places].astype(np.int64), (len(entities), self.num_entities))
 
     def linked(self, tile: "Tile") -> Bools:
         """Return which pairs of a tile (n, m) have a link."""
         linked = np.zeros(tile.shape, dtype=bool)
         rows, places = expanded(self.starts[tile.subjects], self.degrees[tile.subjects])
-        tile.mark(linked, rows, self.others[places])
+        tile.mark(linked, rows, self.others[places].astype(np.int64))
         return linked
 
     def near(self, tile: "Tile") -> Bools:

@@ -226,12 +226,12 @@ class NameEmbeddings(Feature):
     @classmethod
     def of(cls, source: Source) -> Self:
         parts, trained = source.parts, replace(source.trained, cohort=None)
-        table = trained.embeddings.entities.detach().cpu().numpy().astype(np.float64)
-        mean, matrix = table.mean(axis=0), matrix_of(parts)
+        table = trained.embeddings.entities.detach().cpu().numpy()
+        mean, matrix = table.mean(axis=0, dtype=np.float64), matrix_of(parts)
         folds = name_folds(len(table))
         named = np.diff(parts.starts) > 0
         others = [np.flatnonzero(named & (folds != k)) for k in range(NAME_FOLDS)]
-        coefficients = _fitted([matrix[rows] for rows in others], [table[rows] - mean for rows in others])
+        coefficients = _fitted([matrix[rows] for rows in others], others, table, mean)
         made = cls(trained, parts, coefficients, mean, len(table))
         estimates = np.empty_like(table)
         for fold in range(NAME_FOLDS):
@@ -298,17 +298,18 @@ def matrix_of(parts: Tokens) -> sp.csr_matrix:
     return sp.csr_matrix((data, parts.numbers, parts.starts), shape=(len(parts), max(parts.size, 1)))
 
 
-def _fitted(matrices: Sequence[sp.csr_matrix], targets: Sequence[Floats]) -> tuple[Floats, ...]:
-    """Return the coefficients (d, k) of each matrix and its targets, on PyTorch's number of threads.
+def _fitted(matrices: Sequence[sp.csr_matrix], rows: Sequence[Ints], table: Floats, mean: Floats) -> tuple[Floats, ...]:
+    """Return the coefficients (d, k) of each matrix and of its rows of the table (n, k).
 
-    The columns of the targets are independent of each other. COLUMNS of them at once stay in the processor's cache.
+    The columns of the table are independent of each other: PyTorch's number of threads share them. COLUMNS of them at
+    once stay in the processor's cache.
     """
-    parts = [(fold, first) for fold in range(len(matrices)) for first in range(0, targets[fold].shape[1], COLUMNS)]
-    found = [np.empty((matrix.shape[1], own.shape[1])) for matrix, own in zip(matrices, targets, strict=True)]
+    parts = [(fold, first) for fold in range(len(matrices)) for first in range(0, table.shape[1], COLUMNS)]
+    found = [np.empty((matrix.shape[1], table.shape[1])) for matrix in matrices]
 
     def fit(part: tuple[int, int]) -> None:
         fold, columns = part[0], slice(part[1], part[1] + COLUMNS)
-        found[fold][:, columns] = _ridge(matrices[fold], np.ascontiguousarray(targets[fold][:, columns]))
+        found[fold][:, columns] = _ridge(matrices[fold], table[rows[fold], columns] - mean[columns])
 
     with ThreadPoolExecutor(torch.get_num_threads()) as pool:
         for _ in pool.map(fit, parts):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -52,12 +53,19 @@ def write_table(path: Path, columns: dict[str, Any], metadata: dict[str, Any] | 
 
 def read_table(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """Read the output of `write_table`: name -> column, and the metadata."""
-    table = pq.read_table(path)
-    columns = {name: table[name].to_numpy() for name in table.column_names}
-    for name, column in columns.items():
-        if column.dtype == object:
-            columns[name] = column.astype(str)
-    return columns, json.loads((table.schema.metadata or {}).get(b"kgcal", b"{}"))
+    schema = pq.read_schema(path)
+    texts = [field.name for field in schema if pa.types.is_string(field.type)]
+    table = pq.read_table(path, read_dictionary=texts)  # a text that occurs often is in memory once
+    columns = {name: _text(table[name]) if name in texts else table[name].to_numpy() for name in table.column_names}
+    del table
+    pa.default_memory_pool().release_unused()  # otherwise the pool keeps as much memory as the file has rows
+    return columns, json.loads((schema.metadata or {}).get(b"kgcal", b"{}"))
+
+
+def _text(column: pa.ChunkedArray) -> npt.NDArray[np.str_]:
+    whole = column.unify_dictionaries().combine_chunks()
+    texts: npt.NDArray[np.str_] = np.array(whole.dictionary.to_pylist(), dtype=str)
+    return texts[whole.indices.to_numpy()]
 
 
 def write_triples(path: Path, triples: Triples) -> None:
