@@ -64,8 +64,8 @@ def read_table(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def _text(column: pa.ChunkedArray) -> npt.NDArray[np.str_]:
     whole = column.unify_dictionaries().combine_chunks()
-    texts: npt.NDArray[np.str_] = np.array(whole.dictionary.to_pylist(), dtype=str)
-    return texts[whole.indices.to_numpy()]
+    values: npt.NDArray[np.str_] = np.array(whole.dictionary.to_pylist(), dtype=str)[whole.indices.to_numpy()]
+    return values
 
 
 def write_triples(path: Path, triples: Triples) -> None:
