@@ -10,7 +10,9 @@ import pandas as pd
 import pytest
 
 import kgcore as kg
+from kgcore.config import PrepareConfig
 from kgcore.data.datasets.base import find_dataset
+from kgcore.data.datasets.prepare import Prepared, read_dataset
 from kgcore.data.formats.base import TriplesFile, read_blocks, read_candidates
 from kgcore.errors import InputError
 
@@ -305,3 +307,23 @@ def test_json_ld_with_other_values_is_no_traceback(tmp_path: Path, text: str) ->
     path = written(tmp_path, {"odd.jsonld": text}) / "odd.jsonld"
     with suppress(InputError):
         assert read(path) == []
+
+
+def test_a_split_has_at_most_a_million_rows_and_the_others_remain_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kgcore.data.datasets.prepare.MOST_HELD_OUT", 20)
+    parts = {"train.tsv": FACTS[::2], "valid.tsv": FACTS[1::4], "test.tsv": FACTS[3::4]}
+    prepared = prepared_of(written(tmp_path / "files", {name: text_of(part) for name, part in parts.items()}))
+    graph = prepared.graph
+    assert len(graph.valid) == len(graph.test) == 20
+    assert graph.all_known.triples.shape == (len(FACTS), 3)
+    assert prepared.counts["valid_spare"] == len(FACTS[1::4]) - 20
+    assert any("58 beyond a million, which remain known facts" in note for note in prepared.dropped_notes())
+    drawn = prepared_of(written(tmp_path / "file", {"all.tsv": text_of(FACTS)}) / "all.tsv").graph
+    assert len(drawn.valid) + len(drawn.test) <= 42
+    assert len(drawn.train) + len(drawn.valid) + len(drawn.test) == len(FACTS)
+
+
+def prepared_of(path: Path) -> Prepared:
+    return read_dataset(PrepareConfig(dataset=str(path)), path.parent)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from kgcore.arrays import Bools, Floats, Ints, sorted_distinct
+from kgcore.arrays import Bools, Floats, Ints, Triples, sorted_distinct
 from kgcore.config import PrepareConfig
 from kgcore.data.datasets.base import NEGATIVES, DatasetSpec, find_dataset
 from kgcore.data.datasets.draw import SplitDraw, Values, draw_splits
@@ -21,6 +21,7 @@ from kgcore.errors import InputError, raise_faults
 # negatives may be positives of the split too. A larger share shows that one file is a copy of the other.
 LARGEST_OVERLAP = 0.2
 MOST_EXAMPLES = 3
+MOST_HELD_OUT = 1_000_000  # rows of valid, and of test: the standard error of a share of so many is at most .0005
 
 
 def _check_counts(spec: DatasetSpec, counts: dict[str, int]) -> None:
@@ -101,7 +102,8 @@ class Prepared:
 
     counts   name of a count -> number. The counts are the rows, the duplicates and the triples with unseen entities or
              predicates of every split, the positives that two splits share, the negatives that are true in a split, and
-             the rows of valid and test that are left out because another split has them. `drawn_from_rows` and
+             the rows of valid and test that are left out because another split has them. `valid_spare` and
+             `test_spare` are there only if a split has more than MOST_HELD_OUT rows, `drawn_from_rows` and
              `drawn_from_duplicates` are there only if the splits are drawn, `drawn_twins` and `drawn_left_out` only if
              there are twins, or facts that no split may have, and `triples_with_literals`, `negated_rows` and
              `nodes_without_edges` only if some are left out
@@ -122,13 +124,14 @@ class Prepared:
         """Return how many rows of each split are dropped, and why: a note for each split that lacks rows."""
         notes = []
         for split in SPLITS:
-            names = ("duplicates", "with_unseen", "left_out")
-            duplicates, unknown, left_out = (self.counts.get(f"{split}_{name}", 0) for name in names)
+            names = ("duplicates", "with_unseen", "left_out", "spare")
+            duplicates, unknown, left_out, spare = (self.counts.get(f"{split}_{name}", 0) for name in names)
             parts = [f"{duplicates:,} duplicate{'s' if duplicates > 1 else ''}"] if duplicates else []
             parts += [describe_unknown_names(unknown, self.unknown.get(split, ()))] if unknown else []
             parts += [f"{left_out:,} that {'is' if left_out == 1 else 'are'} in another split too"] if left_out else []
+            parts += [f"{spare:,} beyond a million, which remain known facts"] if spare else []
             if parts:
-                total, dropped = self.counts[f"{split}_rows"], duplicates + unknown + left_out
+                total, dropped = self.counts[f"{split}_rows"], duplicates + unknown + left_out + spare
                 notes.append(f"{split}: dropped {dropped:,} of {total:,} rows: {', '.join(parts)}")
         return notes
 
@@ -172,6 +175,9 @@ def prepare(
     out, whatever their labels: they are not held out. A data set with `as_published` keeps them. Vocabularies and
     splits are sorted, so that the format of the files and the order of their lines have no effect.
 
+    Of a held-out split with more than MOST_HELD_OUT rows, so many are kept, spread evenly; the true ones of the others
+    are in no split. Each row takes time and memory in every stage. Splits that are drawn have at most so many rows.
+
     Raises InputError if the files have faults (one message has all faults, with file and line), if a count differs from
     the declared count, if more than a fifth of a held-out split's positives are in another split too, or if more than a
     fifth of the negatives in a file are positives of its split too.
@@ -202,11 +208,12 @@ def prepare(
         index = TripleIndex(np.concatenate([rows["train"][:0, :3], *taken]), *sizes)
         kept = _restrict(name, distinct_rows[name], index, counts, entity_ids, predicate_ids)
         splits[name] = _split(kept, entity_ids, predicate_ids, read.confidences)
+    spare = [_spared(splits, name, counts) for name in SPLITS[1:]]
     names = [read.entities[i] for i in entity_ids.tolist()], [read.predicates[i] for i in predicate_ids.tolist()]
     unknown = {} if spec.drawn else _unknown(read, rows, (entity_ids, predicate_ids), names, counts)
     left_out = rows.get("left_out", rows["train"][:0])  # the true ones of them remain known facts
     left_out = left_out[(left_out[:, 3] == 1) & _known(left_out, entity_ids, predicate_ids)]
-    in_no_split = _split(left_out, entity_ids, predicate_ids, None).triples
+    in_no_split = np.concatenate([_split(left_out, entity_ids, predicate_ids, None).triples, *spare])
     parts = splits["train"], splits["valid"], splits["test"]
     graph = KnowledgeGraph(spec.name, *names, *parts, in_no_split, twins_together=spec.drawn)
     some = all(counts[f"{name}_with_unseen"] for name in SPLITS[1:])
@@ -221,6 +228,8 @@ def _drawn(read: Read, sizes: tuple[int, int], draw: SplitDraw, counts: dict[str
     counts["drawn_from_rows"], counts["drawn_from_duplicates"] = len(whole), len(whole) - len(distinct)
     values = Values.of(whole, *read.places["train"].values) if draw.rule.column else None
     del whole
+    most = MOST_HELD_OUT / len(distinct)
+    draw = replace(draw, valid_share=min(draw.valid_share, most), test_share=min(draw.test_share, most))
     drawn = draw_splits(distinct, draw, read.predicates, values)
     if drawn.twins:
         counts["drawn_twins"] = drawn.twins
@@ -307,6 +316,17 @@ def _restrict(
             "split: add one"
         )
     return rows
+
+
+def _spared(splits: dict[str, Split], name: str, counts: dict[str, int]) -> Triples:
+    """Leave MOST_HELD_OUT rows of a split, spread evenly over its sorted rows. Return the true ones of the others."""
+    split = splits[name]
+    if len(split) <= MOST_HELD_OUT:
+        return split.triples[:0]
+    kept = np.zeros(len(split), dtype=bool)
+    kept[np.arange(MOST_HELD_OUT) * len(split) // MOST_HELD_OUT] = True
+    splits[name], counts[f"{name}_spare"] = split.part(kept), int((~kept).sum())
+    return split.part(~kept).positives
 
 
 def _split(rows: Ints, entity_ids: Ints, predicate_ids: Ints, confidences: Floats | None) -> Split:
