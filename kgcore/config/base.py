@@ -153,7 +153,7 @@ COLUMNS_SPELLING = Spelling(
     "auto, or three or four names, or positions from 1, separated by commas", r"^(auto|[^,]+,[^,]+,[^,]+(,[^,]+)?)$"
 )
 ETA_SPELLING = Spelling("auto or a whole number above 0", r"^(auto|[1-9][0-9]*)$")
-RANKED_SPELLING = Spelling("auto or a whole number", r"^(auto|[0-9]+)$")
+RANKED_SPELLING = Spelling("auto or a whole number", r"^(auto|[0-9]{1,9})$")
 
 
 DRAWN = Choices(STRATEGIES.without(TRAINING_ONLY), _LEARNS)

@@ -17,7 +17,7 @@ from kgcore.registries import EVIDENCE
 from kgcore.scores.table import LABELLED, Evidence, ScoreTable
 from kgcore.workers import in_order
 
-ROWS_AT_ONCE = 2**14  # triples of a block
+ROWS_AT_ONCE, FEWEST_AT_ONCE = 2**14, 2**10  # triples of the blocks of all threads, and of a block
 
 
 @dataclass(frozen=True)
@@ -60,14 +60,15 @@ class Features:
     def evidence(self, triples: Triples) -> Evidence:
         """Return the evidence of triples (n, 3).
 
-        Blocks of ROWS_AT_ONCE triples are computed by as many threads as PyTorch has: the memory beside the result is
-        that of so many blocks.
+        As many threads as PyTorch has compute blocks of triples: the memory beside the result is that of ROWS_AT_ONCE.
         """
         import torch  # takes more than a second to load
 
         values = np.empty((len(triples), len(self.names)), dtype=np.float32)
-        starts, threads = range(0, len(triples), ROWS_AT_ONCE), torch.get_num_threads()
-        rows = (triples[start : start + ROWS_AT_ONCE] for start in starts)
+        threads = torch.get_num_threads()
+        size = max(ROWS_AT_ONCE // threads, FEWEST_AT_ONCE)
+        starts = range(0, len(triples), size)
+        rows = (triples[start : start + size] for start in starts)
         alone = threads == 1 or len(starts) == 1
         blocks = map(self._block, rows) if alone else in_order(self._block, rows, threads)
         for start, block in zip(starts, blocks, strict=True):

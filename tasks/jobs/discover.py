@@ -198,7 +198,7 @@ def _about_flyers(flyers: Sequence[Mapping[str, object]]) -> list[str]:
         for flyer in flyers[:SHOWN_FLYERS]
     ]
     more = [f"and {len(flyers) - len(shown)} more"] if len(flyers) > len(shown) else []
-    what = "frequent flyers, entities that score high with everything (expected is what their facts let expect): "
+    what = "frequent flyers, entities that score high with everything (expected: the number that their facts suggest): "
     return [what + "; ".join(shown + more)] if shown else []
 
 

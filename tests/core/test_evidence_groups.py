@@ -93,11 +93,18 @@ def test_a_graph_with_one_fact_or_without_facts_has_evidence(name: str) -> None:
         assert group.values(every_triple()).shape == (432, len(group.names))
 
 
-def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("threads", [1, 4])
+def test_blocks_and_threads_change_nothing(monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
     features, triples = Features.of(source_of(random_facts(0)), EVIDENCE.names()), every_triple()
     whole = features.evidence(triples)
-    monkeypatch.setattr(table, "ROWS_AT_ONCE", 50)
-    np.testing.assert_array_equal(features.evidence(triples).values, whole.values)
+    monkeypatch.setattr(table, "ROWS_AT_ONCE", 50 * threads)
+    monkeypatch.setattr(table, "FEWEST_AT_ONCE", 1)
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(threads)
+        np.testing.assert_array_equal(features.evidence(triples).values, whole.values)
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_names_are_unique_and_features_are_columns_in_their_order() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -102,7 +103,7 @@ def test_held_out_files_beside_train_are_found_by_their_words(tmp_path: Path) ->
             "undefined.jsonld",
             '{"@context": {"p": "http://e/p"}, "@id": "http://e/d", "p": {"@id": "http://e/x"}, '
             '"q": [{"@id": "http://e/y"}, {"@id": "http://e/z"}]}',
-            "its @context does not define q, so 2 links have no predicate",
+            "its @context does not define q, so 2 links would be lost",
         ),
         ("open.csv", HEADER + text_of(FACTS, ",", ",n\n").replace(",n", ',"5 mg', 1), "line 2: a quote that opens"),
         ("two.csv", HEADER + text_of(FACTS, ",", ",n\n").replace(",n", ',"5 mg', 2), "line 2: a quote that opens"),
@@ -128,6 +129,8 @@ def test_what_cannot_be_read_whole_is_refused(tmp_path: Path, name: str, text: s
         ("comments.csv", "# export, of Monday, for us\n# all\n" + text_of(FACTS, ",")),
         ("comment.csv", "# one, two\n# three, four, five, six\n" + HEADER + text_of(FACTS, ",", ",n\n")),
         ("names.csv", "#subject,predicate,object\n" + text_of(FACTS, ",")),
+        ("marks.csv", text_of([("#" + s, p, o) for s, p, o in FACTS], ",").replace("#", "")),
+        ("later.csv", "# exported, by, us\n\n#subject,predicate,object\n" + text_of(FACTS, ",")),
         ("node.sif", "lonely\n" + text_of(FACTS)),
         ("comment.sif", "# export of Cytoscape\n" + text_of(FACTS)),
         (
@@ -167,8 +170,24 @@ def test_candidates_of_all_blocks_have_the_same_columns(tmp_path: Path, monkeypa
     assert {tuple(block.names.column_names) for block in blocks} == {("subject", "predicate", "object", "late")}
 
 
-def test_a_qualifier_with_the_word_not_negates_a_fact(tmp_path: Path) -> None:
-    words = ("involved_in", "NOT|involved_in", "", "notable")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "#a,likes,#b\n#c,likes,#d\n",
+        "#a,likes,b\n",
+        "#a, likes, b\nc,likes,d\n",
+        '#a,likes,b\n"two\nlines",likes,y\n',
+        "# a, likes, b\nc, likes, d\n",
+    ],
+)
+def test_names_may_begin_with_a_hash(tmp_path: Path, text: str) -> None:
+    [block] = read_candidates(written(tmp_path, {"hash.csv": text}) / "hash.csv")
+    assert block.names["subject"][0].as_py() in ("#a", "# a")
+    assert len(block.names) == text.count("likes")
+
+
+def test_a_qualifier_with_the_item_not_negates_a_fact(tmp_path: Path) -> None:
+    words = ("involved_in", "NOT|involved_in", "", "not specified")
     rows = [(*fact, words[n % 4]) for n, fact in enumerate(FACTS)]
     path = written(tmp_path, {"go.tsv": "subject\tpredicate\tobject\tqualifier\n" + text_of(rows)}) / "go.tsv"
     assert read(path) == [fact for n, fact in enumerate(FACTS) if n % 4 != 1]
@@ -178,12 +197,30 @@ def test_a_qualifier_with_the_word_not_negates_a_fact(tmp_path: Path) -> None:
     assert block.names["label"].to_pylist() == ["0" if n % 4 == 1 else "1" for n in range(len(FACTS))]
 
 
+def test_a_qualifier_for_another_purpose_is_no_negation(tmp_path: Path) -> None:
+    rows = [(*fact, "1", ("NOT", "a")[n % 2]) for n, fact in enumerate(FACTS)]
+    text = "subject\tpredicate\tobject\tlabel\tqualifier\n" + text_of(rows)
+    path = written(tmp_path, {"both.tsv": text}) / "both.tsv"
+    for columns in ((), ("subject", "predicate", "object", "label")):
+        [block] = read_blocks(TriplesFile(path, columns=columns))
+        assert len(block.names) == len(FACTS)
+    [block] = read_blocks(TriplesFile(path, columns=("subject", "predicate", "object"), groups="qualifier"))
+    assert len(block.names) == len(FACTS)
+    frame = pd.DataFrame(FACTS, columns=["subject", "predicate", "object"]).assign(qualifier=[["NOT"]] * len(FACTS))
+    frame.to_parquet(tmp_path / "lists.parquet")
+    assert read(tmp_path / "lists.parquet") == FACTS
+    text = "subject\tpredicate\tobject\tnegated\tqualifier\na\tp\tb\tfalse\tNOT\nc\tp\td\tfalse\t\n"
+    assert read(written(tmp_path, {"two.tsv": text}) / "two.tsv") == [("c", "p", "d")]
+
+
 @pytest.mark.parametrize(
     "statement",
     [
         "<< :{s} :{p} :{o} >> :source :db ; :year 3 .",
         ":{s} :{p} :{o} {{| :source :db |}} .",
         ":{s} :{p} :{o} ~ _:r {{| :source :db |}} .",
+        ":{s} :{p} :{o} ~ :r1 {{| :source :db |}} .",
+        ":db :says << :{s} :{p} :{o} >> .",
     ],
 )
 def test_triples_about_triples_are_no_facts(tmp_path: Path, statement: str) -> None:
@@ -192,7 +229,42 @@ def test_triples_about_triples_are_no_facts(tmp_path: Path, statement: str) -> N
     blocks = list(read_blocks(TriplesFile(path)))
     assert {tuple(row) for row in read(path)} == {tuple(f"http://e/{name}" for name in fact) for fact in FACTS}
     assert sum(block.left_out["triples_about_triples"] for block in blocks) >= len(FACTS)
-    assert all("triples_with_literals" not in block.left_out for block in blocks)
+
+
+def test_triples_about_triples_may_come_first(tmp_path: Path) -> None:
+    reifies = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#reifies>"
+    text = (
+        "_:r <http://e/source> <http://e/db> .\n"
+        f"_:r {reifies} <<( <http://e/a> <http://e/p> <http://e/b> )>> .\n"
+        "<http://e/a> <http://e/p> <http://e/b> .\n"
+    )
+    assert read(written(tmp_path, {"first.nt": text}) / "first.nt") == [("http://e/a", "http://e/p", "http://e/b")]
+
+
+@pytest.mark.parametrize(
+    ("context", "value", "message"),
+    [
+        ({}, {"@type": "Person"}, "does not define Person, so 1 links"),
+        ({"p": {"@id": "http://e/p", "@type": "@id"}}, {"p": "b"}, "1 ids are relative, such as 'b'"),
+        ({"p": "knows"}, {"p": {"@id": "http://e/x"}}, "does not define p, so 1 links"),
+        (
+            {},
+            {"@graph": [{"@context": {"q": "http://e/q"}, "@id": "http://e/a"}, {"q": {"@id": "http://e/x"}}]},
+            "does not define q, so 1 links",
+        ),
+        (
+            {"g": {"@id": "http://e/g", "@container": "@graph"}},
+            {"g": {"@id": "http://e/a", "q": {"@id": "http://e/x"}}},
+            "does not define q, so 1 links",
+        ),
+    ],
+)
+def test_json_ld_that_would_lose_links_is_refused(
+    tmp_path: Path, context: object, value: dict[str, object], message: str
+) -> None:
+    path = written(tmp_path, {"lost.jsonld": json.dumps({"@context": context, **value})}) / "lost.jsonld"
+    with pytest.raises(InputError, match=message):
+        read(path)
 
 
 @pytest.mark.parametrize(
@@ -204,6 +276,11 @@ def test_triples_about_triples_are_no_facts(tmp_path: Path, statement: str) -> N
         ({"p": {"@id": "http://e/p", "@type": "@json"}}, {"p": {"q": {"r": {"@id": "x"}}}}),
         ({"p": {"@id": "http://e/p", "@context": {"q": "http://e/q"}}}, {"p": {"q": {"@id": "http://e/y"}}}),
         ({"p": "http://e/p"}, {"q": "text", "p": {"@value": "text"}}),
+        ({"p": "http://e/p"}, {"p": {"@type": "@json", "@value": {"q": {"@id": "x"}}}}),
+        ({"@vocab": "http://e/"}, {"p": {"@context": {"@vocab": None, "r": "http://e/r"}, "r": {"@id": "http://e/x"}}}),
+        ({"q": None}, {"q": {"inner": {"@id": "http://e/y"}}}),
+        ({"p": "http://e/p"}, {"note": {"value": "x"}, "p": {"@id": "http://e/y"}}),
+        ({"e": "http://e/"}, {"@type": "e:Person", "e:p": {"@id": "e:y"}}),
     ],
 )
 def test_json_ld_whose_links_are_defined_is_read(tmp_path: Path, context: object, value: dict[str, object]) -> None:
@@ -229,6 +306,8 @@ def test_the_vocabularies_of_openke_may_have_the_id_first(tmp_path: Path) -> Non
 def test_a_column_of_text_and_numbers_is_text() -> None:
     frame = pd.DataFrame(FACTS, columns=["subject", "predicate", "object"])
     frame["note"] = [(1, "x", None, 2.5)[n % 4] for n in range(len(FACTS))]
+    frame["other"] = pd.Categorical([(1, "x")[n % 2] for n in range(len(FACTS))])
+    frame["third"] = [(np.int64(1), "x")[n % 2] for n in range(len(FACTS))]
     frame["object"] = [n if n % 3 == 0 else name for n, name in zip(frame.index % 20, frame["object"], strict=True)]
     graph = kg.read(frame)
     assert {str(n % 20) for n in frame.index if n % 20 % 3 == 0} <= set(graph.entities)
@@ -299,7 +378,14 @@ def test_ids_of_a_split_that_are_not_those_of_train_are_refused(tmp_path: Path) 
         find_dataset(str(tmp_path))
 
 
-ODD_JSON_LD = ('{"@context": [3, null], "@id": ["d"]}', '{"@context": {"id": {"@id": "@id"}}}', "[[]]", '{"@id": 3}')
+ODD_JSON_LD = (
+    '{"@context": [3, null], "@id": ["d"]}',
+    '{"@context": {"id": {"@id": "@id"}}}',
+    "[[]]",
+    '{"@id": 3}',
+    '{"@context": {"p": {"@id": "http://e/p", "@container": {"a": 1}}}, "p": {"@id": "http://e/x"}}',
+    '{"@context": {"p": {"@id": "http://e/p", "@container": [["@set"]]}}, "p": {"@id": "http://e/x"}}',
+)
 
 
 @pytest.mark.parametrize("text", ODD_JSON_LD)
@@ -319,7 +405,7 @@ def test_a_split_has_at_most_a_million_rows_and_the_others_remain_known(
     assert len(graph.valid) == len(graph.test) == 20
     assert graph.all_known.triples.shape == (len(FACTS), 3)
     assert prepared.counts["valid_spare"] == len(FACTS[1::4]) - 20
-    assert any("58 beyond a million, which remain known facts" in note for note in prepared.dropped_notes())
+    assert any("58 beyond a million, whose true ones remain known facts" in note for note in prepared.dropped_notes())
     drawn = prepared_of(written(tmp_path / "file", {"all.tsv": text_of(FACTS)}) / "all.tsv").graph
     assert len(drawn.valid) + len(drawn.test) <= 42
     assert len(drawn.train) + len(drawn.valid) + len(drawn.test) == len(FACTS)

@@ -10,6 +10,7 @@ import pandas as pd
 
 from kgcore.arrays import Bools, Floats, Ints, Triples, sorted_distinct
 from kgcore.config import PrepareConfig
+from kgcore.config.base import RANDOM
 from kgcore.data.datasets.base import NEGATIVES, DatasetSpec, find_dataset
 from kgcore.data.datasets.draw import SplitDraw, Values, draw_splits
 from kgcore.data.datasets.fetch import DownloadProgress, fetch
@@ -105,8 +106,8 @@ class Prepared:
              the rows of valid and test that are left out because another split has them. `valid_spare` and
              `test_spare` are there only if a split has more than MOST_HELD_OUT rows, `drawn_from_rows` and
              `drawn_from_duplicates` are there only if the splits are drawn, `drawn_twins` and `drawn_left_out` only if
-             there are twins, or facts that no split may have, and `triples_with_literals`, `negated_rows` and
-             `nodes_without_edges` only if some are left out
+             there are twins, or facts that no split may have, and `triples_with_literals`,
+             `triples_about_triples`, `negated_rows` and `nodes_without_edges` only if some are left out
     unknown  split -> examples, as text, of the split's triples with a name that is not in train
     unseen   the rows of valid and test with an entity that is not in train; None: valid or test has no such row
     drawn    a sentence about what valid and test have in common, if they are drawn by a rule; otherwise empty
@@ -129,7 +130,7 @@ class Prepared:
             parts = [f"{duplicates:,} duplicate{'s' if duplicates > 1 else ''}"] if duplicates else []
             parts += [describe_unknown_names(unknown, self.unknown.get(split, ()))] if unknown else []
             parts += [f"{left_out:,} that {'is' if left_out == 1 else 'are'} in another split too"] if left_out else []
-            parts += [f"{spare:,} beyond a million, which remain known facts"] if spare else []
+            parts += [f"{spare:,} beyond a million, whose true ones remain known facts"] if spare else []
             if parts:
                 total, dropped = self.counts[f"{split}_rows"], duplicates + unknown + left_out + spare
                 notes.append(f"{split}: dropped {dropped:,} of {total:,} rows: {', '.join(parts)}")
@@ -228,8 +229,9 @@ def _drawn(read: Read, sizes: tuple[int, int], draw: SplitDraw, counts: dict[str
     counts["drawn_from_rows"], counts["drawn_from_duplicates"] = len(whole), len(whole) - len(distinct)
     values = Values.of(whole, *read.places["train"].values) if draw.rule.column else None
     del whole
-    most = MOST_HELD_OUT / len(distinct)
-    draw = replace(draw, valid_share=min(draw.valid_share, most), test_share=min(draw.test_share, most))
+    if draw.rule.kind == RANDOM and (largest := max(draw.valid_share, draw.test_share) * len(distinct)) > MOST_HELD_OUT:
+        part = MOST_HELD_OUT / largest
+        draw = replace(draw, valid_share=draw.valid_share * part, test_share=draw.test_share * part)
     drawn = draw_splits(distinct, draw, read.predicates, values)
     if drawn.twins:
         counts["drawn_twins"] = drawn.twins

@@ -19,7 +19,7 @@ COLUMNS = ("subject", "predicate", "object")
 LABEL = "label"
 CONFIDENCE = "confidence"
 NEGATED = "negated"
-QUALIFIER = "qualifier"  # of Gene Ontology annotations: the word NOT in it negates the fact
+QUALIFIER = "qualifier"  # of Gene Ontology annotations: items between bars, of which NOT negates the fact
 # what a column of negations says, in lower case: the fact does not hold, or holds
 NEGATIONS = (
     {"true", "1", "1.0", "yes", "not", "negative"},
@@ -214,8 +214,9 @@ def read_blocks(source: TriplesFile) -> Iterator[Block]:
     try:
         unit = format_of(source.path).unit
         for block in format_of(source.path).read(source):
-            says = next((name for name in (NEGATED, QUALIFIER) if name in block.names.column_names), None)
-            yield _affirmed(source, block, unit, says) if says and not source.further else block
+            for says in (NEGATED, QUALIFIER) if not source.further else ():
+                block = _affirmed(source, block, unit, says) if says in block.names.column_names else block
+            yield block
     except OSError as error:
         kind = PACKED.get(source.path.suffix.lower())
         if kind and not error.strerror:
@@ -232,7 +233,7 @@ def _affirmed(source: TriplesFile, block: Block, unit: str, says: str) -> Block:
     """
     texts = [text.strip().lower() for text in block.names[says].to_pylist()]
     if says == QUALIFIER:
-        texts = ["not" if "not" in re.split(r"[\W_]+", text) else "" for text in texts]
+        texts = ["not" if "not" in re.split(r"\s*\|\s*", text) else "" for text in texts]
     values = np.array(texts, dtype=object)
     negated, affirmed = (np.isin(values, list(words)) for words in NEGATIONS)
     faults = [

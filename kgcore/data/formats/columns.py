@@ -134,21 +134,28 @@ def _known(cells: Sequence[str]) -> dict[str, int] | None:
 
 
 def _with_negations(source: TriplesFile, cells: Sequence[str], found: Columns) -> Columns:
-    """Add the column of a header that says whether a fact is negated. If it was given as label, it is no label.
+    """Add the columns of a header that say whether a fact is negated. If one was given as label, it is no label.
 
-    Of candidates it is a further column: each of them is asked about. A qualifier beside labels says nothing more.
+    Of candidates they are further columns: each of them is asked about. A qualifier beside labels, or that the user
+    chooses for another purpose, says nothing more.
     """
-    words = list(map(column_word, cells))
-    place = next((place for place, word in enumerate(words) if word in NOT), None)
-    name = NEGATED if place is not None else QUALIFIER
-    if place is None and QUALIFIER in words and (LABEL not in found.names or len(source.columns) > len(COLUMNS)):
-        place = words.index(QUALIFIER)
-    if source.further or not found.header or place is None or place in (found.names[column] for column in COLUMNS):
+    if source.further or not found.header:
         return found
-    if name == NEGATED and source.labelled and LABEL in found.names:
-        raise InputError(f"{source.path} has the columns {LABEL} and {cells[place]}: a label says both, leave out one")
-    names = {other: column for other, column in found.names.items() if column != place}
-    return replace(found, names=names | {name: place})
+    label = found.names.get(LABEL)
+    used = [found.names[column] for column in COLUMNS if column in found.names]  # files of ids have two
+    chosen = {wanted for _, wanted in source.chosen.values()}
+    used += [place for place, cell in enumerate(cells) if chosen & {cell, str(place + 1)}]
+    words = {place: column_word(cell) for place, cell in enumerate(cells) if place not in used}
+    places = {NEGATED: next((place for place, word in words.items() if word in NOT), None)}
+    places[QUALIFIER] = next((place for place, word in words.items() if word == QUALIFIER), None)
+    if label is not None and label != places[QUALIFIER]:
+        places[QUALIFIER] = None
+    added = {name: place for name, place in places.items() if place is not None}
+    if NEGATED in added and source.labelled and label is not None:
+        name = cells[added[NEGATED]]
+        raise InputError(f"{source.path} has the columns {LABEL} and {name}: a label says both, leave out one")
+    names = {name: place for name, place in found.names.items() if place not in added.values()}
+    return replace(found, names=names | added)
 
 
 def _looks_like_names(cells: Sequence[str]) -> bool:

@@ -4,7 +4,7 @@ Of TransC's folders only the triples of instances are read; instanceOf2id.txt an
 concepts, are not.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -32,15 +32,21 @@ TRANSC_HELD_OUT = {
 
 def read_vocabulary(path: Path) -> Vocabulary:
     """Read the names and ids of a file. The first line is a count, and every other line is name, tab, id; or id, tab,
-    name, if only the first column has numbers.
+    name, if only the first column has the ids 0 to n - 1.
 
     Raises InputError, with file and line, if the count is wrong, if a line has a wrong number of columns, or if an id
     or a name is empty or occurs twice.
     """
     rows, faults = _read_counted(path, ("name", "id"), "\t")
-    if all(first.isdecimal() for _, (first, _) in rows) and not all(last.isdecimal() for _, (_, last) in rows):
+    if columns_of_ids([row for _, row in rows]) == [0]:
         rows = [(line, [name, number]) for line, (number, name) in rows]
     return Vocabulary.of(path, ((line, number, name) for line, (name, number) in rows), "name", faults)
+
+
+def columns_of_ids(rows: Sequence[Sequence[str]]) -> list[int]:
+    """Return which of the two columns of some rows have each of the ids 0 to n - 1 once."""
+    ids = {str(number) for number in range(len(rows))}
+    return [column for column in (0, 1) if {row[column] for row in rows} == ids]
 
 
 def read_numbered(source: TriplesFile, entities: Vocabulary, predicates: Vocabulary) -> Iterator[Block]:

@@ -3,9 +3,11 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from numbers import Number
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
@@ -65,9 +67,10 @@ def mixed_as_text(column: "pd.Series") -> "pd.Series":
     """Return a column of pandas that has text and numbers as text, as a file has it; any other column as it is."""
     from pandas.api.types import infer_dtype
 
-    if infer_dtype(column) not in ("mixed", "mixed-integer"):
+    values = column.astype(object) if column.dtype == "category" else column
+    if infer_dtype(values) not in ("mixed", "mixed-integer"):
         return column
-    return column.map(lambda value: str(value) if isinstance(value, int | float) else value, na_action="ignore")
+    return values.map(lambda value: str(value) if isinstance(value, Number | np.generic) else value, na_action="ignore")
 
 
 def _check_size(path: Path, table: pa.Table) -> None:
@@ -85,6 +88,8 @@ def _as_text(source: TriplesFile, table: pa.Table) -> pa.Table:
     others = () if source.further else (LABEL, NEGATED, QUALIFIER, CONFIDENCE, TIME, GROUP)
     for name in (*COLUMNS, *(other for other in others if other in table.column_names)):
         column = table[name]
+        if name == QUALIFIER and not _is_text(column.type):  # of something else than Gene Ontology
+            column = pa.nulls(len(table), pa.string())
         try:
             text = pc.fill_null(column.cast(pa.string()), "")
         except pa.ArrowNotImplementedError as error:
@@ -93,6 +98,10 @@ def _as_text(source: TriplesFile, table: pa.Table) -> pa.Table:
             ) from error
         table = table.set_column(table.schema.get_field_index(name), name, text)
     return table
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_dictionary(kind))
 
 
 FORMATS.add("parquet", Format("Parquet", (".parquet",), read_parquet, unit="row", packed=False))

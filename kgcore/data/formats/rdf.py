@@ -4,29 +4,31 @@ The name of an entity or predicate is its IRI without angle brackets; the name o
 The parser gives a blank node without a label a random one, so such a node is named by its number in the file. A blank
 node belongs to its file: if there are several files, its name begins with the name of the file.
 Triples whose object is a literal are left out and counted, and so is what describes another triple (RDF-star): triples
-with a quoted triple, and those of the blank node that stands for one. The names of graphs are ignored.
+with a quoted triple, and those of the node that stands for one. The names of graphs are ignored.
 """
 
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from itertools import compress
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from kgcore.data.formats.base import BLOCK_ROWS, COLUMNS, Block, Format, TriplesFile, open_packed
-from kgcore.data.formats.text import MARK
+from kgcore.data.formats.text import BLOCK_BYTES, MARK
 from kgcore.errors import InputError
 from kgcore.registries import FORMATS
 
 BEGIN, END = 2**16, 2**12  # bytes of a file that are remembered
 MOST_CHECKED = 2**26  # bytes of JSON-LD whose ids and keys are checked
 MOST_SHOWN = 3
-# what a container of JSON-LD has as keys is data, unless it is one of these
-_NO_MAPS = {"@list", "@set", None}
+NO_MAPS = {"@list", "@set", "@graph"}  # containers of JSON-LD that are no maps
+ABOUT_TRIPLES = (b"<<", b"{|", b"reifies", b"rdf:annotation")  # a file without them has no triple about a triple
+Terms: TypeAlias = Mapping[str, Any]
 _ELEMENT = re.compile(rb"<([A-Za-z_][^\s/>]*)")
 _NO_ELEMENT = re.compile(rb"<!--.*?-->|<\?.*?\?>|<!DOCTYPE[^\[>]*(\[.*?\]\s*)?>", re.DOTALL)
 # a label that pyoxigraph makes: 128 random bits in hexadecimal digits, the first one a letter
@@ -45,12 +47,12 @@ def read_rdf(source: TriplesFile, name: str) -> Iterator[Block]:
     syntax = getattr(RdfFormat, name)
     if syntax == RdfFormat.JSON_LD:
         _check_json_ld(source)
-    size = max(source.path.stat().st_size, 1)
+    size, reifiers = max(source.path.stat().st_size, 1), _reifiers(source, syntax)
     with open_packed(source.path) as (stream, file):
         ends = _Ends(stream)
         try:
             parser = parse(ends, format=syntax)  # type: ignore[arg-type]  # it only reads
-            name_blank, reifiers = partial(_blank, unlabelled={}, scope=source.scope), set[str]()
+            name_blank = partial(_blank, unlabelled={}, scope=source.scope)
             number, count = 1, BLOCK_ROWS
             while count == BLOCK_ROWS:
                 columns, left_out, count = _some(parser, name_blank, reifiers)
@@ -70,44 +72,49 @@ def read_rdf(source: TriplesFile, name: str) -> Iterator[Block]:
 
 
 def _check_json_ld(source: TriplesFile) -> None:
-    """Raise InputError for what the parser of JSON-LD drops: relative ids without a base, links of undefined keys."""
+    """Raise InputError for what the parser of JSON-LD drops: relative ids without a base, and links without a meaning.
+
+    A link is a key of a node whose value has an id, or a type. Its meaning is in the contexts of the nodes around it.
+    """
     with open_packed(source.path) as (stream, _):
         text = stream.read(MOST_CHECKED)
     if len(text) == MOST_CHECKED:
         return
-    waiting, terms, ids = list[Any](), dict[str, object](), {"@id"}
-    relative, links = list[str](), Counter[str]()
+    waiting, relative, undefined = list[tuple[Any, Terms]](), list[str](), Counter[str]()
     with suppress(ValueError, RecursionError):  # the parser says where
-        waiting.append(json.loads(text))
+        waiting.append((json.loads(text), {}))
     while waiting:
-        value = waiting.pop()
+        value, terms = waiting.pop()
         if isinstance(value, list):
-            waiting += value
-        elif isinstance(value, dict):
-            for part in _listed(value.get("@context")):
-                if isinstance(part, str):
-                    return  # the parser says that no address is opened
-                if isinstance(part, dict):
-                    terms |= part
-                    ids |= {term for term, meaning in part.items() if meaning == "@id"}
-                    scoped = [meaning.get("@context") for meaning in part.values() if isinstance(meaning, dict)]
-                    waiting += [{"@context": context} for context in scoped if context is not None]
-            relative += [own for key in ids if isinstance(own := value.get(key), str) and ":" not in own]
+            waiting += [(each, terms) for each in value]
+        elif isinstance(value, dict) and "@value" not in value:
+            if any(isinstance(part, str) for part in _listed(value.get("@context"))):
+                return  # the parser says that no address is opened
+            terms = _within(terms, value)
             for key, inner in value.items():
-                if key != "@context":
-                    links[key] += sum(isinstance(link, dict) and "@value" not in link for link in _listed(inner))
-                    waiting += _values(terms.get(key), inner)
-    if relative and "@base" not in terms:
+                meaning, definition = _meaning(key, terms), _definition(key, terms)
+                words = [word for word in _listed(inner) if isinstance(word, str)]
+                if meaning == "@id" or (meaning and definition.get("@type") == "@id"):
+                    relative += [word for word in words if ":" not in word and terms.get("@base") is None]
+                elif meaning == "@type" or (meaning and definition.get("@type") == "@vocab"):
+                    undefined.update(word for word in words if _meaning(word, terms) is None)
+                elif meaning is None:
+                    undefined[key] += sum(_has_id(each, terms) for each in _listed(inner))
+                if key != "@context" and meaning and definition.get("@type") != "@json":
+                    kinds = {kind for kind in _listed(definition.get("@container")) if isinstance(kind, str)}
+                    is_map = isinstance(inner, dict) and not kinds <= NO_MAPS  # whose keys are data
+                    within = _within(terms, definition)
+                    waiting += [(each, within) for each in (inner.values() if is_map else [inner])]
+    if relative:
         raise InputError(
             f"{source.path}: {len(relative):,} ids are relative, such as {relative[0]!r}, and nothing says to what: "
             'add "@base" to its @context'
         )
-    unknown = [key for key, count in links.items() if count and key not in terms and not key.startswith("@")]
-    if (unknown := [key for key in unknown if ":" not in key]) and terms.get("@vocab") is None:
+    if names := [name for name, count in undefined.items() if count]:
         raise InputError(
-            f"{source.path}: its @context does not define {', '.join(unknown[:MOST_SHOWN])}"
-            f"{', ...' * (len(unknown) > MOST_SHOWN)}, so {sum(links[key] for key in unknown):,} links have no "
-            f'predicate: define each key there, add "@vocab" for all, or leave them out by "{unknown[0]}": null'
+            f"{source.path}: its @context does not define {', '.join(names[:MOST_SHOWN])}"
+            f"{', ...' * (len(names) > MOST_SHOWN)}, so {undefined.total():,} links would be lost: define each name "
+            f'there, add "@vocab" for all, or leave out a key by "{names[0]}": null'
         )
 
 
@@ -115,13 +122,37 @@ def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _values(meaning: Any, value: Any) -> list[Any]:
-    """Return what JSON-LD has under a key of this meaning. The keys of a map are data, and a value may be any JSON."""
-    definition = meaning if isinstance(meaning, dict) else {}
-    if definition.get("@type") == "@json":
-        return []
-    is_map = isinstance(value, dict) and not _NO_MAPS.issuperset(_listed(definition.get("@container")))
-    return list(value.values()) if is_map else [value]
+def _within(terms: Terms, value: Mapping[str, Any]) -> Terms:
+    """Return the terms that hold inside a node, or inside the values of a term, with a context of its own."""
+    if "@context" not in value:
+        return terms
+    for part in _listed(value["@context"]):
+        terms = {**terms, **part} if isinstance(part, dict) else {}
+    return terms
+
+
+def _definition(key: str, terms: Terms) -> Mapping[str, Any]:
+    found = terms.get(key)
+    return found if isinstance(found, dict) else {}
+
+
+def _meaning(word: str, terms: Terms) -> str | None:
+    """Return the IRI or keyword that a key or type stands for; empty if it is to be left out, None if nothing says."""
+    if word in terms and terms[word] is None:
+        return ""
+    found = terms.get(word, word)
+    iri = str(found.get("@id", word) if isinstance(found, dict) else found)
+    if isinstance(terms.get(iri), str):
+        iri = terms[iri]
+    if ":" in iri or iri.startswith("@"):
+        return iri
+    vocabulary = terms.get("@vocab")
+    return f"{vocabulary}{iri}" if isinstance(vocabulary, str) else None
+
+
+def _has_id(value: Any, terms: Terms) -> bool:
+    """Return whether a value is a node with an id."""
+    return isinstance(value, dict) and any(_meaning(key, terms) == "@id" for key in value)
 
 
 class _Ends:
@@ -149,12 +180,36 @@ class _Ends:
                 raise InputError(f"{source.path} ends before </{outer[1].decode(errors='replace')}>: it is incomplete")
 
 
+def _reifiers(source: TriplesFile, syntax: Any) -> set[str]:
+    """Return the names of the nodes that stand for a triple (RDF-star), but for blank nodes without a label.
+
+    A mistake in the syntax ends the search: the next reading says where it is.
+    """
+    from pyoxigraph import BlankNode, Triple, parse
+
+    end = b""
+    with open_packed(source.path) as (stream, _):
+        while data := stream.read(BLOCK_BYTES):
+            if any(sign in end + data for sign in ABOUT_TRIPLES):
+                break
+            end = data[-max(map(len, ABOUT_TRIPLES)) :]
+    if not data:
+        return set()
+    found = set[str]()
+    with open_packed(source.path) as (stream, _), suppress(SyntaxError):
+        for quad in parse(_Ends(stream), format=syntax):  # type: ignore[arg-type]  # it only reads
+            if isinstance(quad.object, Triple) and not _RANDOM.fullmatch(quad.subject.value):
+                is_blank = isinstance(quad.subject, BlankNode)
+                found.add(_blank(quad.subject.value, {}, source.scope) if is_blank else quad.subject.value)
+    return found
+
+
 def _some(
     parser: Iterator[Any], name_blank: Callable[[str], str], reifiers: set[str]
 ) -> tuple[tuple[list[str], ...], Counter[str], int]:
     """Read up to BLOCK_ROWS triples: names by column, name of a count -> number left out, number read.
 
-    reifiers  labels of the blank nodes that stand for a triple, to which those of this block are added
+    reifiers  the names of the nodes that stand for a triple, to which those of these triples are added
     """
     from pyoxigraph import BlankNode, NamedNode, Triple
 
@@ -164,20 +219,23 @@ def _some(
     left_out, count = Counter[str](), 0
     for count, quad in enumerate(parser, start=1):
         s, o = quad.subject, quad.object
-        if isinstance(o, Triple):
-            left_out["triples_about_triples"] += 1
-            reifiers |= {s.value} if isinstance(s, BlankNode) else set()
-        elif reifiers and isinstance(s, BlankNode) and s.value in reifiers:
-            left_out["triples_about_triples"] += 1
-        elif isinstance(o, NamedNode | BlankNode):
+        if isinstance(o, NamedNode | BlankNode):
             subjects.append(s.value if isinstance(s, NamedNode) else name_blank(s.value))
             predicates.append(quad.predicate.value)
             objects.append(o.value if isinstance(o, NamedNode) else name_blank(o.value))
+        elif isinstance(o, Triple):
+            left_out["triples_about_triples"] += 1
+            reifiers.add(s.value if isinstance(s, NamedNode) else name_blank(s.value))
         else:
             left_out["triples_with_literals"] += 1
         if count == BLOCK_ROWS:
             break
-    return (subjects, predicates, objects), left_out, count
+    columns: tuple[list[str], ...] = subjects, predicates, objects
+    if reifiers:
+        kept = [s not in reifiers and o not in reifiers for s, o in zip(subjects, objects, strict=True)]
+        left_out["triples_about_triples"] += kept.count(False)
+        columns = tuple(list(compress(column, kept)) for column in columns)
+    return columns, left_out, count
 
 
 def _blank(label: str, unlabelled: dict[str, str], scope: str) -> str:

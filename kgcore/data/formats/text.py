@@ -22,6 +22,7 @@ from kgcore.registries import FORMATS
 BLOCK_BYTES = 2**24  # bytes of text per block
 MOST_LINE_BYTES = 2**24  # a longer line is no triple, and would take quadratic time
 MOST_QUOTED = 2**26  # bytes of text after which an open quote is a mistake
+MOST_HEAD = 2**16  # bytes in which the first row after comments ends
 MARK = b"\xef\xbb\xbf"  # the byte order mark, which spreadsheets write
 BLANK = b"\r\n \t,"  # lines of these at the end of a file have no value
 SEPARATORS = {
@@ -153,24 +154,27 @@ def read_lines(
 
 
 def _comments(data: bytes, style: Style, fewest: int) -> tuple[int, bytes]:
-    """Return the number of lines that are comments, and the data after them.
+    """Return the number of lines before the first row that are comments or blank, and the data from that row on.
 
-    A comment begins with # and has fewer than `fewest` values. Prose may have more, between commas: then the line after
-    the comments has another number of values, or the names of columns, or no blank after its commas.
+    A comment begins with # and has fewer than `fewest` values. Prose may have more, between commas: it begins with ##,
+    or # and a blank, and the first row has another number of values, or no blank after its commas, or a later line has
+    the names of columns.
     """
     lines, start = list[tuple[list[str], int]](), 0
-    while data.startswith(b"#", start):
+    while data.startswith((b"#", b"\n", b"\r\n") if lines else b"#", start):
         end = data.find(b"\n", start)
         end = len(data) if end < 0 else end
         lines.append((style.cells(data[start:end].decode().rstrip("\r")), end + 1))
         start = end + 1
-    following = style.cells(data[start:].partition(b"\n")[0].decode().rstrip("\r"))
+    text = io.StringIO(data[start : start + MOST_HEAD].decode(errors="ignore"), newline="")
+    row = next(csv.reader(text), []) if style is COMMAS else []
+    rows = [*(cells for cells, _ in lines), row]
     number = start = 0
     for cells, end in lines:
-        is_prose = style is COMMAS and (
-            len(cells) != len(following) or has_names(following) or (_spaced(cells) and not _spaced(following))
-        )
-        if len(cells) >= fewest and not (is_prose and not has_names(cells)):
+        head, later = cells[0], rows[number + 1 :]
+        is_prose = bool(row) and head.startswith(("# ", "##")) and not has_names(cells)
+        is_prose &= len(cells) != len(row) or any(map(has_names, later)) or (_spaced(cells) and not _spaced(row))
+        if len(cells) >= fewest and not is_prose:
             break
         number, start = number + 1, end
     return number, data[start:]

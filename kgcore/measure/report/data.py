@@ -25,7 +25,7 @@ TITLES = {
     "duplicates": "duplicate rows",
     "not_held_out": "rows that are also in train or test",
     "left_out": "rows left out, because another split has them",
-    "spare": "rows beyond a million, which remain known facts",
+    "spare": "rows beyond a million, whose true ones remain known facts",
     "used": "rows used",
     "false": "rows used that are labelled false",
     "known": "rows that valid has with the same label",

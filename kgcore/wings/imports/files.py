@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kgcore.data.formats.numbered import columns_of_ids
 from kgcore.errors import InputError
 
 Numbers = NDArray[Any]  # real or complex
@@ -119,8 +120,7 @@ def _has_header(fields: Sequence[Sequence[str]]) -> bool:
 
 def _numbered(path: Path, rows: Sequence[tuple[Sequence[str], int]]) -> list[str]:
     """Return the names by their row number, which is in one of two columns."""
-    wanted = {str(number) for number in range(len(rows))}
-    columns = [column for column in (0, 1) if {row[column] for row, _ in rows} == wanted]
+    columns = columns_of_ids([row for row, _ in rows])
     if not columns:
         raise InputError(
             f"{path} has lines of two fields, but neither column has the row numbers 0 to {len(rows) - 1}, each once: "
