@@ -1,9 +1,7 @@
 """Each kind of file here was read in part or wrongly, and no message said so."""
 
 import gzip
-import json
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -213,81 +211,6 @@ def test_a_qualifier_for_another_purpose_is_no_negation(tmp_path: Path) -> None:
     assert read(written(tmp_path, {"two.tsv": text}) / "two.tsv") == [("c", "p", "d")]
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "<< :{s} :{p} :{o} >> :source :db ; :year 3 .",
-        ":{s} :{p} :{o} {{| :source :db |}} .",
-        ":{s} :{p} :{o} ~ _:r {{| :source :db |}} .",
-        ":{s} :{p} :{o} ~ :r1 {{| :source :db |}} .",
-        ":db :says << :{s} :{p} :{o} >> .",
-    ],
-)
-def test_triples_about_triples_are_no_facts(tmp_path: Path, statement: str) -> None:
-    lines = [f":{s} :{p} :{o} . " + statement.format(s=s, p=p, o=o) for s, p, o in FACTS]
-    path = written(tmp_path, {"star.ttl": "@prefix : <http://e/> .\n" + "\n".join(lines)}) / "star.ttl"
-    blocks = list(read_blocks(TriplesFile(path)))
-    assert {tuple(row) for row in read(path)} == {tuple(f"http://e/{name}" for name in fact) for fact in FACTS}
-    assert sum(block.left_out["triples_about_triples"] for block in blocks) >= len(FACTS)
-
-
-def test_triples_about_triples_may_come_first(tmp_path: Path) -> None:
-    reifies = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#reifies>"
-    text = (
-        "_:r <http://e/source> <http://e/db> .\n"
-        f"_:r {reifies} <<( <http://e/a> <http://e/p> <http://e/b> )>> .\n"
-        "<http://e/a> <http://e/p> <http://e/b> .\n"
-    )
-    assert read(written(tmp_path, {"first.nt": text}) / "first.nt") == [("http://e/a", "http://e/p", "http://e/b")]
-
-
-@pytest.mark.parametrize(
-    ("context", "value", "message"),
-    [
-        ({}, {"@type": "Person"}, "does not define Person, so 1 links"),
-        ({"p": {"@id": "http://e/p", "@type": "@id"}}, {"p": "b"}, "1 ids are relative, such as 'b'"),
-        ({"p": "knows"}, {"p": {"@id": "http://e/x"}}, "does not define p, so 1 links"),
-        (
-            {},
-            {"@graph": [{"@context": {"q": "http://e/q"}, "@id": "http://e/a"}, {"q": {"@id": "http://e/x"}}]},
-            "does not define q, so 1 links",
-        ),
-        (
-            {"g": {"@id": "http://e/g", "@container": "@graph"}},
-            {"g": {"@id": "http://e/a", "q": {"@id": "http://e/x"}}},
-            "does not define q, so 1 links",
-        ),
-    ],
-)
-def test_json_ld_that_would_lose_links_is_refused(
-    tmp_path: Path, context: object, value: dict[str, object], message: str
-) -> None:
-    path = written(tmp_path, {"lost.jsonld": json.dumps({"@context": context, **value})}) / "lost.jsonld"
-    with pytest.raises(InputError, match=message):
-        read(path)
-
-
-@pytest.mark.parametrize(
-    ("context", "value"),
-    [
-        ({"q": None, "p": "http://e/p"}, {"q": {"@id": "http://e/y"}}),
-        ({"@vocab": "http://e/"}, {"q": {"@id": "http://e/y"}}),
-        ({"p": {"@id": "http://e/p", "@container": "@index"}}, {"p": {"q": {"@id": "http://e/y"}}}),
-        ({"p": {"@id": "http://e/p", "@type": "@json"}}, {"p": {"q": {"r": {"@id": "x"}}}}),
-        ({"p": {"@id": "http://e/p", "@context": {"q": "http://e/q"}}}, {"p": {"q": {"@id": "http://e/y"}}}),
-        ({"p": "http://e/p"}, {"q": "text", "p": {"@value": "text"}}),
-        ({"p": "http://e/p"}, {"p": {"@type": "@json", "@value": {"q": {"@id": "x"}}}}),
-        ({"@vocab": "http://e/"}, {"p": {"@context": {"@vocab": None, "r": "http://e/r"}, "r": {"@id": "http://e/x"}}}),
-        ({"q": None}, {"q": {"inner": {"@id": "http://e/y"}}}),
-        ({"p": "http://e/p"}, {"note": {"value": "x"}, "p": {"@id": "http://e/y"}}),
-        ({"e": "http://e/"}, {"@type": "e:Person", "e:p": {"@id": "e:y"}}),
-    ],
-)
-def test_json_ld_whose_links_are_defined_is_read(tmp_path: Path, context: object, value: dict[str, object]) -> None:
-    text = json.dumps({"@context": context, "@id": "http://e/d", **value})
-    read(written(tmp_path, {"defined.jsonld": text}) / "defined.jsonld")
-
-
 def test_the_vocabularies_of_openke_may_have_the_id_first(tmp_path: Path) -> None:
     names = sorted({name for s, _, o in FACTS for name in (s, o)})
     predicates = ["helps", "treats"]
@@ -376,23 +299,6 @@ def test_ids_of_a_split_that_are_not_those_of_train_are_refused(tmp_path: Path) 
         InputError, match=r"testing/entity_to_id.tsv.gz: id \d+ is d0, and .*: save all splits with the"
     ):
         find_dataset(str(tmp_path))
-
-
-ODD_JSON_LD = (
-    '{"@context": [3, null], "@id": ["d"]}',
-    '{"@context": {"id": {"@id": "@id"}}}',
-    "[[]]",
-    '{"@id": 3}',
-    '{"@context": {"p": {"@id": "http://e/p", "@container": {"a": 1}}}, "p": {"@id": "http://e/x"}}',
-    '{"@context": {"p": {"@id": "http://e/p", "@container": [["@set"]]}}, "p": {"@id": "http://e/x"}}',
-)
-
-
-@pytest.mark.parametrize("text", ODD_JSON_LD)
-def test_json_ld_with_other_values_is_no_traceback(tmp_path: Path, text: str) -> None:
-    path = written(tmp_path, {"odd.jsonld": text}) / "odd.jsonld"
-    with suppress(InputError):
-        assert read(path) == []
 
 
 def test_a_split_has_at_most_a_million_rows_and_the_others_remain_known(
