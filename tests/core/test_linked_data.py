@@ -8,7 +8,7 @@ import pytest
 
 from kgcore.data.formats.base import TriplesFile, read_blocks
 from kgcore.errors import InputError
-from tests.core.test_silent_losses import FACTS, read, written
+from tests.core.written_files import FACTS, read, written
 
 
 @pytest.mark.parametrize(

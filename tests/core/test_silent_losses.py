@@ -14,31 +14,12 @@ from kgcore.data.datasets.base import find_dataset
 from kgcore.data.datasets.prepare import Prepared, read_dataset
 from kgcore.data.formats.base import TriplesFile, read_blocks, read_candidates
 from kgcore.errors import InputError
+from tests.core.written_files import FACTS, read, text_of, written
 
-FACTS = sorted({(f"d{n % 19}", ("treats", "helps")[n % 2], f"x{n * 7 // 3 % 23}") for n in range(400)})
 HEADER = "subject,predicate,object,note\n"
 RDF = '<?xml version="1.0"?>\n<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:e="http://e/">\n'
 IRIS = [(f"http://e/{s}", p, f"http://e/{o}") for s, p, o in FACTS]
 XML = [f'<rdf:Description rdf:about="{s}"><e:{p} rdf:resource="{o}"/></rdf:Description>\n' for s, p, o in IRIS]
-
-
-def text_of(facts: list[tuple[str, str, str]], between: str = "\t", end: str = "\n") -> str:
-    return "".join(between.join(fact) + end for fact in facts)
-
-
-def written(folder: Path, files: dict[str, str]) -> Path:
-    for name, text in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text, encoding="utf-8")
-    return folder
-
-
-def read(path: Path) -> list[tuple[str, ...]]:
-    """Return the rows of a file. Raises InputError for its faults."""
-    blocks = list(read_blocks(TriplesFile(path)))
-    if faults := [fault for block in blocks for fault in block.faults]:
-        raise InputError("; ".join(faults))
-    return [tuple(row.values()) for block in blocks for row in block.names.to_pylist()]
 
 
 @pytest.mark.parametrize(
