@@ -23,6 +23,7 @@ BLOCK_BYTES = 2**24  # bytes of text per block
 MOST_LINE_BYTES = 2**24  # a longer line is no triple, and would take quadratic time
 MOST_QUOTED = 2**26  # bytes of text after which an open quote is a mistake
 MOST_HEAD = 2**16  # bytes in which the first row after comments ends
+MOST_LATER = 100  # lines after a comment that may have the names of columns
 MARK = b"\xef\xbb\xbf"  # the byte order mark, which spreadsheets write
 BLANK = b"\r\n \t,"  # lines of these at the end of a file have no value
 SEPARATORS = {
@@ -164,18 +165,20 @@ def _comments(data: bytes, style: Style, fewest: int) -> tuple[int, bytes]:
     while data.startswith((b"#", b"\n", b"\r\n") if lines else b"#", start):
         end = data.find(b"\n", start)
         end = len(data) if end < 0 else end
-        lines.append((style.cells(data[start:end].decode().rstrip("\r")), end + 1))
+        cells = style.cells(data[start:end].decode().rstrip("\r"))
+        if len(cells) >= fewest and not (style is COMMAS and cells[0].startswith(("# ", "##"))):
+            break
+        lines.append((cells, end + 1))
         start = end + 1
     text = io.StringIO(data[start : start + MOST_HEAD].decode(errors="ignore"), newline="")
     row = next(csv.reader(text), []) if style is COMMAS else []
-    rows = [*(cells for cells, _ in lines), row]
     number = start = 0
     for cells, end in lines:
-        head, later = cells[0], rows[number + 1 :]
-        is_prose = bool(row) and head.startswith(("# ", "##")) and not has_names(cells)
-        is_prose &= len(cells) != len(row) or any(map(has_names, later)) or (_spaced(cells) and not _spaced(row))
-        if len(cells) >= fewest and not is_prose:
-            break
+        if len(cells) >= fewest:
+            later = [row, *(other for other, _ in lines[number + 1 : number + MOST_LATER])]
+            unlike = len(cells) != len(row) or (_spaced(cells) and not _spaced(row)) or any(map(has_names, later))
+            if not row or has_names(cells) or not unlike:
+                break
         number, start = number + 1, end
     return number, data[start:]
 
