@@ -177,7 +177,7 @@ def prepare(
     splits are sorted, so that the format of the files and the order of their lines have no effect.
 
     Of a held-out split with more than MOST_HELD_OUT rows, so many are kept, spread evenly; the true ones of the others
-    are in no split. Each row takes time and memory in every stage. Splits that are drawn have at most so many rows.
+    are in no split. Each row takes time and memory in every stage. Splits drawn at random have no more true rows.
 
     Raises InputError if the files have faults (one message has all faults, with file and line), if a count differs from
     the declared count, if more than a fifth of a held-out split's positives are in another split too, or if more than a
