@@ -168,7 +168,8 @@ def chromium() -> Iterator[Browser]:
         command = [program, *OPTIONS, *QUIET, f"--user-data-dir={folder}", "about:blank"]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # noqa: S603
         try:
-            lines = waited(lambda: place.exists() and place.read_text().split("\n"), "Chromium's port", PATIENCE)
+            waited(lambda: place.exists() and "\n/" in place.read_text(), "Chromium's port", PATIENCE)
+            lines = place.read_text().split("\n")  # the port, and the path of the browser
             with connect(f"ws://127.0.0.1:{lines[0]}{lines[1]}", max_size=None) as connection:
                 browser = Browser(connection)
                 yield browser

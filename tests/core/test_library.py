@@ -103,7 +103,10 @@ def test_tables_are_read_as_files_are(graph: ReadGraph, cache: Path) -> None:
     [
         (lambda graph: kg.read("family", sise=3), "unknown setting 'sise': did you mean size?"),
         (lambda graph: kg.read(pd.DataFrame({"subject": ["a"]})), "has no column"),
-        (lambda graph: kg.read(pd.DataFrame({"subject": ["a", ["b"]]})), "the table train has a column that is no text"),
+        (
+            lambda graph: kg.read(pd.DataFrame({"subject": ["a", ["b"]]})),
+            "the table train has a column that is no text",
+        ),
         (lambda graph: kg.read("family", split="time:3"), "the data set family has splits"),
         (
             lambda graph: replace(graph, labelled_base_rate=BaseRate(0.3)).with_labels("labels.tsv"),
