@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kgcore.evidence.base import Tile
 
 
-Halves: TypeAlias = npt.NDArray[np.int32]  # half of the memory of Ints
+Ints32: TypeAlias = npt.NDArray[np.int32]  # half of the memory of Ints
 
 
 @dataclass(frozen=True)
@@ -166,11 +166,11 @@ class Links:
     num_entities: int
     num_predicates: int
     starts: Ints
-    others: Halves
-    kinds: Halves
+    others: Ints32
+    kinds: Ints32
     pairs: KeyTable
     pair_starts: Ints
-    pair_kinds: Halves
+    pair_kinds: Ints32
 
     @classmethod
     def of(cls, facts: Triples, num_entities: int, num_predicates: int) -> Self:

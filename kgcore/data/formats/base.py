@@ -19,7 +19,7 @@ COLUMNS = ("subject", "predicate", "object")
 LABEL = "label"
 CONFIDENCE = "confidence"
 NEGATED = "negated"
-QUALIFIER = "qualifier"  # of Gene Ontology annotations: items between bars, of which NOT negates the fact
+QUALIFIER = "qualifier"  # a column of Gene Ontology: bars separate its items, and the item NOT negates the fact
 # what a column of negations says, in lower case: the fact does not hold, or holds
 NEGATIONS = (
     {"true", "1", "1.0", "yes", "not", "negative"},

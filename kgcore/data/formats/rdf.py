@@ -187,12 +187,12 @@ def _reifiers(source: TriplesFile, syntax: Any) -> set[str]:
     """
     from pyoxigraph import BlankNode, Triple, parse
 
-    end = b""
+    text, longest = b"", max(map(len, ABOUT_TRIPLES))
     with open_packed(source.path) as (stream, _):
         while data := stream.read(BLOCK_BYTES):
-            if any(sign in end + data for sign in ABOUT_TRIPLES):
+            text = text[-longest:] + data  # a sign may lie in two blocks
+            if any(sign in text for sign in ABOUT_TRIPLES):
                 break
-            end = data[-max(map(len, ABOUT_TRIPLES)) :]
     if not data:
         return set()
     found = set[str]()
