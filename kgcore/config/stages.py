@@ -318,7 +318,8 @@ class RankConfig(Config):
         """Return the number of test facts to rank in a graph with this number of entities; 0: all.
 
         `auto`: MOST_RANKED, but at most as many as have MOST_RANKED_PAIRS pairs with the entities, because the time of
-        ranks grows with these pairs; but at least FEWEST_RANKED, whose MRR and hits have a standard error of at most .005.
+        ranks grows with these pairs; but at least FEWEST_RANKED: their MRR and hits have a standard error of at most
+        .005.
         """
         if self.ranked_facts != AUTO:
             return int(self.ranked_facts)
