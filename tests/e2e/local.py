@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,9 +18,15 @@ SIZES = ["--size", "300", "--k", "8", "--epochs", "2"]
 
 
 def until(condition: Callable[[], bool], seconds: float = 60) -> None:
-    """Wait until the condition is true; fail after that many seconds."""
+    """Wait until the condition is true; fail after that many seconds. A server that does not answer in time is busy."""
+
+    def holds() -> bool:
+        with suppress(requests.Timeout):
+            return condition()
+        return False
+
     end = time.monotonic() + seconds
-    while not condition():
+    while not holds():
         assert time.monotonic() < end, f"the condition does not hold after {seconds} seconds"
         time.sleep(0.5)
 
