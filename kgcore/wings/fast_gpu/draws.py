@@ -71,7 +71,8 @@ class Counters:
     def _hashes(self, purpose: int, steps: Tensor, shape: tuple[int, ...]) -> Tensor:
         keys = mixed(mixed(steps * GAMMA + self.key) + purpose)
         places = torch.arange(1, prod(shape) + 1, device=steps.device)
-        return mixed(keys[:, None] + places * GAMMA).view(len(steps), *shape)
+        # The keys first: torch.compile takes a product of places for an index of 32 bits, and then fails on a GPU
+        return mixed((keys[:, None] + places) * GAMMA).view(len(steps), *shape)
 
 
 @dataclass(frozen=True)
