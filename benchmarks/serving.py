@@ -16,14 +16,18 @@ import numpy as np
 import requests
 
 
-def ask(address: str, rows: list[dict[str, str]], number: int) -> list[float]:
+def ask(address: str, rows: list[dict[str, str]], number: int, pause: float, client: int) -> list[float]:
     """Send `number` requests over one connection, one after the other, and return the seconds of each.
+
+    Before each, wait `pause` seconds on average. Without a pause, ten times the clients wait ten times as long, because
+    the server is always busy.
 
     The clients share one process, so each does as little as it can: `requests` itself would take most of the time.
     """
-    body, taken = json.dumps({"triples": rows}).encode(), []
+    body, taken, draw = json.dumps({"triples": rows}).encode(), [], random.Random(client)  # noqa: S311
     connection = HTTPConnection(urlsplit(address).netloc, timeout=60)
     for _ in range(number):
+        time.sleep(draw.uniform(0, 2 * pause))
         started = time.perf_counter()
         connection.request("POST", "/predict", body, {"content-type": "application/json"})
         reply = connection.getresponse()
@@ -41,6 +45,7 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=50)
     parser.add_argument("--requests", type=int, default=100)
     parser.add_argument("--triples", type=int, default=100)
+    parser.add_argument("--pause", type=float, default=0, help="seconds between two requests of a client")
     arguments = parser.parse_args()
 
     def names(kind: str) -> list[str]:
@@ -54,7 +59,8 @@ def main() -> None:
     ]
     started = time.perf_counter()
     with ThreadPoolExecutor(arguments.clients) as pool:
-        jobs = [pool.submit(ask, arguments.address, rows, arguments.requests) for _ in range(arguments.clients)]
+        settings = arguments.address, rows, arguments.requests, arguments.pause
+        jobs = [pool.submit(ask, *settings, client) for client in range(arguments.clients)]
         taken = np.concatenate([job.result() for job in jobs])
     seconds = time.perf_counter() - started
     middle, slow = np.percentile(taken, [50, 99]) * 1000
