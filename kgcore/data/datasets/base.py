@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from os.path import commonpath
 from pathlib import Path
@@ -20,6 +20,7 @@ NAMES = {
     "valid": ("valid", "dev", "validation", "val"),
     "test": ("test", "testing"),
 }
+UNKNOWN_PACKING = re.compile(r"\.(xz|zip|7z|lz4|rar)$", re.IGNORECASE)  # a file with such an ending is not read
 NODES, EDGES = "nodes", "edges"  # words in the names of KGX files
 NEGATIVES = "_negatives"  # ends the role of a file of false triples
 NEGATIVE = {"negative", "negatives", "neg"}  # words in its name, beside that of the split
@@ -72,6 +73,7 @@ class DatasetSpec:
     as_published  whether valid and test keep rows that another split has too, so that results can be compared with
               published or earlier ones. False: such rows are left out
     layout    registered name of the layout of files of ids: see kgcore/data/formats
+    others    names of the other files of a user's folder that may have triples, and are not read
     """
 
     name: str
@@ -86,6 +88,7 @@ class DatasetSpec:
     counts: ExpectedCounts = ExpectedCounts()
     as_published: bool = False
     layout: str = ""
+    others: tuple[str, ...] = ()
 
     @property
     def drawn(self) -> bool:
@@ -185,6 +188,19 @@ def _of_user(name: str, title: str, folder: Path, files: Mapping[str, str], layo
 
 
 def _in_folder(folder: Path) -> DatasetSpec:
+    spec = _known_by_names(folder)
+    used = {file.path for file in spec.files.values()}
+    others = sorted(path.name for path in folder.iterdir() if path.is_file() and path.name not in used)
+    return replace(spec, others=tuple(filter(_may_have_triples, others)))
+
+
+def _may_have_triples(name: str) -> bool:
+    """Return whether a file may have triples by its name, also if it is packed in a way that is not read."""
+    inner = Path(UNKNOWN_PACKING.sub("", name))
+    return name[0] != "." and format_name(inner) is not None and NODES not in _words(inner)
+
+
+def _known_by_names(folder: Path) -> DatasetSpec:
     name, title = folder.resolve().name, f"the files in {folder}"
     files = [path for path in sorted(folder.iterdir()) if path.is_file() and path.name[0] != "." and format_name(path)]
     splits = _exact(folder, files)

@@ -15,6 +15,7 @@ from kgcore.data.datasets.base import NEGATIVES, DatasetSpec, find_dataset
 from kgcore.data.datasets.draw import SplitDraw, Values, draw_splits
 from kgcore.data.datasets.fetch import DownloadProgress, fetch
 from kgcore.data.datasets.read import Read, UnseenRows, read_files, unseen_rows
+from kgcore.data.formats.base import first_of
 from kgcore.data.graph import SPLITS, KnowledgeGraph, Split, TripleIndex
 from kgcore.errors import InputError, raise_faults
 
@@ -112,6 +113,7 @@ class Prepared:
     unseen   the rows of valid and test with an entity that is not in train; None: valid or test has no such row
     drawn    a sentence about what valid and test have in common, if they are drawn by a rule; otherwise empty
     both     split -> examples, as text, of its true triples that valid or test labels false
+    unread   parts of a sentence, which name columns and files that are not read
     """
 
     graph: KnowledgeGraph
@@ -120,6 +122,7 @@ class Prepared:
     unseen: UnseenRows | None = None
     drawn: str = ""
     both: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    unread: tuple[str, ...] = ()
 
     def dropped_notes(self) -> list[str]:
         """Return how many rows of each split are dropped, and why: a note for each split that lacks rows."""
@@ -219,7 +222,13 @@ def prepare(
     graph = KnowledgeGraph(spec.name, *names, *parts, in_no_split, twins_together=spec.drawn)
     some = all(counts[f"{name}_with_unseen"] for name in SPLITS[1:])
     unseen = unseen_rows(replace(read, rows=rows) if spec.drawn else read, graph) if some else None
-    return Prepared(graph, counts, unknown, unseen, detail, both)
+    return Prepared(graph, counts, unknown, unseen, detail, both, _unread(spec, read))
+
+
+def _unread(spec: DatasetSpec, read: Read) -> tuple[str, ...]:
+    columns = dict.fromkeys(sentence for places in read.places.values() for sentence in places.unread)
+    files = [f"the file{'s' if len(spec.others) > 1 else ''} {first_of(spec.others)}"] if spec.others else []
+    return (*columns, *files)
 
 
 def _drawn(read: Read, sizes: tuple[int, int], draw: SplitDraw, counts: dict[str, int]) -> tuple[dict[str, Ints], str]:

@@ -73,10 +73,12 @@ class SplitRows:
 
     labelled  whether the files have labels; None before the first block
     left_out  name of a count -> number of rows of the files that are left out
+    unread    parts of a sentence, which name the columns that are not read, each once
     """
 
     labelled: bool | None = None
     left_out: Counter[str] = field(default_factory=Counter)
+    unread: dict[str, None] = field(default_factory=dict)
     _parts: list[Small] = field(default_factory=list)
     _starts: list[tuple[int, int, str, tuple[int, ...]]] = field(default_factory=list)
     _confidences: list[Floats] = field(default_factory=list)
@@ -100,6 +102,7 @@ class SplitRows:
             self._values.append(self._times_or_groups.encode(names[column]))
         self._length += len(names)
         self.left_out.update(block.left_out)
+        self.unread |= dict.fromkeys(filter(None, [block.unread]))
         self.labelled = bool(self.labelled) or LABEL in names.column_names
 
     def __len__(self) -> int:

@@ -19,7 +19,10 @@ COLUMNS = ("subject", "predicate", "object")
 LABEL = "label"
 CONFIDENCE = "confidence"
 NEGATED = "negated"
-QUALIFIER = "qualifier"  # a column of Gene Ontology: bars separate its items, and the item NOT negates the fact
+QUALIFIER = "qualifier"  # a column of Gene Ontology, whose word NOT negates the fact
+DENIES = re.compile(
+    r"(?<![A-Za-z])NOT(?![A-Za-z])|(?<![^|])\s*(?i:not)\s*(?![^|])"
+)  # the word, or an item between bars
 # what a column of negations says, in lower case: the fact does not hold, or holds
 NEGATIONS = (
     {"true", "1", "1.0", "yes", "not", "negative"},
@@ -27,6 +30,7 @@ NEGATIONS = (
 )
 BLOCK_ROWS = 2**18  # rows per block of a format that is not text
 PACKED = {".bz2": "bz2", ".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
+MOST_NAMED = 5  # columns or files that a sentence names
 COMMON = (".tsv", ".txt", ".csv", ".parquet")  # messages name these endings first
 
 
@@ -82,6 +86,7 @@ class Block:
     skipped   numbers of the lines with faults, which are not in `names`
     faults    what is wrong with these lines, each a sentence with file and line
     left_out  name of a count -> number of rows that are left out of the block
+    unread    part of a sentence, which names the columns that are not read; empty: all are
     """
 
     names: pa.Table
@@ -90,6 +95,7 @@ class Block:
     skipped: tuple[int, ...] = ()
     faults: tuple[str, ...] = ()
     left_out: Mapping[str, int] = field(default_factory=dict)
+    unread: str = ""
 
     @property
     def numbers(self) -> Ints:
@@ -166,6 +172,12 @@ class Layout:
     read: Callable[[TriplesFile, Vocabulary, Vocabulary], Iterator[Block]]
 
 
+def first_of(names: Sequence[str]) -> str:
+    """Return the first names as part of a sentence, and the number of the others."""
+    more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more
+
+
 def endings() -> list[str]:
     """Return the endings of all formats. The common ones are first."""
     every = sorted(ending for name in FORMATS.names() for ending in FORMATS.get(name).endings)
@@ -231,9 +243,10 @@ def _affirmed(source: TriplesFile, block: Block, unit: str, says: str) -> Block:
 
     says  NEGATED or QUALIFIER: the column that says it
     """
-    texts = [text.strip().lower() for text in block.names[says].to_pylist()]
+    texts = [text.strip() for text in block.names[says].to_pylist()]
     if says == QUALIFIER:
-        texts = ["not" if "not" in re.split(r"\s*\|\s*", text) else "" for text in texts]
+        texts = ["not" if DENIES.search(text) else "" for text in texts]
+    texts = [text.lower() for text in texts]
     values = np.array(texts, dtype=object)
     negated, affirmed = (np.isin(values, list(words)) for words in NEGATIONS)
     faults = [

@@ -10,17 +10,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgcore.config.base import GROUP, TIME
-from kgcore.data.formats.base import COLUMNS, CONFIDENCE, LABEL, NEGATED, QUALIFIER, TriplesFile
+from kgcore.data.formats.base import COLUMNS, CONFIDENCE, LABEL, NEGATED, QUALIFIER, TriplesFile, first_of
 from kgcore.errors import InputError
 
 # A header is a first row that has one of these names for each part of a triple, whatever its case, blanks and marks. An
-# earlier name has priority, and subject and object with the same place here (src has two) come before a mixture.
+# earlier name has priority, and subject and object with the same place here (src has two) come before a mixture. Of
+# these words, start and from are last: they may be a time or a place in a text, and are then beside others.
 # Beside common words: Neo4j (startid), APOC (start), PrimeKG (xindex), KGTK (node1), SSSOM (subjectid), Pathway Commons
 NAMES = {
     "subject": (
-        *("subject", "head", "source", "subj", "src", "src", "from", "s", "h", "startid", "start", "xindex", "xid"),
-        *("xname", "node1", "subjectid", "headid", "sourceid", "fromid", "entity1", "id1", "participanta", "protein1"),
-        *("startnode", "sourcenode", "fromnode", "headentity", "item", "nodea", "entitya", "subjectname", "sourcename"),
+        *("subject", "head", "source", "subj", "src", "src", "s", "h", "startid", "xindex", "xid", "xname", "node1"),
+        *("subjectid", "headid", "sourceid", "fromid", "entity1", "id1", "participanta", "protein1", "startnode"),
+        *("sourcenode", "fromnode", "headentity", "item", "nodea", "entitya", "subjectname", "sourcename", "from"),
+        "start",
     ),
     "predicate": (
         *("predicate", "relation", "rel", "pred", "property", "edge", "edgelabel", "edgetype", "p", "r", "metaedge"),
@@ -28,14 +30,22 @@ NAMES = {
         *("interactiontype", "displayrelation", "predicatename", "relationname", "linktype", "type"),
     ),
     "object": (
-        *("object", "tail", "target", "obj", "tgt", "dst", "to", "o", "t", "endid", "end", "yindex", "yid"),
-        *("yname", "node2", "objectid", "tailid", "targetid", "toid", "entity2", "id2", "participantb", "protein2"),
-        *("endnode", "targetnode", "tonode", "tailentity", "value", "nodeb", "entityb", "objectname", "targetname"),
+        *("object", "tail", "target", "obj", "tgt", "dst", "o", "t", "endid", "yindex", "yid", "yname", "node2"),
+        *("objectid", "tailid", "targetid", "toid", "entity2", "id2", "participantb", "protein2", "endnode"),
+        *("targetnode", "tonode", "tailentity", "value", "nodeb", "entityb", "objectname", "targetname", "to"),
+        "end",
     ),
 }
+# the source of a fact is often the database that has it: alone, such a word is the subject only before the object
+PROVENANCE = {"source", "src", "from", "start"}
 FURTHER = {"weight", "score", "confidence", "label", "id", "count", "year", "date", "time", "evidence", "distance"}
 # columns that say whether a fact does not hold: KGX, SSSOM, BioPAX and Gene Ontology exports
-NOT = {"negated", "isnegated", "negation", "predicatemodifier", "negative", "isnegative", "not", "polarity"}
+NOT = {"negated", "isnegated", "negation", "predicatemodifier", "negative", "isnegative", "not", "polarity", "neg"}
+NOT |= {"isneg", "isnot", "negationflag", "denied", "refuted"}
+QUALIFIERS = {QUALIFIER, "qualifiers", "goqualifier"}
+# columns that may say which facts are true, under other names than label
+LIKE_LABELS = {"labels", "truth", "istrue", "truthvalue", "correct", "iscorrect", "valid", "isvalid", "positive"}
+LIKE_LABELS |= {"ispositive", "gold", "goldlabel", "groundtruth", "isfact"}
 GEPHI = {"source", "target", "type", "label"}  # Gephi's type is Directed or Undirected
 NEO4J = re.compile(r"(?:[^:]*:)?(START_ID|END_ID|TYPE)(?:\(.*\))?")
 # A first row without a word of NAMES is odd if so many rows follow, and so many of each predicate
@@ -58,6 +68,7 @@ class Columns:
             further columns
     by_label  whether the column label has the predicates
     nodes     whether the table has rows of nodes, too, without the three names: a whole graph of APOC
+    unread    part of a sentence, which names the columns of a header that are not read; empty: all are
     """
 
     header: bool
@@ -65,6 +76,7 @@ class Columns:
     names: dict[str, int]
     by_label: bool = False
     nodes: bool = False
+    unread: str = ""
 
 
 def find_columns(source: TriplesFile, row: Sequence[str], named: bool = False) -> Columns:
@@ -84,7 +96,10 @@ def find_columns(source: TriplesFile, row: Sequence[str], named: bool = False) -
         used = {cells[place].lower() for place in known.values()}
         check_twice(source.path, [cell.lower() for cell in cells if cell.lower() in used])
         by_label = column_word(cells[known["predicate"]]) == LABEL
-        nodes = "labels" in map(column_word, cells) and not source.further
+        of_apoc = "labels" in map(column_word, cells) and column_word(cells[known["subject"]]) == "start"
+        nodes = of_apoc and not source.further
+        if not nodes:
+            _refuse_like_labels(source, cells, known)
         columns = _with_negations(source, cells, Columns(True, len(cells), known, by_label, nodes))
     elif of_nodes := next((words for words in NODES if words <= set(map(column_word, cells))), None):
         names = " and ".join(sorted(of_nodes, key=len))
@@ -97,7 +112,9 @@ def find_columns(source: TriplesFile, row: Sequence[str], named: bool = False) -
         columns = _with_chosen(source, cells, columns, name, option, wanted)
     if source.labelled and LABEL not in columns.names:
         raise InputError(f"{source.path} has no column {LABEL}: it must have {', '.join(COLUMNS)} and {LABEL}")
-    return _with_further(source, cells, columns) if source.further else columns
+    if source.further:
+        return _with_further(source, cells, columns)
+    return replace(columns, unread=_unread(source, cells, columns))
 
 
 def column_word(cell: str) -> str:
@@ -119,18 +136,36 @@ def has_names(cells: Sequence[str]) -> bool:
 def _known(cells: Sequence[str]) -> dict[str, int] | None:
     """Return the positions of the columns by the names in NAMES, or None if a part of a triple has no such column.
 
-    `label` is the predicate if no other column is.
+    `label` is the predicate if no other column is. A word of PROVENANCE is the subject only if no other is, and not
+    after the object if the first column has no known name: `drug,interaction,target,source` has no subject.
     """
     words = [column_word(cell) for cell in cells]
-    both = next(((s, o) for s, o in zip(NAMES["subject"], NAMES["object"], strict=True) if {s, o} <= {*words}), None)
     found = {part: next((name for name in names if name in words), None) for part, names in NAMES.items()}
-    found |= dict(zip(("subject", "object"), both, strict=True)) if both else {}
+    both = next(((s, o) for s, o in zip(NAMES["subject"], NAMES["object"], strict=True) if {s, o} <= {*words}), None)
+    if both:
+        found |= dict(zip(("subject", "object"), both, strict=True))
+    elif found["subject"] in PROVENANCE:
+        others = (name for name in NAMES["subject"] if name in words and name not in PROVENANCE)
+        found["subject"] = next(others, found["subject"])
+    subject, thing = found["subject"], found["object"]
+    if (
+        subject in PROVENANCE
+        and thing is not None
+        and words.index(subject) > words.index(thing)
+        and _is_other(words[0])
+    ):
+        return None
     if found["predicate"] is None or (found["predicate"] == "type" and set(words) >= GEPHI):
         found["predicate"] = LABEL if LABEL in words else None
     places = {part: words.index(name) for part, name in found.items() if name is not None}
     if len(places) < len(COLUMNS):
         return None
     return places | ({LABEL: words.index(LABEL)} if LABEL in words and found["predicate"] != LABEL else {})
+
+
+def _is_other(word: str) -> bool:
+    """Return whether a word is none of a part of a triple, and none that is often beside it."""
+    return word not in {LABEL, *FURTHER, *(name for names in NAMES.values() for name in names)}
 
 
 def _with_negations(source: TriplesFile, cells: Sequence[str], found: Columns) -> Columns:
@@ -147,7 +182,7 @@ def _with_negations(source: TriplesFile, cells: Sequence[str], found: Columns) -
     used += [place for place, cell in enumerate(cells) if chosen & {cell, str(place + 1)}]
     words = {place: column_word(cell) for place, cell in enumerate(cells) if place not in used}
     places = {NEGATED: next((place for place, word in words.items() if word in NOT), None)}
-    places[QUALIFIER] = next((place for place, word in words.items() if word == QUALIFIER), None)
+    places[QUALIFIER] = next((place for place, word in words.items() if word in QUALIFIERS), None)
     if label is not None and label != places[QUALIFIER]:
         places[QUALIFIER] = None
     added = {name: place for name, place in places.items() if place is not None}
@@ -181,6 +216,11 @@ def check_rows(source: TriplesFile, columns: Columns, table: pa.Table, can_choos
     """
     if source.columns or source.further or source.labelled is not None or not len(table):
         return
+    if all(pc.all(pc.match_substring_regex(table[column], "^<.*>$")).as_py() for column in COLUMNS[:2]):
+        raise InputError(
+            f"{source.path} has RDF terms such as {table['subject'][0]}, and maybe literals: save its triples as .nt "
+            "(if a SPARQL query found them, let it CONSTRUCT triples)"
+        )
     if columns.header:
         values = {text.lower() for text in table["predicate"].unique().to_pylist()} if columns.by_label else {""}
         if values <= MEANING.keys():
@@ -225,9 +265,31 @@ def _given(source: TriplesFile, cells: Sequence[str], named: bool, known: bool) 
     return True, len(cells), {column: cells.index(entry) for column, entry in zip(parts, source.columns, strict=True)}
 
 
+def _refuse_like_labels(source: TriplesFile, cells: Sequence[str], known: dict[str, int]) -> None:
+    """Raise InputError if there is no column of labels, but one that may be."""
+    like = next((cell for cell in cells if column_word(cell) in LIKE_LABELS), None)
+    if like is None or LABEL in known or source.further or source.labelled is not None:
+        return
+    triple = ",".join(cells[known[column]] for column in COLUMNS)
+    raise InputError(
+        f"{source.path} has the column {like}, which may say which facts are true: give --columns {triple},{like} if "
+        f"it does (1, true: true; 0, -1, false: false), or --columns {triple} to leave it out"
+    )
+
+
+def _unread(source: TriplesFile, cells: Sequence[str], found: Columns) -> str:
+    """Return a part of a sentence, which names the columns of a header that are not read; empty if all are."""
+    others = [cell for place, cell in enumerate(cells) if place not in found.names.values() and cell]
+    if not found.header or not others:
+        return ""
+    triple = ", ".join(cells[found.names[column]] for column in COLUMNS if column in found.names)
+    columns = f"the column{'s' if len(others) > 1 else ''} {first_of(others)} of {source.path.name}"
+    return f"{columns}, where {triple} are subject, predicate and object"
+
+
 def _refuse_missing(source: TriplesFile, cells: Sequence[str]) -> None:
     words = {column_word(cell) for cell in cells}
-    missing = [column for column, names in NAMES.items() if not words.intersection(names)]
+    missing = [column for column, names in NAMES.items() if not words.intersection(names)] or ["subject"]
     instead = "" if source.further else f", or --columns must name three of {', '.join(cells)}"
     if missing == ["predicate"] and not source.further:
         instead += ". If all facts are of one kind, add a column predicate with the same word in every row"

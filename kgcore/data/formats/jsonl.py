@@ -25,15 +25,15 @@ def read_json_lines(source: TriplesFile) -> Iterator[Block]:
         rows = {number: _object(source, number, text) for number, text in enumerate(lines, start=line) if text.strip()}
         seen |= dict.fromkeys(key for row in rows.values() for key in row)
         keys = list(seen)
-        columns = {name: keys[place] for name, place in find_columns(source, keys, named=True).names.items()}
+        found = find_columns(source, keys, named=True)
+        columns = {name: keys[place] for name, place in found.names.items()}
         texts = {
             name: [_text(source, number, name, row.get(key)) for number, row in rows.items()]
             for name, key in columns.items()
         }
         blank = tuple(number for number in range(line, line + len(lines)) if number not in rows)
-        yield Block(
-            pa.table({name: pa.array(column, pa.string()) for name, column in texts.items()}), done, line, blank
-        )
+        table = pa.table({name: pa.array(column, pa.string()) for name, column in texts.items()})
+        yield Block(table, done, line, blank, unread=found.unread)
         line += len(lines)
 
 

@@ -47,7 +47,8 @@ def read_row_groups(path: Path, find: Callable[[list[str]], Columns]) -> Iterato
     """
     try:
         schema = pa.parquet.read_schema(path)
-        columns = find(schema.names).names
+        found = find(schema.names)
+        columns, unread = found.names, found.unread
         wanted = [schema.names[place] for place in columns.values()]
         # a value that occurs often is in memory once, until the size of the text is known
         texts = [name for name in wanted if schema.field(name).type in (pa.string(), pa.large_string())]
@@ -57,7 +58,8 @@ def read_row_groups(path: Path, find: Callable[[list[str]], Columns]) -> Iterato
                 table = pa.table(batch).select(wanted)
                 _check_size(path, table)
                 kinds = pa.schema([schema.field(name) for name in wanted])
-                yield Block(table.cast(kinds).rename_columns(list(columns)), (done + len(batch)) / rows, done + 1)
+                table = table.cast(kinds).rename_columns(list(columns))
+                yield Block(table, (done + len(batch)) / rows, done + 1, unread=unread)
                 done += len(batch)
     except (pa.ArrowInvalid, pa.ArrowMemoryError) as error:
         raise InputError(f"{path} cannot be read as Parquet: {first_line(error)}") from error
@@ -90,9 +92,11 @@ def _as_text(source: TriplesFile, table: pa.Table) -> pa.Table:
         column = table[name]
         if name == QUALIFIER and not _is_text(column.type):  # of something else than Gene Ontology
             column = pa.nulls(len(table), pa.string())
+        if name in COLUMNS and pa.types.is_floating(column.type):
+            column = _as_integers(source, name, column)
         try:
             text = pc.fill_null(column.cast(pa.string()), "")
-        except pa.ArrowNotImplementedError as error:
+        except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
             raise InputError(
                 f"the column {name} of {source.path} has the type {column.type}: it must be text"
             ) from error
@@ -100,8 +104,24 @@ def _as_text(source: TriplesFile, table: pa.Table) -> pa.Table:
     return table
 
 
+def _as_integers(source: TriplesFile, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return names that are numbers with a fraction of 0 as integers: pandas makes them floats beside missing values.
+
+    Raises InputError for a number from 2^53 on, whose last digits are lost.
+    """
+    if not pc.all(pc.equal(pc.floor(column), column)).as_py():
+        return column
+    if (largest := pc.max(pc.abs(column)).as_py() or 0) >= 2**53:
+        raise InputError(
+            f"the column {name} of {source.path} has numbers such as {largest:.0f}, whose last digits a table of "
+            "floats has lost: save its names as text or integers"
+        )
+    return column.cast(pa.int64())
+
+
 def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_dictionary(kind))
+    is_text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_dictionary)
+    return any(of(kind) for of in is_text)
 
 
 FORMATS.add("parquet", Format("Parquet", (".parquet",), read_parquet, unit="row", packed=False))

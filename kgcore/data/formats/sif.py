@@ -5,6 +5,7 @@ left out, as first lines are that begin with # and a blank. A first line with na
 Pathway Commons, says which three are read.
 """
 
+import re
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -14,6 +15,8 @@ from kgcore.data.formats.columns import Columns, check_rows, find_columns
 from kgcore.data.formats.text import MARK, check_text, whole_lines
 from kgcore.errors import InputError
 from kgcore.registries import FORMATS
+
+NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 
 
 def read_sif(source: TriplesFile) -> Iterator[Block]:
@@ -35,6 +38,7 @@ def read_sif(source: TriplesFile) -> Iterator[Block]:
         table = pa.table([pa.array([row[place] for row in rows], pa.string()) for place in range(3)], names=COLUMNS)
         if line == 1:
             check_rows(source, columns, table, can_choose=False)
+            _check_weights(source, lines[skip:], separator, columns)
         left_out = {"nodes_without_edges": nodes} if nodes else {}
         yield Block(table, done, first, faults=tuple(faults), left_out=left_out)
         line, first = line + len(lines), first + len(rows)
@@ -57,6 +61,18 @@ def _rows(
         else:
             rows += [(values[s], values[p], thing) for thing in ([values[o]] if columns.header else values[o:])]
     return rows, faults, nodes
+
+
+def _check_weights(source: TriplesFile, lines: list[str], separator: str | None, columns: Columns) -> None:
+    """Raise InputError if all lines end in a number beside an object, and no subject is one: these are no objects."""
+    rows = [values for text in lines if len(values := text.split(separator)) > 1]
+    last, subjects = {values[-1].strip() for values in rows}, {values[0].strip() for values in rows}
+    further = bool(rows) and not columns.header and all(len(values) > len(COLUMNS) for values in rows)
+    if further and last.isdisjoint(subjects) and all(map(NUMBER.fullmatch, last)):
+        raise InputError(
+            f"{source.path}: every line ends in a number, such as {rows[0][-1].strip()}, which would be an object: "
+            "save the file as .tsv if it is a weight"
+        )
 
 
 FORMATS.add("sif", Format("SIF", (".sif",), read_sif, unit="triple"))

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from kgcore.data.formats.base import COLUMNS, Block, Format, TriplesFile, open_packed
-from kgcore.data.formats.columns import Columns, check_rows, find_columns, has_names
+from kgcore.data.formats.base import COLUMNS, LABEL, Block, Format, TriplesFile, open_packed
+from kgcore.data.formats.columns import Columns, check_rows, column_word, find_columns, has_names
 from kgcore.errors import InputError
 from kgcore.registries import FORMATS
 
@@ -26,6 +26,9 @@ MOST_HEAD = 2**16  # bytes in which the first row after comments ends
 MOST_LATER = 100  # lines after a comment that may have the names of columns
 MARK = b"\xef\xbb\xbf"  # the byte order mark, which spreadsheets write
 BLANK = b"\r\n \t,"  # lines of these at the end of a file have no value
+LINE_END = b"\n"
+ENCLOSED = re.compile(rb'"[^"]*"')  # a whole value
+ESCAPED = re.compile(rb'(?:^|[,\t])"(?:[^"\r\n]|"")*\\"(?![",\t\r\n]|$)', re.MULTILINE)  # of Spark and MySQL
 SEPARATORS = {
     "\t": "tabs separate its values: let its name end in .tsv",
     ",": "commas separate its values: let its name end in .csv",
@@ -68,9 +71,19 @@ def read_text(source: TriplesFile, style: Style) -> Iterator[Block]:
 
     Raises InputError, with file and line, for a file that is empty or not UTF-8 text, and as `find_columns` does.
     """
+    style = _with_quotes(source.path, style)
     kind = "columns" if source.further else f"{style.word} columns"
     find = partial(_find, source, style, kind)
     yield from read_lines(source.path, style, find, COLUMNS, kind, partial(check_rows, source))
+
+
+def _with_quotes(path: Path, style: Style) -> Style:
+    """Return the style of a file: with quotes if they enclose every value of the first line, as R writes tables."""
+    if style is not TABS:
+        return style
+    with open_packed(path) as (stream, _):
+        head = stream.read(MOST_HEAD).removeprefix(MARK).partition(b"\n")[0].rstrip(b"\r")
+    return QUOTED_TABS if all(map(ENCLOSED.fullmatch, head.split(b"\t"))) else style
 
 
 def _find(source: TriplesFile, style: Style, kind: str, cells: list[str]) -> Columns:
@@ -83,10 +96,11 @@ def _find(source: TriplesFile, style: Style, kind: str, cells: list[str]) -> Col
         is_index = not cells[0] or (cells[0].isdecimal() and not cells[2].isdecimal())  # of a table of pandas
         places = "2,3,4" if is_index else "1,2,3"
         words = all(cell.replace("_", "").isalpha() for cell in cells[:3])
+        names = ",".join([*cells[:3], *(cell for cell in cells[3:] if column_word(cell) == LABEL)])
         raise InputError(
             f"{source.path}, line 1: {len(cells)} {kind}: it must have {columns.width}, or --columns must say which "
             f"are subject, predicate and object, such as --columns {places}"
-            + (f", or --columns {','.join(cells[:3])} if the first line has names" if words else "")
+            + (f", or --columns {names} if the first line has names" if words else "")
             + " (a column of times can divide the facts: --split time:4)"
         )
     return columns
@@ -123,6 +137,11 @@ def read_lines(
     columns, line = None, 1
     for data, done in _whole_records(path) if style.quotes else whole_lines(path):
         check_text(path, data, line)
+        if style.quotes and (escaped := ESCAPED.search(data)):
+            raise InputError(
+                f"{path}, line {line + data.count(LINE_END, 0, escaped.end())}: a backslash stands before a quote "
+                "inside a value: save the file with doubled quotes"
+            )
         if columns is None:
             comments, data = _comments(data.removeprefix(MARK), style, len(required))
             line += comments
@@ -147,7 +166,7 @@ def read_lines(
             first = False
             faults = tuple(_faults(path, refused, columns, kind))
             skipped = tuple(sorted([*inner, *(number for number, _ in refused)]))
-            block = Block(table, done, line, skipped, faults)
+            block = Block(table, done, line, skipped, faults, unread=columns.unread)
             yield _without_nodes(block) if columns.nodes else block
         line += data.count(b"\n")
     if columns is None:

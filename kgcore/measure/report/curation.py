@@ -19,6 +19,7 @@ ZEROS = re.compile(r"(?<=\d)\.0+$")  # of whole numbers that a table of numbers 
 PLACEHOLDERS = {
     *("", "-", "--", "---", "?", ".", "n/a", "#n/a", "na", "n.a.", "nan", "<na>", "nil", "null", "none", "unknown"),
     *("undefined", "unspecified", "missing", "not available", "not applicable", "not known", "no data", "tbd"),
+    *("\\n", "(null)", "nat", "[]", "{}", '""', "#ref!", "#value!"),  # of databases, pandas and spreadsheets
 }
 DENIALS = {"not", "no", "neg", "never", "without", "lack", "lacks", "absent", "doesnt", "isnt"}
 EDGE_TYPES = {"directed", "undirected", "mutual"}  # of Gephi
@@ -96,6 +97,12 @@ def curator_findings(
         _complete(graph, facts),
         _blank_nodes(graph, facts),
     ]
+
+
+def unread_findings(unread: Sequence[str]) -> list[Finding]:
+    """Return what was not read of the files; nothing if all was. `unread`: see `Prepared`."""
+    meaning = "If they matter, name the columns by --columns, and files together: --dataset FILE,FILE."
+    return [Finding("Not read", "; ".join(unread), meaning, True)] if unread else []
 
 
 def _near_duplicates(graph: KnowledgeGraph) -> Finding:
@@ -200,6 +207,7 @@ def _headers(graph: KnowledgeGraph, facts: Triples) -> Finding:
     alone = (counts[facts[:, 1]] == 1) & (degrees[facts[:, [0, 2]]] == 1).all(axis=1)
     rows = graph.names_of(facts[alone]), graph.names_of(facts[~alone & np.isin(facts[:, 1], named)])
     first, inside = ([*frame.itertuples(index=False, name=None)] for frame in rows)
+    first = [tuple(name.removeprefix("\ufeff") for name in row) for row in first]
     headers = [row for row in first if all(map(HEADER_CELL.fullmatch, row))]
     headers += [row for row in inside if is_column(row[0], "subject") and is_column(row[2], "object")]
     return Finding(

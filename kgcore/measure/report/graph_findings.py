@@ -15,7 +15,7 @@ from kgcore.config.base import RANDOM
 from kgcore.data.datasets.prepare import Prepared
 from kgcore.data.datasets.twins import SHARE, Families, Repeat, repeats_of
 from kgcore.data.graph import KnowledgeGraph
-from kgcore.measure.report.curation import Finding, curator_findings, few_validation_facts, such_as
+from kgcore.measure.report.curation import Finding, curator_findings, few_validation_facts, such_as, unread_findings
 from kgcore.measure.report.data import drawn_notes, html, split_sentence
 
 MANY = 1.5  # a predicate is 1-to-n if a subject has this many objects on average (Bordes et al. 2013, section 4.3)
@@ -225,7 +225,8 @@ def data_report(prepared: Prepared, split: str) -> tuple[str, list[str]]:
     """Return the page about a data set, and what to say of it. `split`: the setting."""
     graph, counts = prepared.graph, prepared.counts
     shape, confidences = shape_of(graph), confidences_of(graph)
-    found = findings(graph, shape, counts, split, prepared.drawn, prepared.both) + confidence_findings(confidences)
+    found = unread_findings(prepared.unread) + findings(graph, shape, counts, split, prepared.drawn, prepared.both)
+    found += confidence_findings(confidences)
     notes = [*drawn_notes(counts, split, prepared.drawn), *prepared.dropped_notes()]
     notes += [f"{one.title}: {one.figure}. {one.meaning}" for one in found if one.warns]
     return graph_page(graph, shape, found, confidences), notes
