@@ -19,8 +19,8 @@ import requests
 def ask(address: str, rows: list[dict[str, str]], number: int, pause: float, client: int) -> list[float]:
     """Send `number` requests over one connection, one after the other, and return the seconds of each.
 
-    Before each, wait `pause` seconds on average. Without a pause, ten times the clients wait ten times as long, because
-    the server is always busy.
+    Before each, wait `pause` seconds on average, which `client` seeds. Without a pause, ten times the clients wait ten
+    times as long, because the server is always busy.
 
     The clients share one process, so each does as little as it can: `requests` itself would take most of the time.
     """

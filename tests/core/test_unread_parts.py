@@ -9,7 +9,7 @@ import pytest
 
 from kgcore.config import PrepareConfig
 from kgcore.data.datasets.prepare import Prepared, read_dataset
-from kgcore.data.formats.base import read_candidates
+from kgcore.data.formats.base import TriplesFile, read_blocks, read_candidates
 from kgcore.errors import InputError
 from kgcore.measure.report.graph_findings import data_report
 from tests.core.written_files import FACTS, read, text_of, written
@@ -17,8 +17,8 @@ from tests.core.written_files import FACTS, read, text_of, written
 FIRST = FACTS[0]
 
 
-def prepared(path: Path) -> Prepared:
-    return read_dataset(PrepareConfig(dataset=str(path)), path.parent)
+def prepared(path: Path, columns: str = "auto") -> Prepared:
+    return read_dataset(PrepareConfig(dataset=str(path), columns=columns), path.parent)
 
 
 def notes(path: Path) -> str:
@@ -34,6 +34,8 @@ def notes(path: Path) -> str:
         ("entity1,relation,entity2,from,to", "1950,1990", "columns from, to"),
         ("from_id,type,to_id,start,end,id", "3,7,9", "columns start, end, id"),
         ("source,relation,target,interaction_type", "PPI", "column interaction_type"),
+        ("subject,predicate,object_id,start,end", "1950,1990", "columns start, end"),
+        ("head_id,relation,target,from,to", "1950,1990", "columns from, to"),
         ("source,type,object,a,b,c,d,e,f,g", "1,2,3,4,5,6,7", "columns a, b, c, d, e and 2 more"),
     ],
 )
@@ -43,7 +45,7 @@ def test_columns_beside_the_triple_are_not_taken_for_it_and_are_named(
     path = written(tmp_path, {"a.csv": f"{header}\n" + text_of(FACTS, ",", f",{rest}\n")}) / "a.csv"
     assert read(path) == FACTS
     triple = ", ".join(header.split(",")[:3])
-    assert f"Not read: the {unread} of a.csv, where {triple} are subject, predicate and object." in notes(path)
+    assert f"Not read: the {unread}, where {triple} are subject, predicate and object (the file a.csv)." in notes(path)
     [block] = read_candidates(path)
     assert block.names["subject"][0].as_py() == FIRST[0]
 
@@ -54,18 +56,29 @@ def test_a_table_whose_columns_are_all_read_has_no_such_note(tmp_path: Path) -> 
     assert "Not read" not in notes(path / "a.csv")
 
 
-@pytest.mark.parametrize("header", ["entity,property,value,source", "drug,interaction,target,source"])
-def test_where_a_fact_comes_from_is_not_its_subject(tmp_path: Path, header: str) -> None:
-    path = written(tmp_path, {"a.csv": f"{header}\n" + text_of(FACTS, ",", ",CTD\n")}) / "a.csv"
-    with pytest.raises(InputError, match=f"has no column subject: .* must name three of {header.replace(',', ', ')}"):
+def test_where_a_fact_comes_from_is_not_its_subject(tmp_path: Path) -> None:
+    path = written(tmp_path, {"a.csv": "entity,property,value,source\n" + text_of(FACTS, ",", ",CTD\n")}) / "a.csv"
+    with pytest.raises(InputError, match="may have its subject in the column entity or source: --columns must name"):
         read(path)
+    columns = ("1", "2", "3")
+    assert [block.names.num_rows for block in read_blocks(TriplesFile(path, columns))] == [len(FACTS)]
 
 
-def test_a_source_before_the_object_and_a_target_before_its_source_are_read(tmp_path: Path) -> None:
-    forward = "source,relation,object\n" + text_of(FACTS, ",")
-    backward = "target,source,relation\n" + text_of([(o, s, p) for s, p, o in FACTS], ",")
-    folder = written(tmp_path, {"a.csv": forward, "b.csv": backward})
-    assert read(folder / "a.csv") == read(folder / "b.csv") == FACTS
+@pytest.mark.parametrize(
+    ("header", "order"),
+    [
+        ("source,relation,object", "spo"),
+        ("target,source,relation", "osp"),
+        ("id,target,source,relation", "xosp"),
+        (",target,source,relation", "xosp"),
+        ("_key,_to,_from,type", "xosp"),
+        ("predicate,object,from,weight", "posx"),
+        ("uri,rel,start,end", "xpso"),
+    ],
+)
+def test_such_words_are_subjects_where_no_other_column_is(tmp_path: Path, header: str, order: str) -> None:
+    rows = [",".join({"s": s, "p": p, "o": o, "x": "1"}[part] for part in order) for s, p, o in FACTS]
+    assert read(written(tmp_path, {"a.csv": "\n".join([header, *rows, ""])}) / "a.csv") == FACTS
 
 
 @pytest.mark.parametrize("name", ["is_true", "Truth", "correct", "is-valid", "labels", "gold label"])
@@ -75,7 +88,14 @@ def test_a_column_that_may_have_labels_is_not_ignored(tmp_path: Path, name: str)
         read(path)
 
 
-@pytest.mark.parametrize("name", ["neg", "is_not", "refuted", "negation_flag"])
+def test_a_column_that_the_user_chose_is_no_label(tmp_path: Path) -> None:
+    text = "subject,predicate,object,correct\n" + text_of(FACTS, ",", ",0.5\n")
+    path = written(tmp_path, {"a.csv": text}) / "a.csv"
+    assert all("confidence" in block.names.column_names for block in read_blocks(TriplesFile(path, confidence="4")))
+    assert "Not read" not in "\n".join(data_report(prepared(path, columns="1,2,3"), "random")[1])
+
+
+@pytest.mark.parametrize("name", ["is_neg", "is_not", "negation_flag"])
 def test_negations_are_known_by_more_names(tmp_path: Path, name: str) -> None:
     text = f"subject,predicate,object,{name}\n" + text_of(FACTS[:9], ",", ",1\n") + text_of(FACTS[9:], ",", ",0\n")
     assert read(written(tmp_path, {"a.csv": text}) / "a.csv") == FACTS[9:]
@@ -93,7 +113,11 @@ def test_the_advice_for_unknown_names_keeps_the_labels(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["qualifier", "Qualifiers", "GO Qualifier"])
 def test_the_word_not_of_a_qualifier_denies_a_fact(tmp_path: Path, denied: str, name: str) -> None:
     names = f"subject\tpredicate\tobject\t{name}\n"
-    text = names + text_of(FACTS[:9], end=f"\t{denied}\n") + text_of(FACTS[9:], end="\tnot specified\n")
+    text = (
+        names
+        + text_of(FACTS[:9], end=f"\t{denied}\n")
+        + text_of(FACTS[9:], end="\tDO NOT USE: NOT gate, not specified\n")
+    )
     assert read(written(tmp_path, {"a.tsv": text}) / "a.tsv") == FACTS[9:]
 
 
@@ -113,6 +137,12 @@ def test_whole_numbers_that_became_floats_are_one_name(tmp_path: Path) -> None:
     frame = pd.DataFrame(rows, columns=["subject", "predicate", "object"])
     frame.astype({"object": float}).to_parquet(tmp_path / "a.parquet")
     assert read(tmp_path / "a.parquet") == [(str(s), p, str(o)) for s, p, o in rows]
+    mixed = [0.5, -0.0, float("inf"), 1e20, 2.0]
+    parts = pa.table({"subject": pa.array(mixed), "predicate": ["p"] * 5, "object": pa.array(mixed, pa.float16())})
+    pq.write_table(parts.slice(0, 3), tmp_path / "b.parquet")
+    pq.write_table(parts.slice(3).drop_columns("object").append_column("object", [["a", "b"]]), tmp_path / "c.parquet")
+    assert read(tmp_path / "b.parquet") == [("0.5", "p", "0.5"), ("0", "p", "0"), ("inf", "p", "inf")]
+    assert read(tmp_path / "c.parquet") == [("1e+20", "p", "a"), ("2", "p", "b")]
     frame.assign(object=2.0**53).to_parquet(tmp_path / "large.parquet")
     with pytest.raises(
         InputError, match=r"column object of .* has numbers such as 9007199254740992, whose last digits"
@@ -135,17 +165,19 @@ def test_quotes_around_every_value_are_no_part_of_it(tmp_path: Path) -> None:
     quoted = [tuple(f'"{name}"' for name in fact) for fact in [("subject", "predicate", "object"), *FACTS]]
     folder = written(tmp_path, {"r.tsv": "".join("\t".join(row) + "\n" for row in quoted)})
     assert read(folder / "r.tsv") == FACTS
-    some = [('"5"', "treats", "x"), ("d", "treats", "x")]
-    assert read(written(tmp_path, {"b.tsv": text_of(some)}) / "b.tsv") == some
+    titles = [('"The Beatles"', '"genre"', '"Rock"'), ('"Heroes" (album)', "genre", "Rock"), ("x", "r", '"5')]
+    assert read(written(tmp_path, {"b.tsv": text_of(titles)}) / "b.tsv") == titles
 
 
 def test_quotes_that_a_backslash_escapes_are_refused(tmp_path: Path) -> None:
     rows = 'd0,treats,x0\n"5\\" pipe",treats,"x ""1"""\n'
-    with pytest.raises(InputError, match="line 3: a backslash stands before a quote inside a value"):
+    with pytest.raises(
+        InputError, match=r"backslashes before quotes, .* such as .*: save the file with doubled quotes"
+    ):
         read(written(tmp_path, {"a.csv": f"subject,predicate,object\n{rows}"}) / "a.csv")
-    rows = 'd0,"is in","C:\\"\n"a ""b\\""",treats,x1\n'
-    path = written(tmp_path, {"b.csv": f"subject,predicate,object\n{rows}"}) / "b.csv"
-    assert read(path) == [("d0", "is in", "C:\\"), ('a "b\\"', "treats", "x1")]
+    rows = 'd0,"is in","C:\\","see \\"x\\" y"\n"a ""b\\""",treats,x1,1\n"Doe, J.,",r,5\\" pipe,2\n'
+    path = written(tmp_path, {"b.csv": f"subject,predicate,object,note\n{rows}"}) / "b.csv"
+    assert read(path) == [("d0", "is in", "C:\\"), ('a "b\\"', "treats", "x1"), ("Doe, J.,", "r", '5\\" pipe')]
 
 
 def test_a_number_at_the_end_of_every_line_of_sif_is_no_object(tmp_path: Path) -> None:
@@ -153,14 +185,16 @@ def test_a_number_at_the_end_of_every_line_of_sif_is_no_object(tmp_path: Path) -
     with pytest.raises(InputError, match=r"every line ends in a number, such as 0.5, which would be an object"):
         read(path)
     ids = [(s[1:], p, o[1:]) for s, p, o in FACTS]
-    path = written(tmp_path, {"b.sif": text_of(ids, " ", " 1\n")}) / "b.sif"  # entities may be numbers
+    path = written(tmp_path, {"b.sif": text_of(ids, " ", " 1000\n")}) / "b.sif"  # entities may be numbers
     assert len(read(path)) == 2 * len(FACTS)
 
 
 def test_results_of_sparql_are_refused(tmp_path: Path) -> None:
     rows = text_of([("<http://e/d>", "<http://e/p>", '"name"@en')])
-    with pytest.raises(InputError, match="has RDF terms such as <http://e/d>, and maybe literals: save its triples as"):
+    with pytest.raises(InputError, match="has RDF terms such as <http://e/d>, and literals: save its triples as"):
         read(written(tmp_path, {"a.tsv": f"?item\t?property\t?value\n{rows}"}) / "a.tsv")
+    names = [tuple(f"<{name}>" for name in fact) for fact in FACTS]  # of YAGO
+    assert read(written(tmp_path, {"b.tsv": text_of(names)}) / "b.tsv") == names
 
 
 @pytest.mark.parametrize("name", ["\\N", "(null)", "NaT", "#REF!", "[]"])
@@ -185,7 +219,8 @@ def test_a_header_inside_is_found_behind_a_byte_order_mark(tmp_path: Path) -> No
         (("part1.tsv", "part2.tsv.xz", "nodes.csv", ".part3.tsv"), "file part2.tsv.xz"),
         (("train.tsv", "valid.tsv.xz", "test.tsv.xz"), "files test.tsv.xz, valid.tsv.xz"),
         (("train.tsv", "negatives.tsv"), "file negatives.tsv"),
-        (("train.tsv", "valid.tsv", "test.tsv", "LICENSE"), ""),
+        (("train.tsv", "more.parquet.gz", "rest.tsv.Z"), "files more.parquet.gz, rest.tsv.Z"),
+        (("train.tsv", "valid.tsv", "test.tsv", "LICENSE.txt", "entities.txt", "relation2text.txt"), ""),
     ],
 )
 def test_files_of_a_folder_that_are_not_read_are_named(tmp_path: Path, files: tuple[str, ...], unread: str) -> None:

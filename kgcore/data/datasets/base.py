@@ -20,7 +20,9 @@ NAMES = {
     "valid": ("valid", "dev", "validation", "val"),
     "test": ("test", "testing"),
 }
-UNKNOWN_PACKING = re.compile(r"\.(xz|zip|7z|lz4|rar)$", re.IGNORECASE)  # a file with such an ending is not read
+PACKING = re.compile(r"(\.(xz|zip|7z|lz4|rar|z|gz|bz2|zst|zstd|tar))+$", re.IGNORECASE)  # read or not
+# names of files without triples, such as relation2text
+NO_TRIPLES = re.compile(r"readme|licen[sc]e|(entit|relation|predicate)[a-z]*(2.*)?|.+2(id|text|name).*")
 NODES, EDGES = "nodes", "edges"  # words in the names of KGX files
 NEGATIVES = "_negatives"  # ends the role of a file of false triples
 NEGATIVE = {"negative", "negatives", "neg"}  # words in its name, beside that of the split
@@ -191,13 +193,14 @@ def _in_folder(folder: Path) -> DatasetSpec:
     spec = _known_by_names(folder)
     used = {file.path for file in spec.files.values()}
     others = sorted(path.name for path in folder.iterdir() if path.is_file() and path.name not in used)
-    return replace(spec, others=tuple(filter(_may_have_triples, others)))
+    return replace(spec, others=() if spec.layout else tuple(filter(_may_have_triples, others)))
 
 
 def _may_have_triples(name: str) -> bool:
     """Return whether a file may have triples by its name, also if it is packed in a way that is not read."""
-    inner = Path(UNKNOWN_PACKING.sub("", name))
-    return name[0] != "." and format_name(inner) is not None and NODES not in _words(inner)
+    inner = Path(PACKING.sub("", name))
+    known = NODES in _words(inner) or NO_TRIPLES.fullmatch(inner.stem.lower()) is not None
+    return name[0] != "." and format_name(inner) is not None and not known
 
 
 def _known_by_names(folder: Path) -> DatasetSpec:

@@ -226,9 +226,11 @@ def prepare(
 
 
 def _unread(spec: DatasetSpec, read: Read) -> tuple[str, ...]:
-    columns = dict.fromkeys(sentence for places in read.places.values() for sentence in places.unread)
-    files = [f"the file{'s' if len(spec.others) > 1 else ''} {first_of(spec.others)}"] if spec.others else []
-    return (*columns, *files)
+    files: dict[str, list[str]] = {}
+    for name, columns in (entry for places in read.places.values() for entry in places.unread.items()):
+        files.setdefault(columns, []).append(name)
+    unread = [f"{columns} ({first_of('file', names)})" for columns, names in files.items() if columns]
+    return (*unread, *([first_of("file", spec.others)] if spec.others else []))
 
 
 def _drawn(read: Read, sizes: tuple[int, int], draw: SplitDraw, counts: dict[str, int]) -> tuple[dict[str, Ints], str]:

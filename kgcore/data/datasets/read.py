@@ -73,12 +73,12 @@ class SplitRows:
 
     labelled  whether the files have labels; None before the first block
     left_out  name of a count -> number of rows of the files that are left out
-    unread    parts of a sentence, which name the columns that are not read, each once
+    unread    name of a file -> part of a sentence, which names its columns that are not read
     """
 
     labelled: bool | None = None
     left_out: Counter[str] = field(default_factory=Counter)
-    unread: dict[str, None] = field(default_factory=dict)
+    unread: dict[str, str] = field(default_factory=dict)
     _parts: list[Small] = field(default_factory=list)
     _starts: list[tuple[int, int, str, tuple[int, ...]]] = field(default_factory=list)
     _confidences: list[Floats] = field(default_factory=list)
@@ -102,7 +102,6 @@ class SplitRows:
             self._values.append(self._times_or_groups.encode(names[column]))
         self._length += len(names)
         self.left_out.update(block.left_out)
-        self.unread |= dict.fromkeys(filter(None, [block.unread]))
         self.labelled = bool(self.labelled) or LABEL in names.column_names
 
     def __len__(self) -> int:
@@ -291,6 +290,7 @@ def _add(
             break
         if not faults:
             rows.add(block, entities, predicates, unit)
+            rows.unread[source.path.name] = block.unread
     if not faults and len(rows) == before:
         words = {name: name.removeprefix("triples_").replace("_", " ") for name in rows.left_out}
         only = "".join(f" but {count:,} {words[name]}" for name, count in (rows.left_out - left_out).items())

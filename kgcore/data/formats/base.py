@@ -20,9 +20,8 @@ LABEL = "label"
 CONFIDENCE = "confidence"
 NEGATED = "negated"
 QUALIFIER = "qualifier"  # a column of Gene Ontology, whose word NOT negates the fact
-DENIES = re.compile(
-    r"(?<![A-Za-z])NOT(?![A-Za-z])|(?<![^|])\s*(?i:not)\s*(?![^|])"
-)  # the word, or an item between bars
+# an item NOT, or NOT before a relation such as involved_in. It is no NOT gate
+DENIES = re.compile(r'(?:^|[|,;]|\[")\s*(?:NOT(?=_| \w+_\w| enables)|(?i:not)\s*(?=$|[|,;"]))')
 # what a column of negations says, in lower case: the fact does not hold, or holds
 NEGATIONS = (
     {"true", "1", "1.0", "yes", "not", "negative"},
@@ -172,10 +171,10 @@ class Layout:
     read: Callable[[TriplesFile, Vocabulary, Vocabulary], Iterator[Block]]
 
 
-def first_of(names: Sequence[str]) -> str:
-    """Return the first names as part of a sentence, and the number of the others."""
+def first_of(word: str, names: Sequence[str]) -> str:
+    """Return the first names as part of a sentence, and the number of the others: `the columns a, b`."""
     more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
-    return ", ".join(names[:MOST_NAMED]) + more
+    return f"the {word}{'s' if len(names) > 1 else ''} {', '.join(names[:MOST_NAMED])}{more}"
 
 
 def endings() -> list[str]:

@@ -36,12 +36,13 @@ NAMES = {
         "end",
     ),
 }
-# the source of a fact is often the database that has it: alone, such a word is the subject only before the object
+# columns that are often beside a triple: the database that has it, and the times or places between which it holds
 PROVENANCE = {"source", "src", "from", "start"}
+VALIDITY = {("from", "to"), ("start", "end")}
 FURTHER = {"weight", "score", "confidence", "label", "id", "count", "year", "date", "time", "evidence", "distance"}
 # columns that say whether a fact does not hold: KGX, SSSOM, BioPAX and Gene Ontology exports
-NOT = {"negated", "isnegated", "negation", "predicatemodifier", "negative", "isnegative", "not", "polarity", "neg"}
-NOT |= {"isneg", "isnot", "negationflag", "denied", "refuted"}
+NOT = {"negated", "isnegated", "negation", "predicatemodifier", "negative", "isnegative", "not", "polarity", "isneg"}
+NOT |= {"isnot", "negationflag"}
 QUALIFIERS = {QUALIFIER, "qualifiers", "goqualifier"}
 # columns that may say which facts are true, under other names than label
 LIKE_LABELS = {"labels", "truth", "istrue", "truthvalue", "correct", "iscorrect", "valid", "isvalid", "positive"}
@@ -99,6 +100,7 @@ def find_columns(source: TriplesFile, row: Sequence[str], named: bool = False) -
         of_apoc = "labels" in map(column_word, cells) and column_word(cells[known["subject"]]) == "start"
         nodes = of_apoc and not source.further
         if not nodes:
+            _refuse_provenance(source, cells, known)
             _refuse_like_labels(source, cells, known)
         columns = _with_negations(source, cells, Columns(True, len(cells), known, by_label, nodes))
     elif of_nodes := next((words for words in NODES if words <= set(map(column_word, cells))), None):
@@ -136,25 +138,18 @@ def has_names(cells: Sequence[str]) -> bool:
 def _known(cells: Sequence[str]) -> dict[str, int] | None:
     """Return the positions of the columns by the names in NAMES, or None if a part of a triple has no such column.
 
-    `label` is the predicate if no other column is. A word of PROVENANCE is the subject only if no other is, and not
-    after the object if the first column has no known name: `drug,interaction,target,source` has no subject.
+    `label` is the predicate if no other column is. A pair of VALIDITY or a word of PROVENANCE comes after all others.
     """
     words = [column_word(cell) for cell in cells]
     found = {part: next((name for name in names if name in words), None) for part, names in NAMES.items()}
     both = next(((s, o) for s, o in zip(NAMES["subject"], NAMES["object"], strict=True) if {s, o} <= {*words}), None)
+    others = {part: [name for name in NAMES[part] if name in words and name not in (both or ())] for part in NAMES}
+    if both in VALIDITY and others["subject"] and others["object"]:
+        both = others["subject"][0], others["object"][0]
     if both:
         found |= dict(zip(("subject", "object"), both, strict=True))
     elif found["subject"] in PROVENANCE:
-        others = (name for name in NAMES["subject"] if name in words and name not in PROVENANCE)
-        found["subject"] = next(others, found["subject"])
-    subject, thing = found["subject"], found["object"]
-    if (
-        subject in PROVENANCE
-        and thing is not None
-        and words.index(subject) > words.index(thing)
-        and _is_other(words[0])
-    ):
-        return None
+        found["subject"] = next((name for name in others["subject"] if name not in PROVENANCE), found["subject"])
     if found["predicate"] is None or (found["predicate"] == "type" and set(words) >= GEPHI):
         found["predicate"] = LABEL if LABEL in words else None
     places = {part: words.index(name) for part, name in found.items() if name is not None}
@@ -163,9 +158,19 @@ def _known(cells: Sequence[str]) -> dict[str, int] | None:
     return places | ({LABEL: words.index(LABEL)} if LABEL in words and found["predicate"] != LABEL else {})
 
 
-def _is_other(word: str) -> bool:
-    """Return whether a word is none of a part of a triple, and none that is often beside it."""
-    return word not in {LABEL, *FURTHER, *(name for names in NAMES.values() for name in names)}
+def _refuse_provenance(source: TriplesFile, cells: Sequence[str], known: dict[str, int]) -> None:
+    """Raise InputError if the subject is a word of PROVENANCE after the object, and the first column has no known name.
+
+    `entity,property,value,source` has its subject in the first column. `target,source,relation` is a pair.
+    """
+    first, subject, thing = (column_word(cells[place]) for place in (0, known["subject"], known["object"]))
+    usual = {LABEL, *FURTHER, *(name for names in NAMES.values() for name in names)}
+    pair = (subject, thing) in zip(NAMES["subject"], NAMES["object"], strict=True)
+    if subject in PROVENANCE and known["subject"] > known["object"] and not pair and first not in usual:
+        raise InputError(
+            f"{source.path} may have its subject in the column {cells[0]} or {cells[known['subject']]}: --columns must "
+            f"name three of {', '.join(cells)}"
+        )
 
 
 def _with_negations(source: TriplesFile, cells: Sequence[str], found: Columns) -> Columns:
@@ -216,10 +221,10 @@ def check_rows(source: TriplesFile, columns: Columns, table: pa.Table, can_choos
     """
     if source.columns or source.further or source.labelled is not None or not len(table):
         return
-    if all(pc.all(pc.match_substring_regex(table[column], "^<.*>$")).as_py() for column in COLUMNS[:2]):
+    if _are_terms(table):
         raise InputError(
-            f"{source.path} has RDF terms such as {table['subject'][0]}, and maybe literals: save its triples as .nt "
-            "(if a SPARQL query found them, let it CONSTRUCT triples)"
+            f"{source.path} has RDF terms such as {table['subject'][0]}, and literals: save its triples as .nt (if a "
+            "SPARQL query found them, let it CONSTRUCT triples), or give --columns to take all of them as names"
         )
     if columns.header:
         values = {text.lower() for text in table["predicate"].unique().to_pylist()} if columns.by_label else {""}
@@ -245,6 +250,12 @@ def check_rows(source: TriplesFile, columns: Columns, table: pa.Table, can_choos
         )
 
 
+def _are_terms(table: pa.Table) -> bool:
+    """Return whether subjects and predicates are IRIs in angle brackets, and an object is a literal."""
+    iris = (pc.all(pc.match_substring_regex(table[column], r"^<\w+:.*>$")).as_py() for column in COLUMNS[:2])
+    return all(iris) and bool(pc.any(pc.starts_with(table["object"], '"')).as_py())
+
+
 def _given(source: TriplesFile, cells: Sequence[str], named: bool, known: bool) -> tuple[bool, int, dict[str, int]]:
     """Return header, width and positions of the columns that the setting `columns` names."""
     parts = (*COLUMNS, LABEL)[: len(source.columns)]
@@ -267,7 +278,9 @@ def _given(source: TriplesFile, cells: Sequence[str], named: bool, known: bool) 
 
 def _refuse_like_labels(source: TriplesFile, cells: Sequence[str], known: dict[str, int]) -> None:
     """Raise InputError if there is no column of labels, but one that may be."""
-    like = next((cell for cell in cells if column_word(cell) in LIKE_LABELS), None)
+    chosen = {wanted for _, wanted in source.chosen.values()}
+    others = [cell for place, cell in enumerate(cells) if not chosen & {cell, str(place + 1)}]
+    like = next((cell for cell in others if column_word(cell) in LIKE_LABELS), None)
     if like is None or LABEL in known or source.further or source.labelled is not None:
         return
     triple = ",".join(cells[known[column]] for column in COLUMNS)
@@ -278,18 +291,19 @@ def _refuse_like_labels(source: TriplesFile, cells: Sequence[str], known: dict[s
 
 
 def _unread(source: TriplesFile, cells: Sequence[str], found: Columns) -> str:
-    """Return a part of a sentence, which names the columns of a header that are not read; empty if all are."""
-    others = [cell for place, cell in enumerate(cells) if place not in found.names.values() and cell]
-    if not found.header or not others:
+    """Return a part of a sentence, which names the columns of a header that are not read; empty if
+    all are, or the user has chosen them."""
+    others = [cell for place, cell in enumerate(cells) if place not in found.names.values()]
+    others = [cell for cell in others if cell and not cell.startswith("__index_level_")]  # which pandas adds
+    if not found.header or not others or source.columns:
         return ""
     triple = ", ".join(cells[found.names[column]] for column in COLUMNS if column in found.names)
-    columns = f"the column{'s' if len(others) > 1 else ''} {first_of(others)} of {source.path.name}"
-    return f"{columns}, where {triple} are subject, predicate and object"
+    return f"{first_of('column', others)}, where {triple} are subject, predicate and object"
 
 
 def _refuse_missing(source: TriplesFile, cells: Sequence[str]) -> None:
     words = {column_word(cell) for cell in cells}
-    missing = [column for column, names in NAMES.items() if not words.intersection(names)] or ["subject"]
+    missing = [column for column, names in NAMES.items() if not words.intersection(names)]
     instead = "" if source.further else f", or --columns must name three of {', '.join(cells)}"
     if missing == ["predicate"] and not source.further:
         instead += ". If all facts are of one kind, add a column predicate with the same word in every row"

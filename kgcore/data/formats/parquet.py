@@ -93,7 +93,7 @@ def _as_text(source: TriplesFile, table: pa.Table) -> pa.Table:
         if name == QUALIFIER and not _is_text(column.type):  # of something else than Gene Ontology
             column = pa.nulls(len(table), pa.string())
         if name in COLUMNS and pa.types.is_floating(column.type):
-            column = _as_integers(source, name, column)
+            column = _whole_as_integers(source, name, column)
         try:
             text = pc.fill_null(column.cast(pa.string()), "")
         except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
@@ -104,19 +104,21 @@ def _as_text(source: TriplesFile, table: pa.Table) -> pa.Table:
     return table
 
 
-def _as_integers(source: TriplesFile, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return names that are numbers with a fraction of 0 as integers: pandas makes them floats beside missing values.
+def _whole_as_integers(source: TriplesFile, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return names that are numbers as text, without a fraction of 0: pandas makes integers floats beside missing ones.
 
-    Raises InputError for a number from 2^53 on, whose last digits are lost.
+    Raises InputError for a whole number of 2^53 to 2^63, whose last digits are lost.
     """
-    if not pc.all(pc.equal(pc.floor(column), column)).as_py():
-        return column
-    if (largest := pc.max(pc.abs(column)).as_py() or 0) >= 2**53:
+    numbers = column.cast(pa.float32()) if pa.types.is_float16(column.type) else column
+    size = pc.abs(numbers)
+    whole = pc.and_(pc.equal(pc.floor(numbers), numbers), pc.less(size, 2.0**63))
+    if pc.any(lost := pc.and_(whole, pc.greater_equal(size, 2.0**53))).as_py():
         raise InputError(
-            f"the column {name} of {source.path} has numbers such as {largest:.0f}, whose last digits a table of "
-            "floats has lost: save its names as text or integers"
+            f"the column {name} of {source.path} has numbers such as {numbers.filter(lost)[0].as_py():.0f}, whose last "
+            "digits a table of floats has lost: save its names as text or integers"
         )
-    return column.cast(pa.int64())
+    integers = pc.if_else(whole, numbers, 0).cast(pa.int64())
+    return pc.if_else(whole, integers.cast(pa.string()), numbers.cast(pa.string()))
 
 
 def _is_text(kind: pa.DataType) -> bool:

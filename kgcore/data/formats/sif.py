@@ -64,14 +64,14 @@ def _rows(
 
 
 def _check_weights(source: TriplesFile, lines: list[str], separator: str | None, columns: Columns) -> None:
-    """Raise InputError if all lines end in a number beside an object, and no subject is one: these are no objects."""
+    """Raise InputError if all lines end in a number beside an object, some have a fraction, and none is a subject."""
     rows = [values for text in lines if len(values := text.split(separator)) > 1]
     last, subjects = {values[-1].strip() for values in rows}, {values[0].strip() for values in rows}
     further = bool(rows) and not columns.header and all(len(values) > len(COLUMNS) for values in rows)
-    if further and last.isdisjoint(subjects) and all(map(NUMBER.fullmatch, last)):
+    if further and last.isdisjoint(subjects) and all(map(NUMBER.fullmatch, last)) and any("." in text for text in last):
         raise InputError(
             f"{source.path}: every line ends in a number, such as {rows[0][-1].strip()}, which would be an object: "
-            "save the file as .tsv if it is a weight"
+            "save the file with tabs, as .tsv, if it is a weight"
         )
 
 

@@ -26,9 +26,7 @@ MOST_HEAD = 2**16  # bytes in which the first row after comments ends
 MOST_LATER = 100  # lines after a comment that may have the names of columns
 MARK = b"\xef\xbb\xbf"  # the byte order mark, which spreadsheets write
 BLANK = b"\r\n \t,"  # lines of these at the end of a file have no value
-LINE_END = b"\n"
-ENCLOSED = re.compile(rb'"[^"]*"')  # a whole value
-ESCAPED = re.compile(rb'(?:^|[,\t])"(?:[^"\r\n]|"")*\\"(?![",\t\r\n]|$)', re.MULTILINE)  # of Spark and MySQL
+ENCLOSED = re.compile(rb'"[^"]*"|-?[0-9.eE+-]+|NA')  # a value of a table that R wrote: numbers have no quotes
 SEPARATORS = {
     "\t": "tabs separate its values: let its name end in .tsv",
     ",": "commas separate its values: let its name end in .csv",
@@ -78,12 +76,14 @@ def read_text(source: TriplesFile, style: Style) -> Iterator[Block]:
 
 
 def _with_quotes(path: Path, style: Style) -> Style:
-    """Return the style of a file: with quotes if they enclose every value of the first line, as R writes tables."""
+    """Return the style of a file: with quotes if they enclose all text of the first lines, as R writes tables."""
     if style is not TABS:
         return style
     with open_packed(path) as (stream, _):
-        head = stream.read(MOST_HEAD).removeprefix(MARK).partition(b"\n")[0].rstrip(b"\r")
-    return QUOTED_TABS if all(map(ENCLOSED.fullmatch, head.split(b"\t"))) else style
+        head = stream.read(MOST_HEAD).removeprefix(MARK)
+    lines = (head.splitlines() if len(head) < MOST_HEAD else head.splitlines()[:-1])[:MOST_LATER]
+    enclosed = all(ENCLOSED.fullmatch(value) for line in lines for value in line.split(b"\t"))
+    return QUOTED_TABS if lines and lines[0].startswith(b'"') and enclosed else style
 
 
 def _find(source: TriplesFile, style: Style, kind: str, cells: list[str]) -> Columns:
@@ -137,11 +137,6 @@ def read_lines(
     columns, line = None, 1
     for data, done in _whole_records(path) if style.quotes else whole_lines(path):
         check_text(path, data, line)
-        if style.quotes and (escaped := ESCAPED.search(data)):
-            raise InputError(
-                f"{path}, line {line + data.count(LINE_END, 0, escaped.end())}: a backslash stands before a quote "
-                "inside a value: save the file with doubled quotes"
-            )
         if columns is None:
             comments, data = _comments(data.removeprefix(MARK), style, len(required))
             line += comments
@@ -159,6 +154,8 @@ def read_lines(
             lines = data.count(b"\n") + (not data.endswith(b"\n"))
             if loose or (style.quotes and len(table) + len(refused) != lines):
                 table, refused, inner = _parse_records(path, data, columns, style, line, loose)
+            if style.quotes and b'\\"' in data:
+                _check_escapes(path, table)
             if spaced:
                 table = pa.table([pc.utf8_trim(column, " ") for column in table.columns], table.column_names)
             if first and not refused:
@@ -171,6 +168,17 @@ def read_lines(
         line += data.count(b"\n")
     if columns is None:
         raise InputError(f"{path} is empty: it must have the columns {', '.join(required)}")
+
+
+def _check_escapes(path: Path, table: pa.Table) -> None:
+    """Raise InputError if values show that a backslash stands before a quote that does not end them: `5\\ mg"`."""
+    for column in table.columns:
+        cut = column.filter(pc.match_substring_regex(column, r'\\[^"].*"$'))
+        if len(cut):
+            raise InputError(
+                f"{path} has backslashes before quotes, which then end a value too early, such as {cut[0]}: save the "
+                "file with doubled quotes"
+            )
 
 
 def _comments(data: bytes, style: Style, fewest: int) -> tuple[int, bytes]:
