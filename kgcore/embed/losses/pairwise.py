@@ -12,7 +12,7 @@ class Pairwise(Loss):
 
     Bordes et al., NIPS 2013; paper, section 3.
 
-    margin  above 0, in units of the score; 3 in the published code
+    margin  above 0, in units of the score
     """
 
     def __init__(self, margin: float = 3.0) -> None:
