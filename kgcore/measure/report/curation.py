@@ -101,7 +101,10 @@ def curator_findings(
 
 def unread_findings(unread: Sequence[str]) -> list[Finding]:
     """Return what was not read of the files; nothing if all was. `unread`: see `Prepared`."""
-    meaning = "If they matter, name the columns by --columns, and files together: --dataset FILE,FILE."
+    meaning = (
+        "If triples are in other columns, name these by --columns. If other files have facts of the graph, too, name "
+        "all of them: --dataset FILE,FILE."
+    )
     return [Finding("Not read", "; ".join(unread), meaning, True)] if unread else []
 
 
