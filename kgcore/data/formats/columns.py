@@ -15,7 +15,7 @@ from kgcore.errors import InputError
 
 # A header is a first row that has one of these names for each part of a triple, whatever its case, blanks and marks. An
 # earlier name has priority, and subject and object with the same place here (src has two) come before a mixture. Of
-# these words, start and from are last: they may be a time or a place in a text, and are then beside others.
+# these words, start and from are last: see VALIDITY.
 # Beside common words: Neo4j (startid), APOC (start), PrimeKG (xindex), KGTK (node1), SSSOM (subjectid), Pathway Commons
 NAMES = {
     "subject": (
@@ -291,8 +291,7 @@ def _refuse_like_labels(source: TriplesFile, cells: Sequence[str], known: dict[s
 
 
 def _unread(source: TriplesFile, cells: Sequence[str], found: Columns) -> str:
-    """Return a part of a sentence, which names the columns of a header that are not read; empty if
-    all are, or the user has chosen them."""
+    """Return part of a sentence about the columns of a header that are not read; empty: all are, or the user chose."""
     others = [cell for place, cell in enumerate(cells) if place not in found.names.values()]
     others = [cell for cell in others if cell and not cell.startswith("__index_level_")]  # which pandas adds
     if not found.header or not others or source.columns:
