@@ -36,6 +36,9 @@ def notes(path: Path) -> str:
         ("source,relation,target,interaction_type", "PPI", "column interaction_type"),
         ("subject,predicate,object_id,start,end", "1950,1990", "columns start, end"),
         ("head_id,relation,target,from,to", "1950,1990", "columns from, to"),
+        ("source,relation,object,start,end", "1950,1990", "columns start, end"),
+        ("from,relation,to,start,end", "1950,1990", "columns start, end"),
+        ("start,rel,end,source,value", "CTD,7", "columns source, value"),
         ("source,type,object,a,b,c,d,e,f,g", "1,2,3,4,5,6,7", "columns a, b, c, d, e and 2 more"),
     ],
 )
@@ -71,6 +74,7 @@ def test_where_a_fact_comes_from_is_not_its_subject(tmp_path: Path) -> None:
         ("target,source,relation", "osp"),
         ("id,target,source,relation", "xosp"),
         (",target,source,relation", "xosp"),
+        (",object,source,relation", "xosp"),
         ("_key,_to,_from,type", "xosp"),
         ("predicate,object,from,weight", "posx"),
         ("uri,rel,start,end", "xpso"),

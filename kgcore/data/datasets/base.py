@@ -20,7 +20,7 @@ NAMES = {
     "valid": ("valid", "dev", "validation", "val"),
     "test": ("test", "testing"),
 }
-PACKING = re.compile(r"(\.(xz|zip|7z|lz4|rar|z|gz|bz2|zst|zstd|tar))+$", re.IGNORECASE)  # read or not
+PACKING = re.compile(r"(\.(xz|zip|7z|lz4|rar|z|gz|bz2|zst|zstd|tar))+$", re.IGNORECASE)  # also packing that is not read
 # names of files without triples, such as relation2text
 NO_TRIPLES = re.compile(r"readme|licen[sc]e|(entit|relation|predicate)[a-z]*(2.*)?|.+2(id|text|name).*")
 NODES, EDGES = "nodes", "edges"  # words in the names of KGX files

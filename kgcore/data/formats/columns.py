@@ -14,8 +14,7 @@ from kgcore.data.formats.base import COLUMNS, CONFIDENCE, LABEL, NEGATED, QUALIF
 from kgcore.errors import InputError
 
 # A header is a first row that has one of these names for each part of a triple, whatever its case, blanks and marks. An
-# earlier name has priority, and subject and object with the same place here (src has two) come before a mixture. Of
-# these words, start and from are last: see VALIDITY.
+# earlier name has priority, and subject and object with the same place here (src has two) come before a mixture.
 # Beside common words: Neo4j (startid), APOC (start), PrimeKG (xindex), KGTK (node1), SSSOM (subjectid), Pathway Commons
 NAMES = {
     "subject": (
@@ -56,6 +55,7 @@ HEADER_CELL = re.compile(r"[^\W\d][\w .()-]{0,39}")
 MEANING = {"1": 1, "1.0": 1, "true": 1, "-1": 0, "-1.0": 0, "0": 0, "0.0": 0, "false": 0}
 # what a column that the user chooses must have
 MUST_BE = {CONFIDENCE: "a column of numbers from 0 to 1", TIME: "a column of numbers or dates", GROUP: "another column"}
+PANDAS = {"", "index", "Unnamed: 0", "__index_level_0__"}  # what pandas calls the index of a table
 NODES = ({"id", "category"}, {"id", "label"}, {"id", "name"})  # columns of a file of nodes: KGX; Neo4j; Hetionet
 
 
@@ -97,12 +97,11 @@ def find_columns(source: TriplesFile, row: Sequence[str], named: bool = False) -
         used = {cells[place].lower() for place in known.values()}
         check_twice(source.path, [cell.lower() for cell in cells if cell.lower() in used])
         by_label = column_word(cells[known["predicate"]]) == LABEL
-        of_apoc = "labels" in map(column_word, cells) and column_word(cells[known["subject"]]) == "start"
-        nodes = of_apoc and not source.further
-        if not nodes:
+        of_apoc = {"labels", "start"} <= {*map(column_word, cells)} and not source.further
+        if not of_apoc:
             _refuse_provenance(source, cells, known)
             _refuse_like_labels(source, cells, known)
-        columns = _with_negations(source, cells, Columns(True, len(cells), known, by_label, nodes))
+        columns = _with_negations(source, cells, Columns(True, len(cells), known, by_label, of_apoc))
     elif of_nodes := next((words for words in NODES if words <= set(map(column_word, cells))), None):
         names = " and ".join(sorted(of_nodes, key=len))
         raise InputError(f"{source.path} is a file of nodes, with the columns {names}: give the file of edges")
@@ -143,13 +142,18 @@ def _known(cells: Sequence[str]) -> dict[str, int] | None:
     words = [column_word(cell) for cell in cells]
     found = {part: next((name for name in names if name in words), None) for part, names in NAMES.items()}
     both = next(((s, o) for s, o in zip(NAMES["subject"], NAMES["object"], strict=True) if {s, o} <= {*words}), None)
-    others = {part: [name for name in NAMES[part] if name in words and name not in (both or ())] for part in NAMES}
-    if both in VALIDITY and others["subject"] and others["object"]:
-        both = others["subject"][0], others["object"][0]
+    if both in VALIDITY:
+        limits = {name for pair in VALIDITY for name in pair}
+        limits |= {name for name in PROVENANCE & {*words} if words.index(name) > words.index(both[0])}
+        s, o = (
+            next((name for name in NAMES[part] if name in {*words} - limits), None) for part in ("subject", "object")
+        )
+        both = (s, o) if s and o else both
     if both:
         found |= dict(zip(("subject", "object"), both, strict=True))
     elif found["subject"] in PROVENANCE:
-        found["subject"] = next((name for name in others["subject"] if name not in PROVENANCE), found["subject"])
+        others = (name for name in NAMES["subject"] if name in words and name not in PROVENANCE)
+        found["subject"] = next(others, found["subject"])
     if found["predicate"] is None or (found["predicate"] == "type" and set(words) >= GEPHI):
         found["predicate"] = LABEL if LABEL in words else None
     places = {part: words.index(name) for part, name in found.items() if name is not None}
@@ -164,7 +168,7 @@ def _refuse_provenance(source: TriplesFile, cells: Sequence[str], known: dict[st
     `entity,property,value,source` has its subject in the first column. `target,source,relation` is a pair.
     """
     first, subject, thing = (column_word(cells[place]) for place in (0, known["subject"], known["object"]))
-    usual = {LABEL, *FURTHER, *(name for names in NAMES.values() for name in names)}
+    usual = {*map(column_word, PANDAS), *FURTHER, *(name for names in NAMES.values() for name in names)}
     pair = (subject, thing) in zip(NAMES["subject"], NAMES["object"], strict=True)
     if subject in PROVENANCE and known["subject"] > known["object"] and not pair and first not in usual:
         raise InputError(
@@ -183,8 +187,7 @@ def _with_negations(source: TriplesFile, cells: Sequence[str], found: Columns) -
         return found
     label = found.names.get(LABEL)
     used = [found.names[column] for column in COLUMNS if column in found.names]  # files of ids have two
-    chosen = {wanted for _, wanted in source.chosen.values()}
-    used += [place for place, cell in enumerate(cells) if chosen & {cell, str(place + 1)}]
+    used += _chosen(source, cells)
     words = {place: column_word(cell) for place, cell in enumerate(cells) if place not in used}
     places = {NEGATED: next((place for place, word in words.items() if word in NOT), None)}
     places[QUALIFIER] = next((place for place, word in words.items() if word in QUALIFIERS), None)
@@ -196,6 +199,12 @@ def _with_negations(source: TriplesFile, cells: Sequence[str], found: Columns) -
         raise InputError(f"{source.path} has the columns {LABEL} and {name}: a label says both, leave out one")
     names = {name: place for name, place in found.names.items() if place not in added.values()}
     return replace(found, names=names | added)
+
+
+def _chosen(source: TriplesFile, cells: Sequence[str]) -> list[int]:
+    """Return the places of the columns that the user chooses by options."""
+    wanted = {name for _, name in source.chosen.values()}
+    return [place for place, cell in enumerate(cells) if wanted & {cell, str(place + 1)}]
 
 
 def _looks_like_names(cells: Sequence[str]) -> bool:
@@ -221,7 +230,8 @@ def check_rows(source: TriplesFile, columns: Columns, table: pa.Table, can_choos
     """
     if source.columns or source.further or source.labelled is not None or not len(table):
         return
-    if _are_terms(table):
+    iris = (pc.all(pc.match_substring_regex(table[column], r"^<\w+:.*>$")).as_py() for column in COLUMNS[:2])
+    if all(iris) and pc.any(pc.starts_with(table["object"], '"')).as_py():
         raise InputError(
             f"{source.path} has RDF terms such as {table['subject'][0]}, and literals: save its triples as .nt (if a "
             "SPARQL query found them, let it CONSTRUCT triples), or give --columns to take all of them as names"
@@ -250,12 +260,6 @@ def check_rows(source: TriplesFile, columns: Columns, table: pa.Table, can_choos
         )
 
 
-def _are_terms(table: pa.Table) -> bool:
-    """Return whether subjects and predicates are IRIs in angle brackets, and an object is a literal."""
-    iris = (pc.all(pc.match_substring_regex(table[column], r"^<\w+:.*>$")).as_py() for column in COLUMNS[:2])
-    return all(iris) and bool(pc.any(pc.starts_with(table["object"], '"')).as_py())
-
-
 def _given(source: TriplesFile, cells: Sequence[str], named: bool, known: bool) -> tuple[bool, int, dict[str, int]]:
     """Return header, width and positions of the columns that the setting `columns` names."""
     parts = (*COLUMNS, LABEL)[: len(source.columns)]
@@ -278,22 +282,20 @@ def _given(source: TriplesFile, cells: Sequence[str], named: bool, known: bool) 
 
 def _refuse_like_labels(source: TriplesFile, cells: Sequence[str], known: dict[str, int]) -> None:
     """Raise InputError if there is no column of labels, but one that may be."""
-    chosen = {wanted for _, wanted in source.chosen.values()}
-    others = [cell for place, cell in enumerate(cells) if not chosen & {cell, str(place + 1)}]
-    like = next((cell for cell in others if column_word(cell) in LIKE_LABELS), None)
+    chosen = _chosen(source, cells)
+    like = next((cell for n, cell in enumerate(cells) if column_word(cell) in LIKE_LABELS and n not in chosen), None)
     if like is None or LABEL in known or source.further or source.labelled is not None:
         return
-    triple = ",".join(cells[known[column]] for column in COLUMNS)
+    given = "--columns " + ",".join(cells[known[column]] for column in COLUMNS)
     raise InputError(
-        f"{source.path} has the column {like}, which may say which facts are true: give --columns {triple},{like} if "
-        f"it does (1, true: true; 0, -1, false: false), or --columns {triple} to leave it out"
+        f"{source.path} has the column {like}, which may say which facts are true: give {given},{like} if it does (1, "
+        f"true: true; 0, -1, false: false), or {given} to leave it out"
     )
 
 
 def _unread(source: TriplesFile, cells: Sequence[str], found: Columns) -> str:
     """Return part of a sentence about the columns of a header that are not read; empty: all are, or the user chose."""
-    others = [cell for place, cell in enumerate(cells) if place not in found.names.values()]
-    others = [cell for cell in others if cell and not cell.startswith("__index_level_")]  # which pandas adds
+    others = [cell for place, cell in enumerate(cells) if place not in found.names.values() and cell not in PANDAS]
     if not found.header or not others or source.columns:
         return ""
     triple = ", ".join(cells[found.names[column]] for column in COLUMNS if column in found.names)
