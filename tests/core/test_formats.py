@@ -13,7 +13,8 @@ from kgcore.data.datasets.base import find_dataset
 from kgcore.data.datasets.draw import SplitDraw, draw_splits
 from kgcore.data.datasets.prepare import Prepared, prepare
 from kgcore.data.formats.base import TriplesFile, endings
-from kgcore.data.formats.columns import NAMES, find_columns
+from kgcore.data.formats.columns import find_columns
+from kgcore.data.formats.headers import NAMES
 from kgcore.registries import FORMATS
 from kgcore.registries import LAYOUTS as REGISTERED
 from tests.core.graph_files import LAYOUTS, TEXTS, ids_of, lines, n_triples, packed, write_splits

@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from kgcore.data.formats.base import COLUMNS, LABEL, Block, Format, TriplesFile, open_packed
-from kgcore.data.formats.columns import Columns, check_rows, column_word, find_columns, has_names
+from kgcore.data.formats.columns import Columns, check_rows, find_columns
+from kgcore.data.formats.headers import column_word, known_columns
 from kgcore.errors import InputError
 from kgcore.registries import FORMATS
 
@@ -203,8 +204,8 @@ def _comments(data: bytes, style: Style, fewest: int) -> tuple[int, bytes]:
     for cells, end in lines:
         if len(cells) >= fewest:
             later = [row, *(other for other, _ in lines[number + 1 : number + MOST_LATER])]
-            unlike = len(cells) != len(row) or (_spaced(cells) and not _spaced(row)) or any(map(has_names, later))
-            if not row or has_names(cells) or not unlike:
+            unlike = len(cells) != len(row) or (_spaced(cells) and not _spaced(row)) or any(map(known_columns, later))
+            if not row or known_columns(cells) or not unlike:
                 break
         number, start = number + 1, end
     return number, data[start:]
