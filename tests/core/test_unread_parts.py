@@ -59,9 +59,12 @@ def test_a_table_whose_columns_are_all_read_has_no_such_note(tmp_path: Path) -> 
     assert "Not read" not in notes(path / "a.csv")
 
 
-def test_where_a_fact_comes_from_is_not_its_subject(tmp_path: Path) -> None:
-    path = written(tmp_path, {"a.csv": "entity,property,value,source\n" + text_of(FACTS, ",", ",CTD\n")}) / "a.csv"
-    with pytest.raises(InputError, match="may have its subject in the column entity or source: --columns must name"):
+@pytest.mark.parametrize(
+    ("header", "subject"), [("entity,property,value,source", "entity"), ("drug,interaction,target,source", "drug")]
+)
+def test_where_a_fact_comes_from_is_not_its_subject(tmp_path: Path, header: str, subject: str) -> None:
+    path = written(tmp_path, {"a.csv": f"{header}\n" + text_of(FACTS, ",", ",CTD\n")}) / "a.csv"
+    with pytest.raises(InputError, match=f"its subject in the column {subject} or source: --columns must name three"):
         read(path)
     columns = ("1", "2", "3")
     assert [block.names.num_rows for block in read_blocks(TriplesFile(path, columns))] == [len(FACTS)]
@@ -77,6 +80,7 @@ def test_where_a_fact_comes_from_is_not_its_subject(tmp_path: Path) -> None:
         (",object,source,relation", "xosp"),
         ("_key,_to,_from,type", "xosp"),
         ("predicate,object,from,weight", "posx"),
+        ("key,target,source,relation", "xosp"),
         ("uri,rel,start,end", "xpso"),
     ],
 )

@@ -98,12 +98,14 @@ def find_columns(source: TriplesFile, row: Sequence[str], named: bool = False) -
 def _refuse_provenance(source: TriplesFile, cells: Sequence[str], known: dict[str, int]) -> None:
     """Raise InputError if the subject is a word of PROVENANCE after the object, and the first column has no known name.
 
-    `entity,property,value,source` has its subject in the first column. `target,source,relation` is a pair.
+    `entity,property,value,source` has its subject in the first column. `key,target,source,relation` has a pair, but
+    `drug,interaction,target,source` has its predicate between the first column and the object.
     """
     first, subject, thing = (column_word(cells[place]) for place in (0, known["subject"], known["object"]))
     usual = {*map(column_word, PANDAS), *FURTHER, *(name for names in NAMES.values() for name in names)}
     pair = (subject, thing) in zip(NAMES["subject"], NAMES["object"], strict=True)
-    if subject in PROVENANCE and known["subject"] > known["object"] and not pair and first not in usual:
+    late = known["subject"] > known["object"] and not (pair and known["predicate"] > known["object"])
+    if subject in PROVENANCE and late and first not in usual:
         raise InputError(
             f"{source.path} may have its subject in the column {cells[0]} or {cells[known['subject']]}: --columns must "
             f"name three of {', '.join(cells)}"
