@@ -20,9 +20,10 @@ FAULTS := SEED=$(or $(SEED),1) KILLS=$(or $(KILLS),300) DISKS=$(or $(DISKS),20) 
 	KGCAL_FUZZ=$(or $(KGCAL_FUZZ),1500) ATTACK=$(or $(ATTACK),300)
 FAULTY := -n 2 --dist worksteal tests/pipeline/test_outage.py tests/pipeline/test_interruption.py \
 	tests/pipeline/test_full_disk.py tests/pipeline/test_serving_limits.py tests/pipeline/test_attacked_server.py \
+	tests/pipeline/test_fuzzed_commands.py \
 	tests/stages/test_creation.py tests/stages/test_interrupts.py tests/stages/test_leftovers.py tests/stages/test_moved_home.py \
 	tests/core/test_mirror.py tests/core/test_bombs.py tests/core/test_tampered.py tests/core/test_extreme_numbers.py \
-	tests/core/test_malformed.py tests/core/test_fuzzed_files.py
+	tests/core/test_malformed.py tests/core/test_fuzzed_files.py tests/core/test_fuzzed_scores.py
 
 .PHONY: run docs test test-docs test-kills test-faults test-long test-e2e test-mutants test-oldest test-newest check ui bench \
 	bench-peers lock audit dist generated clean

@@ -55,7 +55,8 @@ def stage_flow(stage: Stage[Any]) -> HeartbeatFlow[..., str]:
             elif source is EVIDENCE_STAGE and not given[name] and upstream[0]:
                 upstream.append(evidence_of(upstream[0], upstream[1]))
             else:
-                upstream.append(resolve(source.name, given[name]) if name in used and given[name] else None)
+                wanted = name in used and (given[name] or name not in stage.optional)
+                upstream.append(resolve(source.name, given[name]) if wanted else None)
         further = [
             resolve(source.name, text)
             for name, source in stage.further.items()

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
-from kgcore.errors import InputError
+from kgcore.errors import InputError, first_line
 
 ENDINGS = (".parquet", ".csv", ".tsv")
 
@@ -51,7 +51,7 @@ def sink(path: Path) -> Iterator[Callable[[pa.Table], None]]:
             yield append
         partial.replace(path)
     except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror or error}") from error
+        raise InputError(f"{path} cannot be written: {error.strerror or first_line(error)}") from error
     finally:
         partial.unlink(missing_ok=True)
 

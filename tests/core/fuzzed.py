@@ -2,12 +2,15 @@
 
 import json
 import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
+from kgcore.errors import KgcalError
 from tests.core.graph_files import TEXTS
 
 EXAMPLES = int(os.environ.get("KGCAL_FUZZ", "10"))  # for each ending
@@ -29,11 +32,23 @@ CELLS = st.one_of(
 SEPARATORS = st.sampled_from(["\t", ",", ", ", ";", " ", "|"])
 
 
+@contextmanager
+def one_sentence() -> Iterator[None]:
+    """Catch an error of a user, which must have one line."""
+    said = ""
+    try:
+        yield
+    except KgcalError as error:
+        said = str(error)
+    assert "\n" not in said
+
+
 @st.composite
-def tables(draw: st.DrawFn) -> bytes:
+def tables(draw: st.DrawFn, header: Sequence[str] = ()) -> bytes:
     """Return lines of cells, most of them with one number of columns, a mark, or a header."""
-    width, separator = draw(st.integers(1, 6)), draw(SEPARATORS)
-    rows = draw(st.lists(st.lists(CELLS, min_size=width, max_size=width), max_size=30))
+    width, separator = len(header) or draw(st.integers(1, 6)), draw(SEPARATORS)
+    rows = [list(header)] if header else []
+    rows += draw(st.lists(st.lists(CELLS, min_size=width, max_size=width), max_size=30))
     rows += draw(st.lists(st.lists(CELLS, max_size=7), max_size=2))
     text = draw(st.sampled_from(["", "\ufeff", "# a comment\n", "\n"])) + "\n".join(separator.join(row) for row in rows)
     return (text + draw(st.sampled_from(["", "\n", "\r\n\n", "\t\n"]))).encode(errors="ignore")
@@ -50,9 +65,9 @@ def objects() -> st.SearchStrategy[bytes]:
 
 
 @st.composite
-def damaged(draw: st.DrawFn, ending: str) -> bytes:
+def damaged(draw: st.DrawFn, good: bytes) -> bytes:
     """Return a good file in which some bytes are replaced, inserted or cut."""
-    data = bytearray(good(ending))
+    data = bytearray(good)
     for _ in range(draw(st.integers(0, 4))):
         start = draw(st.integers(0, len(data)))
         data[start : start + draw(st.integers(0, 20))] = draw(
@@ -61,7 +76,8 @@ def damaged(draw: st.DrawFn, ending: str) -> bytes:
     return bytes(data)
 
 
-def good(ending: str) -> bytes:
+def graph_file(ending: str) -> bytes:
+    """Return a good file of a graph."""
     if ending == ".parquet":
         stream = pa.BufferOutputStream()
         pq.write_table(pa.table(dict(zip(("s", "p", "o"), zip(*ROWS, strict=True), strict=True))), stream)

@@ -29,7 +29,7 @@ from tasks.serving.model import Served
 from tasks.serving.replies import predicted, predicted_together
 from tasks.serving.requests import PredictRequest
 from tests.conftest import use_home
-from tests.core.fuzzed import CELLS, FUZZ, damaged, objects, tables
+from tests.core.fuzzed import CELLS, FUZZ, damaged, graph_file, objects, tables
 from tests.pipeline.finished import finished
 
 COLUMNS = ("subject", "predicate", "object")
@@ -75,7 +75,7 @@ def test_a_file_beyond_a_limit_is_refused_in_one_sentence(
 
 @pytest.mark.parametrize("ending", ["csv", "tsv", "parquet", "jsonl", "nt"])
 def test_any_bytes_in_a_file_are_answered_or_refused_in_one_sentence(client: TestClient, ending: str) -> None:
-    kinds = st.one_of(damaged(f".{ending}"), tables(), objects(), st.binary(max_size=60))
+    kinds = st.one_of(damaged(graph_file(f".{ending}")), tables(), objects(), st.binary(max_size=60))
 
     @FUZZ
     @given(kinds)

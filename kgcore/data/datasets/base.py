@@ -134,6 +134,10 @@ def find_dataset(name: str) -> DatasetSpec:
     lacks one of the files, or if the split of a file is not clear.
     """
     whole, parts = Path(name).expanduser(), [name_part.strip() for name_part in name.split(",") if name_part.strip()]
+    if not parts:
+        raise InputError(
+            f"the data set {name!r} has no name: name a folder, files, or one of {', '.join(DATASETS.names())}"
+        )
     paths = [whole] if whole.exists() else [Path(name_part).expanduser() for name_part in parts]
     missing = next((name_part for name_part, path in zip(parts, paths, strict=False) if not path.exists()), None)
     if name in DATASETS.names() or (missing and not any(path.exists() for path in paths) and not _is_path(name, parts)):

@@ -14,7 +14,7 @@ from kgcore.data.formats.base import COMMON, check_readable, format_name
 from kgcore.data.formats.columns import MEANING, Columns, check_twice
 from kgcore.data.formats.parquet import read_row_groups
 from kgcore.data.formats.text import COMMAS, TABS, read_lines
-from kgcore.errors import InputError, raise_faults
+from kgcore.errors import InputError, first_line, raise_faults
 
 STYLES = {"tsv": TABS, "csv": COMMAS, "parquet": None}  # format of a table -> how the values of a line are separated
 SPLITS = {"train": 0, "valid": 1, "validation": 1, "dev": 1, "calibration": 1, "test": 2}
@@ -157,7 +157,7 @@ def read_table(path: Path, wanted: Mapping[str, str], all_columns: bool = True) 
             is_empty = is_empty and not len(block.names)
             yield TableBlock(str(path), block.names, "row" if style is None else "line", block.first, block.done)
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
+        raise InputError(f"{path} cannot be read: {error.strerror or first_line(error)}") from error
     if is_empty:
         raise InputError(f"{path} has no rows after its header: it must have a row for each score")
 
