@@ -28,7 +28,7 @@ from kgcore.errors import InputError, KgcalError, KgcalWarning
 from kgcore.measure.report.result import Result, ResultTable
 from tasks.workspace.flow_run import Terminal, printable
 from tasks.workspace.flow_run import console as errors
-from tasks.workspace.resources import full_disk
+from tasks.workspace.resources import full_disk, full_memory
 from tasks.workspace.settings import note_output
 
 console = Terminal()
@@ -109,7 +109,7 @@ def guarded() -> Iterator[None]:
             reason = reason.__cause__ or reason.__context__
         if reason is not None:  # a library has replaced an interruption by this error
             raise reason from None
-        sentence = str(error) if isinstance(error, KgcalError) else full_disk(error)
+        sentence = str(error) if isinstance(error, KgcalError) else full_disk(error) or full_memory(error)
         if sentence is None:
             raise
         fail(sentence)

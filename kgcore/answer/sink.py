@@ -51,7 +51,7 @@ def sink(path: Path) -> Iterator[Callable[[pa.Table], None]]:
             yield append
         partial.replace(path)
     except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror or first_line(error)}") from error
+        raise InputError(f"{path.absolute()} cannot be written: {error.strerror or first_line(error)}") from error
     finally:
         partial.unlink(missing_ok=True)
 

@@ -1,7 +1,8 @@
 """The base class of all settings: pydantic models, whose fields have a description and allowed values.
 
 The command line, the Prefect forms, MLproject and the cache keys come from these fields. The allowed values are names,
-spellings, and the choices that no registry of components lists."""
+spellings, and the choices that no registry of components lists.
+"""
 
 import re
 from collections.abc import Mapping
@@ -27,8 +28,8 @@ from kgcore.registries import STRATEGIES
 from kgcore.registry import Registry
 
 Schema = dict[str, Any]
+MOST = 2**63 - 1  # of whole numbers: that of the libraries
 SHARES = "it needs at least one share, and every share must be above 0"
-
 SIDES = ("subject", "object", "both", "bernoulli")
 ADVANCED = "advanced"  # the group of settings that few people change
 AUTO = "auto"  # as many corruptions as the base rate needs
@@ -53,7 +54,6 @@ PER = ("all", "subject", "object")  # what the number of best pairs is counted o
 EXAM_SHARE = 0.5  # share of labels of new triples that belong to the exam
 HELD_OUT = ("valid", "test")  # splits that can be used as candidates, with their labels hidden
 FEWEST_EPOCHS = 4  # fewest epochs of a trial, because a search measures a trial three times before its end
-
 
 # The settings that a preset may decide. All other settings come from the user or have their defaults.
 _BY_PRESET = (
@@ -255,6 +255,8 @@ class Config(BaseModel):
     @classmethod
     def _allowed(cls, value: Any, info: ValidationInfo) -> Any:
         name = str(info.field_name)
+        if isinstance(value, int) and abs(value) > MOST:
+            raise InputError(f"{name} is {value}: it must be at most {MOST}")
         for rule in cls.model_fields[name].metadata:
             if isinstance(rule, Choices | Spelling):
                 rule.check(name, value)

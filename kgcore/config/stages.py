@@ -332,7 +332,7 @@ class EvaluateConfig(Config):
     stage: ClassVar[str] = "evaluate"
     first: ClassVar[tuple[str, ...]] = ()
 
-    bins: int = setting(10, "number of bins of the calibration errors and the diagrams", ge=2)
+    bins: int = setting(10, "number of bins of the calibration errors and the diagrams", ge=2, le=1000)
     bootstrap_replicates: int = setting(200, "bootstrap replicates of the test triples for the intervals", ge=50)
     bootstrap_level: float = setting(0.95, "confidence level of the intervals", gt=0.5, lt=1)
     bootstrap_seed: int = setting(0, "seed of the bootstrap for the intervals", ge=0)

@@ -13,6 +13,7 @@ from fastapi import HTTPException, Request
 from fastapi.responses import JSONResponse
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 MOST_BYTES, MOST_HELD = 2**26, 2**28  # of a body, and of all bodies that are in memory: 64 and 256 MiB
@@ -21,6 +22,7 @@ MOST_FILE_ROWS, MOST_COLUMNS, MOST_TEXT = 1_000_000, 100, 2**27  # of a file; te
 MOST_SECONDS = 300.0  # of the work on a request, and of its wait for a thread
 HEALTH = "/health"  # its answer takes a tenth of a millisecond
 UNREAD = 30.0  # seconds after which a client that takes nothing of its answer is left
+AHEAD = 2**17  # more than a request's head may have
 ENDS = "the server ends: ask again when it is back"
 ROWS_AT_ONCE = 10_000  # rows after which the time is checked
 MOST_TOGETHER = 100  # small requests that are answered together
@@ -191,12 +193,30 @@ class LimitedBodies:
 class Connection(H11Protocol):
     """A connection of uvicorn that ends when its client takes nothing of an answer for UNREAD seconds.
 
-    Linux ends it. Elsewhere such a connection, and the answer, stay until the client leaves.
+    Linux ends it. Elsewhere such a connection, and the answer, stay until the client leaves. Of the requests that a
+    client sends before it has its answers, about AHEAD bytes are read.
     """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         """Set the time on the socket of a new connection."""
         super().connection_made(transport)
+        self.flow = Flow(transport, lambda: len(self.conn.trailing_data[0]))
         if hasattr(socket, "TCP_USER_TIMEOUT"):
             connection = transport.get_extra_info("socket")
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(UNREAD * 1000))
+
+
+class Flow(FlowControl):
+    """Reads on when requests are answered, unless many more wait: uvicorn would read 256 kB for each answer.
+
+    waiting  function that returns the bytes that were read and are not looked at
+    """
+
+    def __init__(self, transport: asyncio.Transport, waiting: Callable[[], int]) -> None:
+        super().__init__(transport)
+        self._waiting = waiting
+
+    def resume_reading(self) -> None:
+        """Read on."""
+        if self.read_paused and self._waiting() <= AHEAD:
+            super().resume_reading()

@@ -66,6 +66,13 @@ def full_disk(error: BaseException | None) -> str | None:
     return None
 
 
+def full_memory(error: BaseException) -> str | None:
+    """Return the sentence for an error of memory; None for another error."""
+    if not isinstance(error, MemoryError):
+        return None
+    return f"there is not enough memory ({first_line(error)}): use smaller settings or less data"
+
+
 @contextmanager
 def input_error(sentence: str) -> Iterator[None]:
     """Replace errors in the block but ours and a full disk by an InputError: `sentence`, a colon and the reason."""

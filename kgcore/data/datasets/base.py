@@ -25,7 +25,9 @@ PACKING = re.compile(r"(\.(xz|zip|7z|lz4|rar|z|gz|bz2|zst|zstd|tar))+$", re.IGNO
 NO_TRIPLES = re.compile(r"readme|licen[sc]e|(entit|relation|predicate)[a-z]*(2.*)?|.+2(id|text|name).*")
 NODES, EDGES = "nodes", "edges"  # words in the names of KGX files
 NEGATIVES = "_negatives"  # ends the role of a file of false triples
-NEGATIVE = {"negative", "negatives", "neg"}  # words in its name, beside that of the split
+# words in its name, beside that of the split
+NEGATIVE = {"negative", "negatives", "neg", "negs", "false", "fake", "wrong", "incorrect", "corrupted", "tn"}
+PARTS = re.compile(r"part-\d+.*")  # names of the files of one table, as Spark writes them
 
 
 @dataclass(frozen=True)
@@ -133,12 +135,12 @@ def find_dataset(name: str) -> DatasetSpec:
     Raises InputError if the name is unknown, if a folder or file does not exist or has an unknown ending, if a folder
     lacks one of the files, or if the split of a file is not clear.
     """
-    whole, parts = Path(name).expanduser(), [name_part.strip() for name_part in name.split(",") if name_part.strip()]
+    whole, parts = _path(name), [name_part.strip() for name_part in name.split(",") if name_part.strip()]
     if not parts:
         raise InputError(
             f"the data set {name!r} has no name: name a folder, files, or one of {', '.join(DATASETS.names())}"
         )
-    paths = [whole] if whole.exists() else [Path(name_part).expanduser() for name_part in parts]
+    paths = [whole] if whole.exists() else [_path(name_part) for name_part in parts]
     missing = next((name_part for name_part, path in zip(parts, paths, strict=False) if not path.exists()), None)
     if name in DATASETS.names() or (missing and not any(path.exists() for path in paths) and not _is_path(name, parts)):
         return DATASETS.get(name)
@@ -158,6 +160,16 @@ def find_dataset(name: str) -> DatasetSpec:
         return _of_user(stem_of(path), f"the file {whole}", path.parent, {"train": path.name})
     folder = Path(commonpath([path.parent for path in paths]))
     return _of_user(folder.name, f"{len(paths)} files in {folder}", folder, _by_split(folder, paths))
+
+
+def _path(name: str) -> Path:
+    """Return a path. If no file can have the name, because it is too long or has a zero byte, that of no file."""
+    path = Path(name).expanduser()
+    try:
+        path.exists()
+    except (OSError, ValueError):
+        return Path(f"{name[:40]!r}...")
+    return path
 
 
 def used_settings(config: PrepareConfig) -> PrepareConfig:
@@ -196,15 +208,16 @@ def _of_user(name: str, title: str, folder: Path, files: Mapping[str, str], layo
 def _in_folder(folder: Path) -> DatasetSpec:
     spec = _known_by_names(folder)
     used = {file.path for file in spec.files.values()}
-    others = sorted(path.name for path in folder.iterdir() if path.is_file() and path.name not in used)
-    return replace(spec, others=() if spec.layout else tuple(filter(_may_have_triples, others)))
+    others = [path.name for path in folder.iterdir() if path.is_file() and path.name not in used]
+    others += [f"{path.parent.name}/{path.name}" for path in folder.glob("[!.]*/*") if path.is_file()]
+    return replace(spec, others=() if spec.layout else tuple(filter(_may_have_triples, sorted(others))))
 
 
 def _may_have_triples(name: str) -> bool:
     """Return whether a file may have triples by its name, also if it is packed in a way that is not read."""
     inner = Path(PACKING.sub("", name))
     known = NODES in _words(inner) or NO_TRIPLES.fullmatch(inner.stem.lower()) is not None
-    return name[0] != "." and format_name(inner) is not None and not known
+    return inner.name[0] != "." and format_name(inner) is not None and not known
 
 
 def _known_by_names(folder: Path) -> DatasetSpec:
@@ -250,24 +263,28 @@ def _exact(folder: Path, files: Sequence[Path]) -> dict[str, str]:
 
 
 def _by_words(folder: Path, files: Sequence[Path]) -> dict[str, str]:
-    """Return role -> file, for a folder whose files' names contain the words train, valid and test, or of one file."""
+    """Return role -> file, for a folder whose files' names contain the words train, valid and test, or of one table."""
     files = _without_nodes(files)
     edges = [path for path in files if EDGES in _words(path)]
     used = edges or [path for path in files if _split(path)] or files
-    return _by_split(folder, used) if len(used) == 1 or any(map(_split, used)) else {}
+    is_known = len(used) == 1 or any(map(_split, used)) or all(PARTS.fullmatch(path.name) for path in used)
+    return _by_split(folder, used) if used and is_known else {}
 
 
 def _by_split(folder: Path, paths: Sequence[Path]) -> dict[str, str]:
     """Return role -> path from the folder. If no name tells a split, all files are train."""
     splits = [_split(path) for path in paths]
     if not any(splits):
-        splits = ["train"] * len(paths)
+        splits = [f"train{NEGATIVES * (len(paths) > 1 and not NEGATIVE.isdisjoint(_words(path)))}" for path in paths]
     files: dict[str, str] = {}
     for split, path in zip(splits, paths, strict=True):
         if split is None:
             raise InputError(f"the name of {path} does not tell its split: it must contain train, valid or test")
         if split == f"train{NEGATIVES}":
-            raise InputError(f"{path} has negatives by its name: train has true triples only, so leave the file out")
+            raise InputError(
+                f"{path} has negatives by its name: train has true triples only, so leave the file out, or give it the "
+                "name valid_negatives or test_negatives"
+            )
         number = sum(role.partition("+")[0] == split for role in files) + 1
         files[split if number == 1 else f"{split}+{number}"] = str(path.relative_to(folder))
     return files if len(paths) == 1 else dict(_complete(folder, files))

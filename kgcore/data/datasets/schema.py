@@ -17,6 +17,7 @@ from kgcore.errors import InputError
 
 TIME_MUST_BE = "a number or an ISO date such as 2024-05-17 or 2024-05-17T08:30"
 SPELLINGS = sorted({spelling for word in MEANING for spelling in (word, word.upper(), word.title())})
+FALSE = {"0", "0.0", "-1", "-1.0"}
 WHOLE = "no break"  # the name of a check: a name is in one column of one line of the files that kgcal writes
 
 
@@ -94,9 +95,14 @@ def validate(frame: pd.DataFrame, path: Path, unit: str = "line") -> list[str]:
     """
     blank = (frame[list(COLUMNS)] == "").all(axis=1)
     faults = [f"{path}, {unit} {n}: subject is empty, as predicate and object: delete it" for n in frame.index[blank]]
+    if LABEL in frame and len({float(word) for word in {*frame[LABEL]} & FALSE}) > 1:
+        faults.append(
+            f"{path} has the labels 0 and -1, and each means false: if one of them means unknown, delete its {unit}s; "
+            "otherwise write 0 for both"
+        )
     schema = TRIPLES.add_columns({name: column for name, column in FURTHER.items() if name in frame})
     try:
-        schema.validate(frame[~blank] if faults else frame, lazy=True)
+        schema.validate(frame[~blank] if blank.any() else frame, lazy=True)
     except (SchemaError, SchemaErrors) as error:
         return faults + [_sentence(path, unit, case) for case in error.failure_cases.to_dict("records")]
     return faults

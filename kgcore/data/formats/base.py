@@ -1,6 +1,8 @@
 """What a reader of a format takes and returns; files that are opened, unpacked, and read in their format."""
 
 import re
+import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -12,21 +14,25 @@ import pyarrow as pa
 
 from kgcore.arrays import Bools, Ints
 from kgcore.config.base import GROUP, TIME
-from kgcore.errors import InputError, first_line, raise_faults
+from kgcore.errors import InputError, KgcalWarning, first_line, raise_faults
 from kgcore.registries import FORMATS
 
 COLUMNS = ("subject", "predicate", "object")
 LABEL = "label"
 CONFIDENCE = "confidence"
 NEGATED = "negated"
+POLARITY = "polarity"  # a column of text mining
 QUALIFIER = "qualifier"  # a column of Gene Ontology, whose word NOT negates the fact
 # an item NOT, or NOT before a relation such as involved_in. It is no NOT gate
 DENIES = re.compile(r'(?:^|[|,;]|\[")\s*(?:NOT(?=_| \w+_\w| enables)|(?i:not)\s*(?=$|[|,;"]))')
-# what a column of negations says, in lower case: the fact does not hold, or holds
-NEGATIONS = (
-    {"true", "1", "1.0", "yes", "not", "negative"},
-    {"", "false", "0", "0.0", "no", "null", "none", "nan", "positive"},
-)
+DENIED = {"true", "1", "1.0", "yes", "not", "negative"}
+AFFIRMED = {"", "false", "0", "0.0", "no", "null", "none", "nan", "positive"}
+# column -> what it says, in lower case: the fact does not hold, or holds; and what it must be
+NEGATIONS = {
+    NEGATED: (DENIED, AFFIRMED, "true, false or empty"),
+    POLARITY: ({"negative", "neg", "-", "-1", "-1.0"}, {"", "positive", "pos", "+", "1", "1.0"}, "1 or -1, + or -"),
+    QUALIFIER: ({"not"}, {""}, ""),
+}
 BLOCK_ROWS = 2**18  # rows per block of a format that is not text
 PACKED = {".bz2": "bz2", ".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
 MOST_NAMED = 5  # columns or files that a sentence names
@@ -225,7 +231,7 @@ def read_blocks(source: TriplesFile) -> Iterator[Block]:
     try:
         unit = format_of(source.path).unit
         for block in format_of(source.path).read(source):
-            for says in (NEGATED, QUALIFIER) if not source.further else ():
+            for says in NEGATIONS if not source.further else ():
                 block = _affirmed(source, block, unit, says) if says in block.names.column_names else block
             yield block
     except OSError as error:
@@ -240,16 +246,18 @@ def read_blocks(source: TriplesFile) -> Iterator[Block]:
 def _affirmed(source: TriplesFile, block: Block, unit: str, says: str) -> Block:
     """Return the block without negated facts, or with the label 0 for them if `columns` has the column of negations.
 
-    says  NEGATED or QUALIFIER: the column that says it
+    says  the column of NEGATIONS that says it
     """
     texts = [text.strip() for text in block.names[says].to_pylist()]
     if says == QUALIFIER:
         texts = ["not" if DENIES.search(text) else "" for text in texts]
     texts = [text.lower() for text in texts]
     values = np.array(texts, dtype=object)
-    negated, affirmed = (np.isin(values, list(words)) for words in NEGATIONS)
+    denying, affirming, wanted = NEGATIONS[says]
+    negated, affirmed = (np.isin(values, list(words)) for words in (denying, affirming))
     faults = [
-        f"{source.path}, {unit} {block.numbers[row]}: {NEGATED} is {values[row]!r}: it must be true, false or empty"
+        f"{source.path}, {unit} {block.numbers[row]}: {says} is {values[row]!r}: it must be {wanted}; if the column "
+        "says something else, give it another name"
         for row in np.flatnonzero(~negated & ~affirmed)
     ]
     names = block.names.drop_columns(says)
@@ -290,9 +298,14 @@ def read_candidates(path: Path) -> Iterator[Block]:
     Raises InputError for a file that is missing, empty, not UTF-8 or of another kind, for missing columns, and for
     lines with another number of columns than the first. The message has the file and the line.
     """
+    left_out = Counter[str]()
     for block in read_blocks(TriplesFile(path, further=True)):
         raise_faults(list(block.faults))
+        left_out.update(block.left_out)
         yield block
+    for count, number in left_out.items():
+        message = f"{path}: {number:,} {count.replace('_', ' ')} are left out, and get no answer"
+        warnings.warn(message, KgcalWarning, stacklevel=2)
 
 
 def read_names(path: Path) -> list[str]:

@@ -10,15 +10,28 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgcore.config.base import GROUP, TIME
-from kgcore.data.formats.base import COLUMNS, CONFIDENCE, LABEL, NEGATED, QUALIFIER, TriplesFile, first_of
+from kgcore.data.formats.base import (
+    COLUMNS,
+    CONFIDENCE,
+    DENIED,
+    LABEL,
+    NEGATED,
+    NEGATIONS,
+    POLARITY,
+    QUALIFIER,
+    TriplesFile,
+    first_of,
+)
 from kgcore.data.formats.headers import (
     FURTHER,
     LIKE_LABELS,
     NAMES,
-    NOT,
     PROVENANCE,
-    QUALIFIERS,
+    VALIDITY,
+    VOIDING,
     column_word,
+    denies,
+    id_spaces,
     is_column,
     known_columns,
     looks_like_names,
@@ -98,14 +111,16 @@ def find_columns(source: TriplesFile, row: Sequence[str], named: bool = False) -
 def _refuse_provenance(source: TriplesFile, cells: Sequence[str], known: dict[str, int]) -> None:
     """Raise InputError if the subject is a word of PROVENANCE after the object, and the first column has no known name.
 
-    `entity,property,value,source` has its subject in the first column. `key,target,source,relation` has a pair, but
-    `drug,interaction,target,source` has its predicate between the first column and the object.
+    `entity,property,value,source` has its subject in the first column, and so has `drug,target,interaction,source`, but
+    `key,target,source,relation` has a pair. Of `company,relation,owner,from,to`, the last two may be limits of time.
     """
     first, subject, thing = (column_word(cells[place]) for place in (0, known["subject"], known["object"]))
     usual = {*map(column_word, PANDAS), *FURTHER, *(name for names in NAMES.values() for name in names)}
-    pair = (subject, thing) in zip(NAMES["subject"], NAMES["object"], strict=True)
-    late = known["subject"] > known["object"] and not (pair and known["predicate"] > known["object"])
-    if subject in PROVENANCE and late and first not in usual:
+    s, p, o = (known[part] for part in COLUMNS)
+    is_pair = (subject, thing) in zip(NAMES["subject"], NAMES["object"], strict=True) and o + 1 == s < p
+    unknown = [cell for place, cell in enumerate(cells[:s]) if place != p and column_word(cell) not in usual]
+    limits = (subject, thing) in VALIDITY and p < s and len(unknown) > 1  # company,relation,owner,from,to
+    if first not in usual and (limits or (subject in PROVENANCE and s > o and not is_pair)):
         raise InputError(
             f"{source.path} may have its subject in the column {cells[0]} or {cells[known['subject']]}: --columns must "
             f"name three of {', '.join(cells)}"
@@ -123,14 +138,17 @@ def _with_negations(source: TriplesFile, cells: Sequence[str], found: Columns) -
     label = found.names.get(LABEL)
     used = [found.names[column] for column in COLUMNS if column in found.names]  # files of ids have two
     used += _chosen(source, cells)
-    words = {place: column_word(cell) for place, cell in enumerate(cells) if place not in used}
-    places = {NEGATED: next((place for place, word in words.items() if word in NOT), None)}
-    places[QUALIFIER] = next((place for place, word in words.items() if word in QUALIFIERS), None)
+    kinds = {denies(cell): place for place, cell in reversed([*enumerate(cells)]) if place not in used}
+    places = {kind: kinds.get(kind) for kind in NEGATIONS}
     if label is not None and label != places[QUALIFIER]:
         places[QUALIFIER] = None
     added = {name: place for name, place in places.items() if place is not None}
-    if NEGATED in added and source.labelled and label is not None:
-        name = cells[added[NEGATED]]
+    if (
+        (says := next((kind for kind in (NEGATED, POLARITY) if kind in added), None))
+        and source.labelled
+        and label is not None
+    ):
+        name = cells[added[says]]
         raise InputError(f"{source.path} has the columns {LABEL} and {name}: a label says both, leave out one")
     names = {name: place for name, place in found.names.items() if place not in added.values()}
     return replace(found, names=names | added)
@@ -193,7 +211,9 @@ def _given(source: TriplesFile, cells: Sequence[str], named: bool, known: bool) 
                 f"{source.path} has {len(cells)} columns: --columns {','.join(source.columns)} must be positions from "
                 f"1 to {len(cells)}, or names of its first row"
             )
-        return named or known, len(cells), dict(zip(parts, places, strict=True))
+        further = [cell for place, cell in enumerate(cells) if place not in places and cell.lower() not in DENIED]
+        header = named or known or cells[0].startswith("#") or any(map(denies, further))
+        return header, len(cells), dict(zip(parts, places, strict=True))
     missing = [entry for entry in source.columns if entry not in cells]
     if missing:
         raise InputError(
@@ -217,12 +237,21 @@ def _refuse_like_labels(source: TriplesFile, cells: Sequence[str], known: dict[s
 
 
 def _unread(source: TriplesFile, cells: Sequence[str], found: Columns) -> str:
-    """Return part of a sentence about the columns of a header that are not read; empty: all are, or the user chose."""
-    others = [cell for place, cell in enumerate(cells) if place not in found.names.values() and cell not in PANDAS]
-    if not found.header or not others or source.columns:
+    """Return part of a sentence about the columns of a header that are not read; empty: all are.
+
+    If the user chose the columns, only those of VOIDING are named.
+    """
+    if not found.header:
         return ""
+    others = [cell for place, cell in enumerate(cells) if place not in found.names.values() and cell not in PANDAS]
+    others.sort(key=lambda cell: column_word(cell) not in VOIDING)
+    if source.columns:
+        others = [cell for cell in others if column_word(cell) in VOIDING]
     triple = ", ".join(cells[found.names[column]] for column in COLUMNS if column in found.names)
-    return f"{first_of('column', others)}, where {triple} are subject, predicate and object"
+    parts = [f"{first_of('column', others)}, where {triple} are subject, predicate and object"] if others else []
+    if spaces := id_spaces(cells):
+        parts.append(f"the spaces of its ids, {' and '.join(spaces)}, so that equal ids of both are one entity")
+    return "; ".join(parts)
 
 
 def _refuse_missing(source: TriplesFile, cells: Sequence[str]) -> None:

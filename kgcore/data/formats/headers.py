@@ -3,26 +3,51 @@
 import re
 from collections.abc import Sequence
 
-from kgcore.data.formats.base import COLUMNS, LABEL, QUALIFIER
+from kgcore.data.formats.base import COLUMNS, LABEL, NEGATED, POLARITY, QUALIFIER
 
 # A header is a first row that has one of these names for each part of a triple, whatever its case, blanks and marks. An
-# earlier name has priority, and subject and object with the same place here (src has two) come before a mixture.
-# Beside common words: Neo4j (startid), APOC (start), PrimeKG (xindex), KGTK (node1), SSSOM (subjectid), Pathway Commons
+# earlier name has priority, and subject and object with the same place here (some have two) come before a mixture.
+# Beside common words: Neo4j (startid), APOC (start), PrimeKG (xindex), KGTK (node1), SSSOM (subjectid), Pathway
+# Commons, SNOMED CT (destinationid)
 NAMES = {
     "subject": (
-        *("subject", "head", "source", "subj", "src", "src", "s", "h", "startid", "xindex", "xid", "xname", "node1"),
-        *("subjectid", "headid", "sourceid", "fromid", "entity1", "id1", "participanta", "protein1", "startnode"),
+        *("subject", "head", "source", "source", "subj", "src", "src", "s", "h", "startid", "xindex", "xid", "xname"),
+        *(
+            "node1",
+            "subjectid",
+            "headid",
+            "sourceid",
+            "sourceid",
+            "fromid",
+            "entity1",
+            "id1",
+            "participanta",
+            "protein1",
+            "startnode",
+        ),
         *("sourcenode", "fromnode", "headentity", "item", "nodea", "entitya", "subjectname", "sourcename", "from"),
         "start",
     ),
     "predicate": (
         *("predicate", "relation", "rel", "pred", "property", "edge", "edgelabel", "edgetype", "p", "r", "metaedge"),
         *("predicateid", "relationid", "relationship", "relationshiptype", "relationtype", "reltype", "interaction"),
-        *("interactiontype", "displayrelation", "predicatename", "relationname", "linktype", "type"),
+        *("interactiontype", "displayrelation", "predicatename", "relationname", "linktype", "typeid", "type"),
     ),
     "object": (
-        *("object", "tail", "target", "obj", "tgt", "dst", "o", "t", "endid", "yindex", "yid", "yname", "node2"),
-        *("objectid", "tailid", "targetid", "toid", "entity2", "id2", "participantb", "protein2", "endnode"),
+        *("object", "tail", "destination", "target", "obj", "tgt", "dst", "o", "t", "endid", "yindex", "yid", "yname"),
+        *(
+            "node2",
+            "objectid",
+            "tailid",
+            "destinationid",
+            "targetid",
+            "toid",
+            "entity2",
+            "id2",
+            "participantb",
+            "protein2",
+            "endnode",
+        ),
         *("targetnode", "tonode", "tailentity", "value", "nodeb", "entityb", "objectname", "targetname", "to"),
         "end",
     ),
@@ -32,14 +57,17 @@ PROVENANCE = {"source", "src", "from", "start"}
 VALIDITY = {("from", "to"), ("start", "end")}
 FURTHER = {"weight", "score", "confidence", "label", "id", "count", "year", "date", "time", "evidence", "distance"}
 # columns that say whether a fact does not hold: KGX, SSSOM, BioPAX and Gene Ontology exports
-NOT = {"negated", "isnegated", "negation", "predicatemodifier", "negative", "isnegative", "not", "polarity", "isneg"}
-NOT |= {"isnot", "negationflag"}
+NOT = {"negated", "isnegated", "negation", "predicatemodifier", "negative", "isnegative", "not", "isneg", "isnot"}
+NOT |= {"negationflag"}
 QUALIFIERS = {QUALIFIER, "qualifiers", "goqualifier"}
+# columns that may say that a fact holds no longer, or the other way round
+VOIDING = {LABEL, "active", "isactive", "status", "deprecated", "isdeprecated", "obsolete", "isobsolete", "retracted"}
+VOIDING |= {"withdrawn", "invalidreason", "rank", "direction"}
 # columns that may say which facts are true, under other names than label
 LIKE_LABELS = {"labels", "truth", "istrue", "truthvalue", "correct", "iscorrect", "valid", "isvalid", "positive"}
 LIKE_LABELS |= {"ispositive", "gold", "goldlabel", "groundtruth", "isfact"}
 GEPHI = {"source", "target", "type", "label"}  # Gephi's type is Directed or Undirected
-NEO4J = re.compile(r"(?:[^:]*:)?(START_ID|END_ID|TYPE)(?:\(.*\))?")
+NEO4J = re.compile(r"(?:[^:]*:)?(START_ID|END_ID|TYPE)(?:\((.*)\))?")  # (...): the space of the ids
 
 
 def column_word(cell: str) -> str:
@@ -51,6 +79,18 @@ def column_word(cell: str) -> str:
 def is_column(name: str, part: str) -> bool:
     """Return whether a name is that of the column of a part of a triple, in more than one letter."""
     return len(name) > 1 and column_word(name) in (*NAMES[part], LABEL)
+
+
+def denies(cell: str) -> str | None:
+    """Return which kind of column says whether a fact is negated, by its name; None if it does not."""
+    word = column_word(cell)
+    return NEGATED if word in NOT else word if word == POLARITY else QUALIFIER if word in QUALIFIERS else None
+
+
+def id_spaces(header: Sequence[str]) -> list[str]:
+    """Return the spaces of a Neo4j header's ids, if they are not one: `:START_ID(Actor)` and `:END_ID(Movie)`."""
+    spaces = sorted({found[2] or "" for cell in header if (found := NEO4J.fullmatch(cell)) and found[1] != "TYPE"})
+    return spaces if len(spaces) > 1 else []
 
 
 def known_columns(cells: Sequence[str]) -> dict[str, int] | None:

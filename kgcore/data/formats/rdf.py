@@ -3,8 +3,9 @@
 The name of an entity or predicate is its IRI without angle brackets; the name of a blank node is `_:` and its label.
 The parser gives a blank node without a label a random one, so such a node is named by its number in the file. A blank
 node belongs to its file: if there are several files, its name begins with the name of the file.
-Triples whose object is a literal are left out and counted, and so is what describes another triple (RDF-star): triples
-with a quoted triple, and those of the node that stands for one. The names of graphs are ignored.
+Triples whose object is a literal are left out and counted, and so is what describes another triple: triples with a
+quoted triple (RDF-star), and those of a node that stands for one (rdf:Statement, owl:NegativePropertyAssertion). The
+names of graphs are ignored.
 """
 
 import json
@@ -27,7 +28,10 @@ BEGIN, END = 2**16, 2**12  # bytes of a file that are remembered
 MOST_CHECKED = 2**26  # bytes of JSON-LD whose ids and keys are checked
 MOST_SHOWN = 3
 NO_MAPS = {"@list", "@set", "@graph"}  # containers of JSON-LD that are no maps
-ABOUT_TRIPLES = (b"<<", b"{|", b"reifies", b"rdf:annotation")  # a file without them has no triple about a triple
+# a file without these has no triple about a triple
+ABOUT_TRIPLES = (b"<<", b"{|", b"reifies", b"rdf:annotation", b"Statement", b"rdf:ID", b"NegativePropertyAssertion")
+RDF, OWL = "http://www.w3.org/1999/02/22-rdf-syntax-ns#", "http://www.w3.org/2002/07/owl#"
+STATEMENTS = {f"{RDF}Statement", f"{OWL}NegativePropertyAssertion"}  # classes of nodes that stand for a triple
 Terms: TypeAlias = Mapping[str, Any]
 _ELEMENT = re.compile(rb"<([A-Za-z_][^\s/>]*)")
 _NO_ELEMENT = re.compile(rb"<!--.*?-->|<\?.*?\?>|<!DOCTYPE[^\[>]*(\[.*?\]\s*)?>", re.DOTALL)
@@ -181,7 +185,7 @@ class _Ends:
 
 
 def _reifiers(source: TriplesFile, syntax: Any) -> set[str]:
-    """Return the names of the nodes that stand for a triple (RDF-star), but for blank nodes without a label.
+    """Return the names of the nodes that stand for a triple, but for blank nodes without a label.
 
     A mistake in the syntax ends the search: the next reading says where it is.
     """
@@ -198,10 +202,16 @@ def _reifiers(source: TriplesFile, syntax: Any) -> set[str]:
     found = set[str]()
     with open_packed(source.path) as (stream, _), suppress(SyntaxError):
         for quad in parse(_Ends(stream), format=syntax):  # type: ignore[arg-type]  # it only reads
-            if isinstance(quad.object, Triple) and not _RANDOM.fullmatch(quad.subject.value):
+            stands = isinstance(quad.object, Triple) or _is_statement(quad)
+            if stands and not _RANDOM.fullmatch(quad.subject.value):
                 is_blank = isinstance(quad.subject, BlankNode)
                 found.add(_blank(quad.subject.value, {}, source.scope) if is_blank else quad.subject.value)
     return found
+
+
+def _is_statement(quad: Any) -> bool:
+    """Return whether a triple says that its subject stands for a triple, asserted or denied."""
+    return quad.predicate.value == f"{RDF}type" and getattr(quad.object, "value", "") in STATEMENTS
 
 
 def _some(
@@ -223,6 +233,8 @@ def _some(
             subjects.append(s.value if isinstance(s, NamedNode) else name_blank(s.value))
             predicates.append(quad.predicate.value)
             objects.append(o.value if isinstance(o, NamedNode) else name_blank(o.value))
+            if _is_statement(quad):
+                reifiers.add(subjects[-1])
         elif isinstance(o, Triple):
             left_out["triples_about_triples"] += 1
             reifiers.add(s.value if isinstance(s, NamedNode) else name_blank(s.value))

@@ -28,6 +28,8 @@ MOST_LATER = 100  # lines after a comment that may have the names of columns
 MARK = b"\xef\xbb\xbf"  # the byte order mark, which spreadsheets write
 BLANK = b"\r\n \t,"  # lines of these at the end of a file have no value
 ENCLOSED = re.compile(rb'"[^"]*"|-?[0-9.eE+-]+|NA')  # a value of a table that R wrote: numbers have no quotes
+# only a part of the value is quoted: `"Heroes" (album)`
+QUOTED_START = re.compile(rb'(?:^|[,\t])"[^"\r\n]*(?<!\\)"[^",\t\r\n]', re.MULTILINE)
 SEPARATORS = {
     "\t": "tabs separate its values: let its name end in .tsv",
     ",": "commas separate its values: let its name end in .csv",
@@ -88,10 +90,17 @@ def _with_quotes(path: Path, style: Style) -> Style:
 
 
 def _find(source: TriplesFile, style: Style, kind: str, cells: list[str]) -> Columns:
-    if len(cells) < len(COLUMNS) and not source.columns and (hint := _other_separator(style, cells)):
-        raise InputError(f"{source.path}, line 1: {len(cells)} {kind}: it must have {len(COLUMNS)}, {hint}")
-    if cells[0].startswith("<") and re.search(r">\s*\.$", cells[-1]):
+    line = style.delimiter.join(cells)
+    if line.startswith("<") and re.search(r">\s*\.$", line):
         raise InputError(f"{source.path}, line 1: it looks like N-Triples: let its name end in .nt")
+    if re.fullmatch(r"sep=.", line):
+        hint = SEPARATORS.get(line[-1]) if line[-1] != style.delimiter else None
+        raise InputError(
+            f"{source.path}, line 1: {line} is for a spreadsheet: delete the line" + f"; {hint}" * bool(hint)
+        )
+    is_few = len(cells) < len(COLUMNS) or (style is COMMAS and line.count("\t") >= len(COLUMNS) - 1)
+    if is_few and not source.columns and (hint := _other_separator(style, line)):
+        raise InputError(f"{source.path}, line 1: {len(cells)} {kind}: it must have {len(COLUMNS)}, {hint}")
     columns = find_columns(source, cells)
     if source.labelled is None and len(cells) > columns.width:
         is_index = not cells[0] or (cells[0].isdecimal() and not cells[2].isdecimal())  # of a table of pandas
@@ -107,11 +116,11 @@ def _find(source: TriplesFile, style: Style, kind: str, cells: list[str]) -> Col
     return columns
 
 
-def _other_separator(style: Style, cells: list[str]) -> str:
-    """Return how to mend a line whose values another character separates; empty if none does."""
-    line = style.delimiter.join(cells)
-    separator = max((one for one in SEPARATORS if one != style.delimiter), key=line.count)
-    return f"and {SEPARATORS[separator]}" if line.count(separator) >= len(COLUMNS) - 1 else ""
+def _other_separator(style: Style, line: str) -> str:
+    """Return how to mend a line whose values another character separates; empty if none does. Blanks come last."""
+    others = (mark for mark in SEPARATORS if mark != style.delimiter and line.count(mark) >= len(COLUMNS) - 1)
+    separator = max(others, key=lambda mark: (mark != " ", mark == "\t", line.count(mark)), default=None)
+    return f"and {SEPARATORS[separator]}" if separator else ""
 
 
 def read_lines(
@@ -129,9 +138,9 @@ def read_lines(
     kind      what the columns are called in messages
     check     function of the columns and the rows of the first block, which raises InputError if they do not fit
 
-    Lines before the first one that begin with # are comments if they have fewer values than are required, or, between
-    commas, if they are unlike the line after them: see `_comments`. Blank lines at the end are no rows, and blanks
-    around values are no part of them if those of a header have such blanks.
+    Lines before the first one that begin with # or ! are comments if they have fewer values than are required, or,
+    between commas, if they are unlike the line after them: see `_comments`. Blank lines at the end are no rows, and
+    blanks around values are no part of them if those of a header have such blanks.
 
     Raises InputError, with file and line, for a file that is empty or not UTF-8 text, and as `find` does.
     """
@@ -146,16 +155,18 @@ def read_lines(
             head, _, rest = data.partition(b"\n")
             cells = style.cells(head.decode().rstrip("\r"))
             columns = find(cells)
-            spaced = columns.header and any(cell != cell.strip(" ") for cell in cells)
+            blanks = any(cell != cell.strip(" ") for cell in cells)
+            spaced = columns.header and blanks
             loose = style.quotes and any(cell.startswith(' "') for cell in cells)  # `"a", "b"`
             data, line = (rest, line + 1) if columns.header else (data, line)
             first = True
         if data:
             (table, refused), inner = _parse(path, data, columns, style, line), list[int]()
             lines = data.count(b"\n") + (not data.endswith(b"\n"))
-            if loose or (style.quotes and len(table) + len(refused) != lines):
-                table, refused, inner = _parse_records(path, data, columns, style, line, loose)
-            if style.quotes and b'\\"' in data:
+            if style.quotes and b'"' in data:
+                loose = loose or (blanks and style.delimiter.encode() + b' "' in data)
+                if loose or len(table) + len(refused) != lines or QUOTED_START.search(data):
+                    table, refused, inner = _parse_records(path, data, columns, style, line, loose)
                 _check_escapes(path, table)
             if spaced:
                 table = pa.table([pc.utf8_trim(column, " ") for column in table.columns], table.column_names)
@@ -185,12 +196,12 @@ def _check_escapes(path: Path, table: pa.Table) -> None:
 def _comments(data: bytes, style: Style, fewest: int) -> tuple[int, bytes]:
     """Return the number of lines before the first row that are comments or blank, and the data from that row on.
 
-    A comment begins with # and has fewer than `fewest` values. Prose may have more, between commas: it begins with ##,
-    or # and a blank, and the first row has another number of values, or no blank after its commas, or a later line has
-    the names of columns.
+    A comment begins with # or, as in files of ontologies, with !, and has fewer than `fewest` values. Prose may have
+    more, between commas: it begins with ##, or # and a blank, and the first row has another number of values, or no
+    blank after its commas, or a later line has the names of columns.
     """
     lines, start = list[tuple[list[str], int]](), 0
-    while data.startswith((b"#", b"\n", b"\r\n") if lines else b"#", start):
+    while data.startswith((b"#", b"!", b"\n", b"\r\n") if lines else (b"#", b"!"), start):
         end = data.find(b"\n", start)
         end = len(data) if end < 0 else end
         cells = style.cells(data[start:end].decode().rstrip("\r"))
@@ -261,6 +272,13 @@ def _whole_records(path: Path) -> Iterator[tuple[bytes, float]]:
 
 
 def check_text(path: Path, data: bytes, line: int) -> None:
+    """Raise InputError, with the line, for bytes that are no UTF-8 text, packed, or one line for a program of today."""
+    if data.startswith(b"\x1f\x8b"):
+        raise InputError(f"{path} is packed by gzip: let its name end in .gz")
+    if b"\r" in data and b"\n" not in data.rstrip():
+        raise InputError(
+            f"{path} has carriage returns in place of line ends: save it with line feeds, as Unix or Windows does"
+        )
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as error:

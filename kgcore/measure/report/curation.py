@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,12 +16,19 @@ from kgcore.data.graph import KnowledgeGraph
 
 MOST_EXAMPLES = 3
 GAPS = re.compile(r"(?<=\w)[\s_-]+(?=\w)|\s+")  # names that differ here only are near-duplicates
-ZEROS = re.compile(r"(?<=\d)\.0+$")  # of whole numbers that a table of numbers wrote
+ZEROS = re.compile(r"^0+(?=\d+(?:\.0+)?$)|(?<=\d)\.0+$")  # of whole numbers that a table of numbers wrote
 PLACEHOLDERS = {
     *("", "-", "--", "---", "?", ".", "n/a", "#n/a", "na", "n.a.", "nan", "<na>", "nil", "null", "none", "unknown"),
     *("undefined", "unspecified", "missing", "not available", "not applicable", "not known", "no data", "tbd"),
     *("\\n", "(null)", "nat", "[]", "{}", '""', "#ref!", "#value!"),  # of databases, pandas and spreadsheets
+    *("#name?", "#div/0!", "#num!", "#null!", "not reported", "not determined", "not recorded", "notermfound"),
 }
+# what a spreadsheet or a wrong encoding makes of a name: a gene as a date, a number that is rounded, lost letters
+CHANGED = re.compile(
+    r"\d{1,2}-(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Sept|Oct|Nov|Dec)|\d\.\d+E\+\d+|.*(?:\ufffd|Ã[\x80-\xbf]|â€).*",
+    re.DOTALL,
+)
+PAIRS = {"(": ")", "[": "]", "{": "}"}
 DENIALS = {"not", "no", "neg", "never", "without", "lack", "lacks", "absent", "doesnt", "isnt"}
 EDGE_TYPES = {"directed", "undirected", "mutual"}  # of Gephi
 # words of OWL and RDF that say how an ontology is written
@@ -90,6 +97,8 @@ def curator_findings(
     return [
         *_contradictions(counts, both),
         _near_duplicates(graph),
+        _syntax_in_names(graph),
+        _changed_names(graph),
         _placeholders(graph, facts),
         _suspicious_predicates(graph, facts),
         _headers(graph, facts),
@@ -131,7 +140,44 @@ def _near_duplicates(graph: KnowledgeGraph) -> Finding:
 
 def _alike(name: str) -> str:
     """Return what a name and those that hardly differ from it have in common."""
-    return ZEROS.sub("", GAPS.sub(" ", _plain(name).strip())).casefold()
+    plain = _plain(name).strip().removeprefix("https://").removeprefix("http://")
+    return ZEROS.sub("", GAPS.sub(" ", plain)).casefold()
+
+
+def _syntax_in_names(graph: KnowledgeGraph) -> Finding:
+    every = {*graph.entities}
+    names = [name for name in (*graph.entities, *graph.predicates) if _has_syntax(name, every)]
+    return Finding(
+        "Names with the marks of a syntax",
+        f"{len(names):,}{such_as(map(repr, names))}",
+        "Quotes, a bracket without its partner, a dot at the end of a line, or # before the name of another entity are "
+        "hardly part of a name: the file is written otherwise than its ending says, or has lines that were taken out. "
+        "Save it as plain values.",
+        bool(names),
+    )
+
+
+def _has_syntax(name: str, entities: Collection[str]) -> bool:
+    """Return whether a name has marks that are none of its own: see `_syntax_in_names`."""
+    if len(name) < 2:
+        return False
+    quoted = name[0] in "\"'" and name[-1] == name[0]
+    opened = name[0] in PAIRS and name.count(name[0]) > name.count(PAIRS[name[0]])
+    closed = any(name[-1] == end and name.count(end) > name.count(begin) for begin, end in PAIRS.items())
+    return (
+        quoted or opened or closed or name.endswith((" .", " ;")) or (name[0] == "#" and name[1:].strip() in entities)
+    )
+
+
+def _changed_names(graph: KnowledgeGraph) -> Finding:
+    names = [name for name in (*graph.entities, *graph.predicates) if CHANGED.fullmatch(name)]
+    return Finding(
+        "Names that a program has changed",
+        f"{len(names):,}{such_as(map(repr, names))}",
+        "A spreadsheet turns genes into dates and rounds long numbers, and a wrong encoding loses letters: several "
+        "names can become one. Export the file anew, as UTF-8 text.",
+        bool(names),
+    )
 
 
 def _plain(name: str) -> str:
@@ -211,7 +257,7 @@ def _headers(graph: KnowledgeGraph, facts: Triples) -> Finding:
     alone = (counts[facts[:, 1]] == 1) & (degrees[facts[:, [0, 2]]] == 1).all(axis=1)
     rows = graph.names_of(facts[alone]), graph.names_of(facts[~alone & np.isin(facts[:, 1], named)])
     first, inside = ([*frame.itertuples(index=False, name=None)] for frame in rows)
-    first = [tuple(name.removeprefix("\ufeff") for name in row) for row in first]
+    first = [tuple(name.lstrip("\ufeff#") for name in row) for row in first]
     headers = [row for row in first if all(map(HEADER_CELL.fullmatch, row))]
     headers += [row for row in inside if is_column(row[0], "subject") and is_column(row[2], "object")]
     return Finding(
