@@ -1,6 +1,7 @@
 """Shares with their intervals: the base rate alpha of a population, and the hidden share of its corruptions."""
 
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Annotated, Self
@@ -12,7 +13,7 @@ from kgcore.errors import InputError
 ASSUMED, STATED, ESTIMATED = "assumed", "stated", "estimated"  # where a base rate comes from
 # types of stored shares, which are read as they are: text and other numbers are refused
 Share = Annotated[float, Field(strict=True, ge=0, le=1)]
-OpenShare = Annotated[float, Field(strict=True, gt=0, lt=1)]
+OpenShare = Annotated[float, Field(strict=True, ge=sys.float_info.min, lt=1)]  # smaller ones have no odds
 INTERVAL_FORM = "above 0 and below 1, or LOW:HIGH, such as 0.01:0.05"
 
 

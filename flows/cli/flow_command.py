@@ -5,7 +5,6 @@ Each setting in kgcore/config is an option with the same name, type, default, ra
 
 import inspect
 import json
-import os
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
@@ -92,9 +91,10 @@ def command(job: Job) -> Callable[..., None]:
                 given = {key: values[key] for key in kind.model_fields if values[key] is not None}
                 arguments[name] = kind(**{key: _value(key, kind.model_fields[key], given[key]) for key in given})
             json_path = values.get("json_path")
-            for name, path in {"json": json_path, **{name: arguments.get(name) for name in FILES}}.items():
+            targets = {"json": json_path, **{name: arguments.get(name) for name in FILES}}
+            for name, path in targets.items():
                 if path:
-                    check_target(Path(path), f"--{name}")
+                    check_target(Path(path), f"--{name}", list(values.values()))
             _show(_flow_or_function(job)(**arguments), json_path)
 
     signature = inspect.Signature(_parameters(job, settings))
@@ -126,10 +126,11 @@ def _show(value: Any, json_path: Path | None) -> None:
         print(value)
         return
     result = result_of(value)
-    if json_path is not None:  # the file appears complete or not at all
-        partial = json_path.with_name(f".{json_path.name}.{os.getpid()}.partial")
-        partial.write_text(json.dumps(result.to_json(), indent=1, default=str) + "\n", encoding="utf-8")
-        partial.replace(json_path)
+    if json_path is not None:
+        from kgcore.answer.sink import whole_file
+
+        with whole_file(json_path) as partial:
+            partial.write_text(json.dumps(result.to_json(), indent=1, default=str) + "\n", encoding="utf-8")
     show(console, result)
     if result.failure:
         fail(result.failure)

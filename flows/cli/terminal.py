@@ -155,17 +155,24 @@ def fail(message: str) -> NoReturn:
     raise typer.Exit(2)
 
 
-def check_target(path: Path, option: str = "--json") -> None:
-    """Raise InputError if a result file cannot be written. Commands call this before they compute anything.
+def check_target(path: Path, option: str = "--json", given: Sequence[Any] = ()) -> None:
+    """Raise InputError if a result file cannot be written, or has the place of another file of the command line.
 
-    If the process is killed while it writes the file, a later command removes the unfinished file.
+    given  the values of the command line, `path` among them
+
+    Commands call this before they compute anything. If the process is killed while it writes the file, a later command
+    removes the unfinished file.
     """
-    folder = path.absolute().parent
-    if not folder.is_dir():
-        raise InputError(f"{option} {path}: there is no folder {folder}")
-    if path.is_dir() or not os.access(folder, os.W_OK):
+    target = path.resolve()
+    if not target.parent.is_dir():
+        raise InputError(f"{option} {path}: there is no folder {path.absolute().parent}")
+    if path.is_dir() or not os.access(target.parent, os.W_OK):
         raise InputError(f"{option} {path}: a file cannot be written there")
-    note_output(path)
+    texts = [text for value in given for text in (value if isinstance(value, list | tuple) else [value])]
+    same = [text for text in texts if isinstance(text, str | Path) and text and Path(text).resolve() == target]
+    if len(same) > 1 and (target.is_file() or not target.exists()):
+        raise InputError(f"{option} {path}: the command names this file twice: write to another one")
+    note_output(target)
 
 
 Cells = dict[str, list[str]]  # column -> a text for each row

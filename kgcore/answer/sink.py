@@ -23,11 +23,29 @@ def check_ending(path: Path, endings: Collection[str] = ENDINGS) -> None:
 
 
 @contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Yield the path of a hidden file beside the target, which gets the name of the target at the end of the block.
+
+    If the block raises an error, the hidden file is removed, and an earlier file at the path stays as it was. Of a
+    link, the target is the file that it names. What is no file, such as a pipe or /dev/stdout, is yielded itself.
+    """
+    target = path.resolve()
+    if target.exists() and not target.is_file():
+        yield target
+        return
+    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    try:
+        yield partial
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+@contextmanager
 def sink(path: Path) -> Iterator[Callable[[pa.Table], None]]:
     """Yield a function that appends a table to the file. All tables must have the same columns.
 
-    The rows go to a hidden file in the folder of the target, which gets the name of the target at the end of the block.
-    If the block raises an error, the hidden file is removed, and an earlier file at the path stays as it was.
+    The file appears when it is complete: see `whole_file`.
 
     .parquet  typed columns, compressed with zstd
     .csv      a header, commas, quotes where they are needed; a missing value is empty
@@ -37,9 +55,8 @@ def sink(path: Path) -> Iterator[Callable[[pa.Table], None]]:
     be written.
     """
     check_ending(path)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
-        with partial.open("wb") as file, ExitStack() as writers:
+        with whole_file(path) as partial, partial.open("wb") as file, ExitStack() as writers:
             write: Callable[[pa.Table], None] | None = None
 
             def append(table: pa.Table) -> None:
@@ -49,11 +66,8 @@ def sink(path: Path) -> Iterator[Callable[[pa.Table], None]]:
                 write(table)
 
             yield append
-        partial.replace(path)
     except OSError as error:
         raise InputError(f"{path.absolute()} cannot be written: {error.strerror or first_line(error)}") from error
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _writer(kind: str, file: BinaryIO, schema: pa.Schema, writers: ExitStack) -> Callable[[pa.Table], None]:

@@ -265,7 +265,9 @@ class ScoresConfig(Config):
         "column with the splits: calibrators are fitted on valid and measured on test; rows of train are left out. "
         "Empty: calibrators are fitted on all rows, and measured by cross-fitting",
     )
-    scorer: str = setting("", "name of the scorer, to which the calibrators belong; empty: the name of its column")
+    scorer: str = setting(
+        "", "name of the scorer, to which the calibrators belong; empty: the name of its column", max_length=100
+    )
     scale: Annotated[str, Choices(SCALES)] = setting(
         "any", "what the scores are: any numbers, or probabilities, whose log-odds are calibrated"
     )

@@ -36,6 +36,7 @@ PLENTY = 1_000_000  # corruptions in all: more of them than of positives hardly 
 ENOUGH = 100
 LOW = 0.05
 MOST_CORRUPTIONS = 5_000_000  # 0.5 GB of scores
+MOST_LOOKED_AT = 10**15  # by scoring
 MOST_RANKED, FEWEST_RANKED = 50_000, 10_000
 MOST_RANKED_PAIRS = 2_500_000_000  # of a ranked fact and an entity
 
@@ -253,7 +254,7 @@ class CorruptConfig(Config):
         """
         if self.calibration_eta != AUTO:
             return int(self.calibration_eta)
-        needed = min(round(ENOUGH / self.settled().for_base_rate), MOST_CORRUPTIONS)
+        needed = round(min(ENOUGH / self.settled().for_base_rate, MOST_CORRUPTIONS))
         each = max(positives, 1)
         return max(-(-needed // each), min(FEWEST_ETA, PLENTY // each), 1)
 
@@ -273,7 +274,7 @@ class CorruptConfig(Config):
         """
         if self.calibration_eta != AUTO:
             return None
-        needed = round(ENOUGH / self.settled().for_base_rate)
+        needed = round(min(ENOUGH / self.settled().for_base_rate, MOST_LOOKED_AT))
         return needed if needed > self.eta(positives) * positives else None
 
     def at(self, rate: BaseRate) -> Self:

@@ -1,12 +1,12 @@
 """The table that compares models, losses, negatives and calibrators: one row for every evaluated calibrator."""
 
-import os
 from collections.abc import Mapping
 from os.path import commonpath
 from pathlib import Path
 
 import pandas as pd
 
+from kgcore.answer.sink import whole_file
 from kgcore.config import ASSUMED_BASE_RATE
 from kgcore.data.formats.base import format_name, stem_of
 from kgcore.errors import InputError
@@ -246,9 +246,8 @@ def dataset_name(text: str) -> str:
 
 def write_csv(frame: pd.DataFrame, path: Path) -> None:
     """Write the frame as CSV. The file appears under its name only when it is complete."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    frame.to_csv(partial, index=False)
-    partial.replace(path)
+    with whole_file(path) as partial:
+        frame.to_csv(partial, index=False)
 
 
 def _matching(frame: pd.DataFrame, column: str, wanted: object, what: str) -> pd.DataFrame:

@@ -250,18 +250,23 @@ def promote_scores(
     Without a champion, it is compared with the constant base rate. The challenger did not see the labels of these
     rows. The champion did if it was fitted to some of them, which favours the champion.
 
-    Raises InputError if the champion takes scores of another scale.
+    Raises InputError if the champion takes scores of another scale, or those of another scorer.
     """
     challenger = found.calibrator
     name, label = registered_scores(challenger.scorer), challenger.bound.label
     with FileLock(store.home / "locks" / f"promote-{name}.lock"):
+        champion = aliased(store, name, CHAMPION)
+        other = store.load_model(champion.model_id, SCORE_CALIBRATOR) if champion else None
+        if other is not None and other.scorer != challenger.scorer:
+            raise InputError(
+                f"the champion of {challenger.scorer!r} would be that of {other.scorer!r}, whose name differs in marks "
+                "only: give the scorer another name"
+            )
         version = register(store, name, found.model_id, f"{label} of {challenger.scorer}", digest(challenger.to_json()))
         set_alias(store, name, CHALLENGER, version)
-        champion = aliased(store, name, CHAMPION)
         if champion is not None and champion.number == version.number:
             reason = f"{version.uri} ({label}) is already the champion"
             return Decision(challenger.scorer, version.uri, version.uri, False, reason, None)
-        other = store.load_model(champion.model_id, SCORE_CALIBRATOR) if champion else None
         count = len(predictions.labels)
         rows = PairedRows(
             predictions.labels, predictions.weights, np.arange(count), challenger.bound.rate.origin == STATED

@@ -2,10 +2,10 @@
 
 import logging
 import os
-import shutil
+import socket
 import sys
-import tempfile
 from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,9 +16,8 @@ import uvicorn
 from anyio import CapacityLimiter
 from fastapi import Depends, FastAPI, HTTPException, Query, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response
+from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel
-from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException as StarletteError
 from starlette.requests import ClientDisconnect
 
@@ -45,11 +44,15 @@ from tasks.serving.requests import (
     sentence,
 )
 from tasks.workspace.services import port_is_taken
+from tasks.workspace.settings import temporary_folder
 
 log = logging.getLogger("kgcal")
 HERE = Path(__file__).parent
 UNANSWERED = {404: "there is no address {path}", 405: "{path} does not answer {method}"}
 LOCAL = "127.0.0.1"
+WAITING = 2048  # connections that are not accepted yet
+PART = 2**18  # bytes of a file that are sent at a time
+MEDIA = {"csv": "text/csv", "tsv": "text/tab-separated-values", "parquet": "application/vnd.apache.parquet"}
 AT_ONCE = 2**13  # bytes of a body to /predict: a smaller one does not wait for threads that work on large ones
 MOST_THREADS = 2  # that work on bodies of one kind: more would only wait for each other
 GRACE = 5  # seconds for answers after SIGTERM
@@ -226,20 +229,18 @@ def answer_file(body: bytes, name: str, ending: str, answer: Callable[[Path], It
 
     Raises HTTPException, with status 422, if `answer` raises KgcalError.
     """
-    folder = Path(tempfile.mkdtemp(prefix="kgcal-"))
-    source, target = folder / f"{name}.{ending}", folder / f"answers.{ending}"
-    try:
-        source.write_bytes(body)
-        with sink(target) as write:
-            for table in answer(source):
-                write(table)
-    except KgcalError as error:
-        shutil.rmtree(folder)
-        raise HTTPException(422, str(error).replace(f"{folder}/", "")) from error
-    except BaseException:
-        shutil.rmtree(folder)
-        raise
-    return FileResponse(target, filename=target.name, background=BackgroundTask(shutil.rmtree, folder))
+    with temporary_folder() as folder:
+        source, target = folder / f"{name}.{ending}", folder / f"answers.{ending}"
+        try:
+            source.write_bytes(body)
+            with sink(target) as write:
+                for table in answer(source):
+                    write(table)
+        except KgcalError as error:
+            raise HTTPException(422, str(error).replace(f"{folder}/", "")) from error
+        size, file = target.stat().st_size, target.open("rb")  # the file can be read without its folder
+    headers = {"content-length": str(size), "content-disposition": f'attachment; filename="{target.name}"'}
+    return StreamingResponse(iter(partial(file.read, PART), b""), headers=headers, media_type=MEDIA[ending])
 
 
 def _is_trusted(host: str, hosts: Collection[str]) -> bool:
@@ -300,6 +301,8 @@ def serve(ask: Ask, host: str, port: int, completeness: str = "", trusted: Colle
     Each request computes with one thread, because the server answers many requests at the same time. Raises InputError
     as `served_by` does, and if the port is in use.
     """
+    if not host:
+        raise InputError("--host is empty: name an address of this machine, such as 127.0.0.1, or 0.0.0.0 for all")
     if port_is_taken(port):
         raise InputError(f"port {port} of 127.0.0.1 is in use: choose another port with --port")
     torch.set_num_threads(1)
@@ -309,11 +312,18 @@ def serve(ask: Ask, host: str, port: int, completeness: str = "", trusted: Colle
     served.start()
     if host != LOCAL:
         log.warning("everyone who can reach %s can ask: the server has no passwords", host)
+    try:
+        door = socket.create_server(
+            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=2048
+        )
+    except OSError as error:
+        raise InputError(f"no server can be at {host}, port {port}: {error.strerror}") from error
     print(f"serving {served.located.uri} on http://{host}:{port}  (Ctrl-C ends it)", flush=True)
     app = create_app(served, {"localhost", host, *(name.lower() for name in trusted)})
     status = 0
     try:
-        uvicorn.run(app, host=host, port=port, http=Connection, log_level="warning", timeout_graceful_shutdown=GRACE)
+        config = uvicorn.Config(app, http=Connection, log_level="warning", timeout_graceful_shutdown=GRACE)
+        uvicorn.Server(config).run(sockets=[door])
     except SystemExit as reason:  # of SIGTERM
         status = int(reason.code or 0)
     os._exit(status)  # Python would wait for the threads that work on large requests

@@ -14,7 +14,7 @@ from fastapi.responses import JSONResponse
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.flow_control import FlowControl
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 MOST_BYTES, MOST_HELD = 2**26, 2**28  # of a body, and of all bodies that are in memory: 64 and 256 MiB
 SMALL = 2**-12  # of MOST_HELD: a body below this, 64 KiB, is never refused for the bodies of others
@@ -194,16 +194,36 @@ class Connection(H11Protocol):
     """A connection of uvicorn that ends when its client takes nothing of an answer for UNREAD seconds.
 
     Linux ends it. Elsewhere such a connection, and the answer, stay until the client leaves. Of the requests that a
-    client sends before it has its answers, about AHEAD bytes are read.
+    client sends before it has its answers, about AHEAD bytes are read. A connection also ends when its client sends
+    nothing of a request that it has begun, or of the first one, for UNREAD seconds.
     """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         """Set the time on the socket of a new connection."""
         super().connection_made(transport)
         self.flow = Flow(transport, lambda: len(self.conn.trailing_data[0]))
+        self._heard = self.loop.time()
+        self.loop.call_later(UNREAD, self._end_if_silent)
         if hasattr(socket, "TCP_USER_TIMEOUT"):
             connection = transport.get_extra_info("socket")
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(UNREAD * 1000))
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes of the client."""
+        self._heard = self.loop.time()
+        super().data_received(data)
+
+    def _end_if_silent(self) -> None:
+        """End the connection if its client owes the rest of a request, and look again later otherwise."""
+        if self.transport.is_closing():
+            return
+        asked: RequestResponseCycle | None = self.cycle
+        owes = asked is None or asked.response_complete or (asked.more_body and not self.flow.read_paused)
+        silent = self.loop.time() - self._heard if owes else 0.0
+        if silent >= UNREAD:
+            self.transport.abort()
+        else:
+            self.loop.call_later(max(UNREAD - silent, 1.0), self._end_if_silent)
 
 
 class Flow(FlowControl):

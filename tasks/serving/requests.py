@@ -6,7 +6,8 @@ from typing import Annotated, Any, TypeVar
 
 import pyarrow as pa
 from fastapi.exceptions import RequestValidationError
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, FailFast, Field, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
 
 from kgcore.answer.answers import Answers, table_of
 from kgcore.config import PredictConfig
@@ -16,6 +17,7 @@ from kgcore.errors import InputError
 MOST_TRIPLES = MOST_ROWS = 100_000  # of a request to /predict
 MOST_ANSWERS = 1_000  # of a request to /answers
 MOST_NAMES = 100  # of a request to /names
+MOST_KEYS = 20  # of an object
 
 BaseRate = Annotated[float | None, Field(gt=0, lt=1, description="share of true triples that the answers assume")]
 MissingRate = Annotated[float | None, Field(gt=0, lt=1, description="share of true ones among the missing facts")]
@@ -40,7 +42,19 @@ Asked = TypeVar("Asked", bound=BaseModel)
 AtLeast = Annotated[int, Field(ge=0, description="fewest calibration triples of a predicate, true and false each")]
 
 
-class Triple(BaseModel):
+class FewKeys(BaseModel):
+    """An object that is refused if it has many keys: pydantic would make an error of a kilobyte for each."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_few_keys(cls, value: Any) -> Any:
+        if isinstance(value, dict) and len(value) > MOST_KEYS:
+            unknown = next(key for key in value if key not in cls.model_fields)
+            raise PydanticCustomError("unknown_key", "{key} is unknown", {"key": str(unknown)[:60]})
+        return value
+
+
+class Triple(FewKeys):
     """A candidate triple of names."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -63,11 +77,13 @@ class Conditions(BaseModel):
         return answers.under(self.base_rate, self.threshold, self.at_least)
 
 
-class PredictRequest(Conditions):
+class PredictRequest(FewKeys, Conditions):
     """A question about some triples."""
 
     model_config = ConfigDict(strict=True)
-    triples: Annotated[list[Triple], Field(min_length=1, max_length=MOST_TRIPLES, description="candidates, by name")]
+    triples: Annotated[
+        list[Triple], FailFast(), Field(min_length=1, max_length=MOST_TRIPLES, description="candidates, by name")
+    ]
 
     @property
     def names(self) -> pa.Table:
@@ -116,7 +132,7 @@ class FileQuery(Conditions):
     format: Annotated[str, Field(pattern="^(tsv|csv|parquet)$", description="format of both files")]
 
 
-class ScoreRow(BaseModel):
+class ScoreRow(FewKeys):
     """A score, and its relation if the calibrator has a map for each relation."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -124,11 +140,11 @@ class ScoreRow(BaseModel):
     relation: Annotated[str | None, Field(description="relation of the row")] = None
 
 
-class PredictScoresRequest(BaseModel):
+class PredictScoresRequest(FewKeys):
     """A question about some scores."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
-    rows: Annotated[list[ScoreRow], Field(min_length=1, max_length=MOST_ROWS, description="scores")]
+    rows: Annotated[list[ScoreRow], FailFast(), Field(min_length=1, max_length=MOST_ROWS, description="scores")]
     base_rate: BaseRate = None
     scorer: Annotated[str | None, Field(description="scorer of the scores: it must be that of the calibrator")] = None
 
@@ -162,6 +178,8 @@ def sentence(error: RequestValidationError) -> tuple[int, str]:
         return 400, f"the body is not JSON: {first['ctx']['error']}"
     if first["type"] == "missing":
         return 422, f"{where} is missing"
+    if first["type"] == "unknown_key":
+        return 422, f"{_place((*first['loc'], first['ctx']['key']))} is unknown: leave it out"
     if first["type"] == "extra_forbidden":
         return 422, f"{where} is unknown: leave it out"
     return 422, f"{where or 'the body'} is {_value(first['input'], first['loc'][0] == 'body')}: {_rule(first)}"

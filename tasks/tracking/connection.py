@@ -13,6 +13,8 @@ from contextlib import closing, contextmanager, suppress
 from importlib.util import cache_from_source
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from filelock import FileLock
 
@@ -154,7 +156,9 @@ def connect(uri: str) -> "tuple[MlflowClient, Experiments]":
             if uri == own_uri() and not named_artifacts():
                 follow_home()
             return client, Experiments(patient(client, Patience(uri, START_SECONDS)), uri)
-    except (MlflowException, SQLAlchemyError, sqlite3.Error, OSError, OutageError) as error:
+    except InputError:
+        raise
+    except (MlflowException, SQLAlchemyError, sqlite3.Error, OSError, ValueError, OutageError) as error:
         reason = first_line(error.__cause__ or error)
         raise InputError(f"the MLflow store {masked(uri)} cannot be opened: {masked(reason)}") from error
 
@@ -164,6 +168,8 @@ def follow_home() -> None:
 
     MLflow stores full paths: with old ones, models would be lost, and new ones written to the old place. An experiment
     is followed if the home has the artifacts of one of its runs, or if it has no runs yet.
+
+    Raises InputError if these artifacts are those of another home, which still has its database.
     """
     place = (home() / "artifacts").as_uri()
     with closing(sqlite3.connect(own_database(), timeout=20)) as database, database:
@@ -175,6 +181,11 @@ def follow_home() -> None:
         for experiment, old in others:
             runs = database.execute("SELECT run_uuid FROM runs WHERE experiment_id = ?", (experiment,)).fetchall()
             if runs and not any((home() / "artifacts" / run).is_dir() for (run,) in runs):
+                other = Path(url2pathname(urlsplit(old).path)).parent
+                if (other / own_database().name).exists():
+                    raise InputError(
+                        f"{home()} is a copy of the home {other} without its artifacts: copy the folder, too"
+                    )
                 continue
             for table, column in PLACES.items():
                 database.execute(

@@ -1,5 +1,8 @@
 """Output files: every format gives back what was written, and a failure leaves the earlier file as it was."""
 
+import os
+import stat
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -86,3 +89,27 @@ def test_a_folder_that_does_not_exist_is_reported(tmp_path: Path) -> None:
         sink(tmp_path / "no" / "out.csv"),
     ):
         pass
+
+
+def test_a_link_stays_and_the_file_that_it_names_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    link, file = tmp_path / "a.csv", tmp_path / "there" / "real.csv"
+    file.write_text("earlier")
+    link.symlink_to(file)
+    with sink(link) as write:
+        write(pa.table({"x": [1]}))
+    assert link.is_symlink()
+    assert file.read_text() == '"x"\n1\n'
+    assert [*(tmp_path / "there").iterdir()] == [file]
+
+
+def test_a_pipe_stays_and_its_reader_gets_the_rows(tmp_path: Path) -> None:
+    pipe, got = tmp_path / "a.csv", list[str]()
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: got.append(pipe.read_text()))
+    reader.start()
+    with sink(pipe) as write:
+        write(pa.table({"x": [1]}))
+    reader.join(timeout=20)
+    assert got == ['"x"\n1\n']
+    assert stat.S_ISFIFO(pipe.stat().st_mode)

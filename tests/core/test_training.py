@@ -137,6 +137,14 @@ def test_a_loss_that_is_not_finite_is_an_error(small_graph: KnowledgeGraph) -> N
         loop.train(small_graph, config, CPU)
 
 
+def test_embeddings_that_are_not_finite_are_an_error_although_the_last_loss_was_finite(
+    small_graph: KnowledgeGraph,
+) -> None:
+    config = TrainConfig(k=4, epochs=1, batch_size=10_000, learning_rate=1e308)
+    with pytest.raises(FitError, match="the embeddings are no finite numbers after epoch 1: lower the learning rate"):
+        loop.train(small_graph, config, CPU)
+
+
 def test_sides_apart_is_one_softmax_for_each_side(small_graph: KnowledgeGraph) -> None:
     def value(apart: bool) -> float:
         config = TrainConfig(model="distmult", loss="multiclass_nll", k=4, sides_apart=apart)

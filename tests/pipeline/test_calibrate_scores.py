@@ -114,6 +114,14 @@ def test_a_split_column_gives_the_rows_to_measure(calibrated: FittedHome) -> Non
     assert "the share of true rows in the file" in shown
 
 
+def test_two_scorers_do_not_share_a_champion(calibrated: FittedHome) -> None:
+    fit = ("scores.csv", "--score", "f", "--label", "y", "--calibrators", "platt", "--promote", *QUICK)
+    assert "It is the new champion." in calibrated(*fit, "--scorer", "a/b")
+    done = calibrated.kgcal("calibrate-scores", *fit, "--scorer", "a:b", "--base-rate", "0.2")
+    assert done.returncode == 2
+    assert "the champion of 'a:b' would be that of 'a/b', whose name differs in marks only" in done.stderr
+
+
 def test_the_best_calibrator_is_promoted_if_it_is_better(calibrated: FittedHome) -> None:
     promote = ("--scorer", "other", "--promote", *QUICK)
     fit = ("scores.csv", "--score", "f", "--label", "y", *promote)

@@ -49,6 +49,9 @@ def folder(place: Path, **texts: str) -> str:
             "the preset best has no settings for rotate with self_advers",
         ),
         (("run", "--json", "/no/such/folder/out.json"), "there is no folder /no/such/folder"),
+        (("predict", "pyproject.toml", "--json", "./pyproject.toml"), "the command names this file twice"),
+        (("predict", "x", "-o", "no.tsv", "--json", "no.tsv"), "the command names this file twice: write to another"),
+        (("run", "--k", "9" * 30), f"k is {'9' * 30}: it must be at most 9223372036854775807"),
         (("run", "--json", "/tmp"), "--json /tmp: a file cannot be written there"),
         (("run", "--calibrators", "platt", "--calibrators", "platt"), "it needs at least one entry and no entry twice"),
         (("run", "--calibrators", "platt, platt"), "it needs at least one entry and no entry twice"),
@@ -156,6 +159,7 @@ def test_a_mirror_without_the_training_file_is_reported(tmp_path: Path, kgcal: K
     [
         ("MLFLOW_TRACKING_URI", "file:mlruns", "the MLflow store file:mlruns cannot be opened"),
         ("MLFLOW_TRACKING_URI", "sqlite:////dev/null/x.db", "cannot be opened"),
+        ("MLFLOW_TRACKING_URI", "http://[::1", "the MLflow store http://[::1 cannot be opened"),
         ("PREFECT_API_URL", "http://127.0.0.1:9/api", "the Prefect server http://127.0.0.1:9/api does not answer"),
         ("KGCAL_HOME", "/dev/null/home", "KGCAL_HOME /dev/null/home cannot be written to"),
     ],

@@ -56,6 +56,18 @@ def test_a_copy_and_its_original_are_apart(tmp_path: Path, monkeypatch: pytest.M
     assert not (tmp_path / "one").exists()
 
 
+def test_a_copy_without_its_artifacts_does_not_write_into_the_original(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved(opened(tmp_path / "one", monkeypatch), "a")
+    shutil.copytree(tmp_path / "one", tmp_path / "copy", ignore=shutil.ignore_patterns("artifacts"))
+    with pytest.raises(InputError, match=r"copy is a copy of the home .*/one without its artifacts: copy the folder"):
+        opened(tmp_path / "copy", monkeypatch)
+    shutil.copytree(tmp_path / "one" / "artifacts", tmp_path / "copy" / "artifacts", dirs_exist_ok=True)
+    saved(opened(tmp_path / "copy", monkeypatch), "b")
+    assert len(files_of(tmp_path / "one")) == 1
+
+
 def test_a_home_without_runs_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened(tmp_path / "one", monkeypatch)
     shutil.move(tmp_path / "one", tmp_path / "two")

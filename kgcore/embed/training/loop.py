@@ -361,4 +361,8 @@ def train(
             written = time.monotonic()
     if checkpoint and until is not None and resumed_at < last:
         write_checkpoint(checkpoint, state.save())
-    return Training(replace(state.trained(), cohort=cohort), state.losses, resumed_at)
+    trained = state.trained()
+    tables = trained.embeddings
+    if not all(table.isfinite().all() for table in (tables.entities, tables.predicates, *tables.shared.values())):
+        raise FitError(f"the embeddings are no finite numbers after epoch {last}: lower the learning rate")
+    return Training(replace(trained, cohort=cohort), state.losses, resumed_at)

@@ -1,0 +1,121 @@
+"""Connections of the server whose clients send much, or nothing, and bodies that would make many errors."""
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import uvicorn
+from fastapi.exceptions import RequestValidationError
+
+from kgcore.errors import InputError
+from tasks.jobs.find_model import Ask
+from tasks.serving import api, limits, requests
+from tasks.serving.limits import AHEAD, Connection
+
+REQUEST = b"GET /x HTTP/1.1\r\nHost: localhost\r\n\r\n"
+ANSWER = b"HTTP/1.1 204 No Content\r\n"
+
+
+async def answer(scope: Any, receive: Any, send: Any) -> None:
+    """Read the body, and answer nothing."""
+    while (await receive()).get("more_body"):
+        pass
+    await send({"type": "http.response.start", "status": 204, "headers": []})
+    await send({"type": "http.response.body", "body": b""})
+
+
+@contextmanager
+def connected(kind: type[Connection] = Connection) -> Iterator[socket.socket]:
+    """Yield a connection to a server of `answer`."""
+    config = uvicorn.Config(answer, http=kind, lifespan="off", log_level="error")
+    server, door = uvicorn.Server(config), socket.create_server(("127.0.0.1", 0))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [door]})
+    thread.start()
+    try:
+        with socket.create_connection(door.getsockname(), timeout=20) as client:
+            yield client
+    finally:
+        server.should_exit = True
+        thread.join(timeout=20)
+
+
+def test_requests_that_wait_are_read_only_so_far_and_all_are_answered() -> None:
+    waiting = [0]
+
+    class Seen(Connection):
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            waiting[0] = max(waiting[0], len(self.conn.trailing_data[0]))
+
+    count = 60_000  # 2 MB of requests
+    with connected(Seen) as client:
+        sender = threading.Thread(target=lambda: client.sendall(REQUEST * count))
+        sender.start()
+        text, answers = b"", 0
+        while answers < count:
+            text = text[-len(ANSWER) + 1 :] + client.recv(2**20)
+            answers += text.count(ANSWER)
+            text = text.rpartition(ANSWER)[2]
+        sender.join()
+    assert AHEAD < waiting[0] < AHEAD + 2**19  # some 256 kB are read at a time
+
+
+@pytest.mark.parametrize(
+    "begun", [b"", b"GET /x HT", b"POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nhalf", REQUEST + b"GET"]
+)
+def test_a_client_that_sends_nothing_more_of_its_request_is_left(begun: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "UNREAD", 1.0)
+    with connected() as client:
+        client.sendall(begun)
+        started, text = time.monotonic(), b"-"
+        while text:
+            try:
+                text = client.recv(1000)
+            except ConnectionResetError:
+                break
+        assert 0.5 < time.monotonic() - started < 15
+
+
+def test_a_body_that_comes_slowly_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "UNREAD", 1.0)
+    with connected() as client:
+        client.sendall(b"POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\n\r\n")
+        for _ in range(6):
+            time.sleep(0.4)
+            client.sendall(b"x")
+        assert client.recv(1000).startswith(ANSWER)
+
+
+@pytest.mark.parametrize(
+    ("kind", "rows"), [(requests.PredictRequest, "triples"), (requests.PredictScoresRequest, "rows")]
+)
+def test_a_body_has_one_error_however_many_faults(kind: Any, rows: str) -> None:
+    keys = {str(number): 1 for number in range(200)}
+    for body in ({rows: [keys] * 1000}, {rows: [{}] * 1000}, keys, {rows: [{}], **keys}):
+        with pytest.raises(RequestValidationError) as caught:
+            requests.read_body(json.dumps(body).encode(), kind)
+        assert len(caught.value.errors()) < 5
+        assert requests.sentence(caught.value)[0] == 422
+    assert requests.sentence(caught.value)[1] == "0 is unknown: leave it out"
+
+
+@pytest.mark.parametrize(
+    ("host", "sentence"),
+    [("", "--host is empty: name an address"), ("nosuch.invalid", "no server can be at nosuch.invalid, port")],
+)
+def test_a_host_that_is_none_is_refused_before_it_is_said_to_serve(
+    host: str, sentence: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Nothing:
+        def start(self) -> None:
+            """Start nothing: the address is looked at before anything answers."""
+
+    monkeypatch.setattr(api, "served_by", lambda *asked: Nothing())
+    with pytest.raises(InputError, match=sentence):
+        api.serve(Ask(), host, 0)
+    assert "serving" not in capsys.readouterr().out
