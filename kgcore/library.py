@@ -47,8 +47,7 @@ from kgcore.data.datasets.base import used_settings
 from kgcore.data.datasets.labels import read_labels, with_labels
 from kgcore.data.datasets.prepare import read_dataset
 from kgcore.data.datasets.read import UnseenRows
-from kgcore.data.formats.base import COLUMNS
-from kgcore.data.formats.parquet import mixed_as_text
+from kgcore.data.formats.parquet import mixed_as_text, table_of
 from kgcore.data.graph import KnowledgeGraph, Split
 from kgcore.embed.corruptions.base import Corruptions
 from kgcore.embed.corruptions.held_out import Further, corrupted
@@ -67,8 +66,9 @@ from kgcore.wings.tuning.race import Track, choose
 from kgcore.workers import find_device
 
 log = logging.getLogger("kgcal")
-CACHE = Path("Library/Caches" if sys.platform == "darwin" else ".cache") / "kgcal"  # of public data sets
-Rows = pd.DataFrame | np.ndarray[Any, Any] | Sequence[Sequence[str]]
+CACHE = Path("Library/Caches" if sys.platform == "darwin" else ".cache") / "kgcal"  # of public data sets, in the home
+Frames = pd.DataFrame | Mapping[str, pd.DataFrame]
+Rows = np.ndarray[Any, Any] | Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True, repr=False, eq=False, kw_only=True)
@@ -139,7 +139,7 @@ class RecordedModel(TrainedModel):
 
 
 def read(
-    source: str | PathLike[str] | Rows | Mapping[str, Rows],
+    source: str | PathLike[str] | Frames | Rows,
     *,
     name: str | None = None,
     mirror: str | None = None,
@@ -150,7 +150,7 @@ def read(
     """Read a graph, and log what `kgcal prepare` says about the data.
 
     source    a folder, a file, the name of a public data set; a table with the columns subject, predicate, object and
-              perhaps label; n triples or an array (n, 3) of names; or such a table for each of train, valid and test
+              perhaps label, or a table for each of train, valid and test; or n triples, such as an array (n, 3)
     name      name of the graph; None: that of the folder or file, or `graph`
     mirror    folder or URL that has the public data sets; None: their public hosts
     folder    where public and generated data sets are kept; None: the user's cache
@@ -171,7 +171,7 @@ def read(
     with tempfile.TemporaryDirectory(prefix="kgcal-") as work:
         tables = Path(work) / "graph"
         if not isinstance(source, str | PathLike):
-            source = _written(source, tables)
+            source = _written(source if isinstance(source, pd.DataFrame | Mapping) else table_of(source), tables)
         config = PrepareConfig(**divided({"dataset": str(source), **settings}, PrepareConfig)[0])
         with _tables_named(tables):
             used_settings(config)  # raises for those that the data set cannot have
@@ -365,14 +365,13 @@ def _read_with(graph: KnowledgeGraph) -> PrepareConfig:
     return graph.config if isinstance(graph, ReadGraph) else PrepareConfig(dataset=graph.name)
 
 
-def _written(tables: Rows | Mapping[str, Rows], folder: Path) -> Path:
+def _written(tables: Frames, folder: Path) -> Path:
     """Write tables to files that are read as a user's own. Return their folder."""
     folder.mkdir()
-    for split, rows in tables.items() if isinstance(tables, Mapping) else {"train": tables}.items():
-        if not isinstance(rows, pd.DataFrame | np.ndarray | list | tuple):
-            raise InputError(f"the table {split} is of the type {type(rows).__name__}: it must be a table of pandas")
+    for split, table in {"train": tables}.items() if isinstance(tables, pd.DataFrame) else tables.items():
+        if not isinstance(table, pd.DataFrame):
+            raise InputError(f"the table {split} is of the type {type(table).__name__}: it must be a table of pandas")
         try:
-            table = pd.DataFrame(rows, columns=None if isinstance(rows, pd.DataFrame) else COLUMNS)
             table.apply(mixed_as_text).to_parquet(folder / f"{split}.parquet", index=False)
         except (TypeError, ValueError, ArithmeticError, NotImplementedError) as error:  # those of pyarrow
             raise InputError(f"the table {split} has a column that is no text: {first_line(error)}") from error

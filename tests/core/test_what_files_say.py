@@ -2,6 +2,7 @@
 
 import gzip
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,6 @@ from kgcore.measure.report.graph_findings import data_report
 from tests.core.written_files import FACTS, read, text_of, written
 
 TEXT = text_of(FACTS)
-HALF = len(FACTS) // 2
 
 
 def prepared(path: Path | str, columns: str = "auto") -> Prepared:
@@ -41,9 +41,11 @@ def test_a_file_of_negatives_among_others_is_no_file_of_facts(tmp_path: Path, na
 
 @pytest.mark.parametrize("word", ["false", "negs", "fake", "corrupted", "TN"])
 def test_words_for_false_beside_a_split_make_negatives(tmp_path: Path, word: str) -> None:
-    other = [(s, {"helps": "treats", "treats": "helps"}[p], o) for s, p, o in FACTS[18:27]]
-    files = {"my_train.tsv": text_of(FACTS[18:]), "my_test_true.tsv": text_of(FACTS[9:18])}
-    files |= {"my_valid_true.tsv": text_of(FACTS[:9]), f"my_valid_{word}.tsv": text_of(other)}
+    held_out, train = FACTS[::12], [fact for n, fact in enumerate(FACTS) if n % 12]
+    other = [(s, {"helps": "treats", "treats": "helps"}[p], o) for s, p, o in train[:9]]
+    half = len(held_out) // 2
+    files = {"my_train.tsv": text_of(train), "my_test_true.tsv": text_of(held_out[half:])}
+    files |= {"my_valid_true.tsv": text_of(held_out[:half]), f"my_valid_{word}.tsv": text_of(other)}
     graph = prepared(written(tmp_path, {**files, f"my_test_{word}.tsv": text_of(other)})).graph
     assert (graph.test.labels == 0).sum() == 9
 
@@ -109,6 +111,15 @@ def test_polarity_is_no_negation(tmp_path: Path, denied: str, affirmed: str) -> 
     path.write_text(path.read_text().replace(f",{denied}\n", ",0\n", 1))
     with pytest.raises(InputError, match=r"polarity is '0': it must be 1 or -1, \+ or -; if the column says something"):
         read(path)
+
+
+@pytest.mark.parametrize("polarity", [[-1, 1], [-1.0, 1.0], ["negative", None], pd.array([-1, None], dtype="Int64")])
+def test_polarity_of_a_table_may_have_any_type(tmp_path: Path, polarity: Sequence[object]) -> None:
+    rows = pd.DataFrame(FACTS[:60], columns=["subject", "predicate", "object"])
+    rows["polarity"] = pd.Series(polarity).take([0] * 9 + [1] * 51).array
+    rows.to_parquet(tmp_path / "a.parquet")
+    rows.to_json(tmp_path / "a.jsonl", orient="records", lines=True)
+    assert read(tmp_path / "a.parquet") == read(tmp_path / "a.jsonl") == FACTS[9:60]
 
 
 def test_two_words_for_false_are_not_one_label(tmp_path: Path) -> None:

@@ -1,11 +1,11 @@
 """Parquet tables. Names may be text, numbers or categories."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from numbers import Number
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,7 @@ from kgcore.data.formats.base import (
     COLUMNS,
     CONFIDENCE,
     LABEL,
-    NEGATED,
+    NEGATIONS,
     QUALIFIER,
     Block,
     Format,
@@ -65,6 +65,18 @@ def read_row_groups(path: Path, find: Callable[[list[str]], Columns]) -> Iterato
         raise InputError(f"{path} cannot be read as Parquet: {first_line(error)}") from error
 
 
+def table_of(triples: np.ndarray[Any, Any] | Sequence[Sequence[str]]) -> "pd.DataFrame":
+    """Return n triples as a table (n, 3). Raises InputError for rows of another width."""
+    import pandas as pd
+
+    try:
+        return pd.DataFrame(triples, columns=COLUMNS)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"the table train must have three columns, {', '.join(COLUMNS)}: {first_line(error)}"
+        ) from error
+
+
 def mixed_as_text(column: "pd.Series") -> "pd.Series":
     """Return a column of pandas that has text and numbers as text, as a file has it; any other column as it is."""
     from pandas.api.types import infer_dtype
@@ -87,7 +99,7 @@ def _check_size(path: Path, table: pa.Table) -> None:
 
 def _as_text(source: TriplesFile, table: pa.Table) -> pa.Table:
     """Return the table with all but further columns as strings. A missing value is empty."""
-    others = () if source.further else (LABEL, NEGATED, QUALIFIER, CONFIDENCE, TIME, GROUP)
+    others = () if source.further else (LABEL, *NEGATIONS, CONFIDENCE, TIME, GROUP)
     for name in (*COLUMNS, *(other for other in others if other in table.column_names)):
         column = table[name]
         if name == QUALIFIER and not _is_text(column.type):  # of something else than Gene Ontology

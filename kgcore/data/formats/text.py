@@ -275,10 +275,8 @@ def check_text(path: Path, data: bytes, line: int) -> None:
     """Raise InputError, with the line, for bytes that are no UTF-8 text, packed, or one line for a program of today."""
     if data.startswith(b"\x1f\x8b"):
         raise InputError(f"{path} is packed by gzip: let its name end in .gz")
-    if b"\r" in data and b"\n" not in data.rstrip():
-        raise InputError(
-            f"{path} has carriage returns in place of line ends: save it with line feeds, as Unix or Windows does"
-        )
+    if b"\r" in (lines := data.rstrip()) and b"\n" not in lines:
+        raise InputError(f"{path} has carriage returns in place of line ends: save it with line feeds")
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as error:
