@@ -158,19 +158,24 @@ def fail(message: str) -> NoReturn:
 def check_target(path: Path, option: str = "--json", given: Sequence[Any] = ()) -> None:
     """Raise InputError if a result file cannot be written, or has the place of another file of the command line.
 
-    given  the values of the command line, `path` among them
+    given  the values of the command line. Files among them exist, or are results, too
 
     Commands call this before they compute anything. If the process is killed while it writes the file, a later command
     removes the unfinished file.
     """
-    target = path.resolve()
+    from kgcore.answer.sink import place_of
+
+    if path.exists() and not path.is_file() and not path.is_dir():  # a pipe or a device
+        return
+    target = place_of(path)
     if not target.parent.is_dir():
         raise InputError(f"{option} {path}: there is no folder {path.absolute().parent}")
     if path.is_dir() or not os.access(target.parent, os.W_OK):
         raise InputError(f"{option} {path}: a file cannot be written there")
     texts = [text for value in given for text in (value if isinstance(value, list | tuple) else [value])]
-    same = [text for text in texts if isinstance(text, str | Path) and text and Path(text).resolve() == target]
-    if len(same) > 1 and (target.is_file() or not target.exists()):
+    paths = [Path(part.strip()) for text in texts if isinstance(text, str | Path) for part in str(text).split(",")]
+    same = [place for place in paths if place.name and place_of(place) == target]
+    if len(same) > 1:
         raise InputError(f"{option} {path}: the command names this file twice: write to another one")
     note_output(target)
 

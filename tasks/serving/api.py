@@ -50,7 +50,7 @@ log = logging.getLogger("kgcal")
 HERE = Path(__file__).parent
 UNANSWERED = {404: "there is no address {path}", 405: "{path} does not answer {method}"}
 LOCAL = "127.0.0.1"
-WAITING = 2048  # connections that are not accepted yet
+BACKLOG = 2048  # connections that are not accepted yet
 PART = 2**18  # bytes of a file that are sent at a time
 MEDIA = {"csv": "text/csv", "tsv": "text/tab-separated-values", "parquet": "application/vnd.apache.parquet"}
 AT_ONCE = 2**13  # bytes of a body to /predict: a smaller one does not wait for threads that work on large ones
@@ -299,7 +299,7 @@ def serve(ask: Ask, host: str, port: int, completeness: str = "", trusted: Colle
     trusted       names of the server that requests may use, beside localhost, `host` and IP addresses; *: any name
 
     Each request computes with one thread, because the server answers many requests at the same time. Raises InputError
-    as `served_by` does, and if the port is in use.
+    as `served_by` does, and if no server can be at this host and port.
     """
     if not host:
         raise InputError("--host is empty: name an address of this machine, such as 127.0.0.1, or 0.0.0.0 for all")
@@ -314,7 +314,7 @@ def serve(ask: Ask, host: str, port: int, completeness: str = "", trusted: Colle
         log.warning("everyone who can reach %s can ask: the server has no passwords", host)
     try:
         door = socket.create_server(
-            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=2048
+            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=BACKLOG
         )
     except OSError as error:
         raise InputError(f"no server can be at {host}, port {port}: {error.strerror}") from error
@@ -324,6 +324,8 @@ def serve(ask: Ask, host: str, port: int, completeness: str = "", trusted: Colle
     try:
         config = uvicorn.Config(app, http=Connection, log_level="warning", timeout_graceful_shutdown=GRACE)
         uvicorn.Server(config).run(sockets=[door])
+    except KeyboardInterrupt:
+        pass
     except SystemExit as reason:  # of SIGTERM
         status = int(reason.code or 0)
     os._exit(status)  # Python would wait for the threads that work on large requests

@@ -195,7 +195,7 @@ class Connection(H11Protocol):
 
     Linux ends it. Elsewhere such a connection, and the answer, stay until the client leaves. Of the requests that a
     client sends before it has its answers, about AHEAD bytes are read. A connection also ends when its client sends
-    nothing of a request that it has begun, or of the first one, for UNREAD seconds.
+    nothing more of a request that it has begun, or nothing of its first one, for UNREAD seconds.
     """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
@@ -218,7 +218,12 @@ class Connection(H11Protocol):
         if self.transport.is_closing():
             return
         asked: RequestResponseCycle | None = self.cycle
-        owes = asked is None or asked.response_complete or (asked.more_body and not self.flow.read_paused)
+        if asked is None:
+            owes = True
+        elif asked.response_complete:  # uvicorn ends a kept connection, unless a next request has begun
+            owes = self.conn.trailing_data[0] != b"" and not self.transport.get_write_buffer_size()
+        else:
+            owes = asked.more_body and not self.flow.read_paused
         silent = self.loop.time() - self._heard if owes else 0.0
         if silent >= UNREAD:
             self.transport.abort()

@@ -26,7 +26,9 @@ NO_TRIPLES = re.compile(r"readme|licen[sc]e|(entit|relation|predicate)[a-z]*(2.*
 NODES, EDGES = "nodes", "edges"  # words in the names of KGX files
 NEGATIVES = "_negatives"  # ends the role of a file of false triples
 # words in its name, beside that of the split
-NEGATIVE = {"negative", "negatives", "neg", "negs", "false", "fake", "wrong", "incorrect", "corrupted", "tn"}
+NEGATIVE = {"negative", "negatives", "neg", "negs"}
+# words that say so if another file has the same name but for such words
+FALSE, TRUE = {"false", "fake", "wrong", "incorrect", "corrupted", "tn"}, {"true", "positive", "positives", "pos", "tp"}
 PARTS = re.compile(r"part-\d+.*")  # names of the files of one table, as Spark writes them
 
 
@@ -276,6 +278,11 @@ def _by_split(folder: Path, paths: Sequence[Path]) -> dict[str, str]:
     splits = [_split(path) for path in paths]
     if not any(splits):
         splits = [f"train{NEGATIVES * (len(paths) > 1 and not NEGATIVE.isdisjoint(_words(path)))}" for path in paths]
+    false = [_is_false(path, paths) for path in paths]
+    splits = [
+        f"{name.removesuffix(NEGATIVES)}{NEGATIVES}" if name and no else name
+        for name, no in zip(splits, false, strict=True)
+    ]
     files: dict[str, str] = {}
     for split, path in zip(splits, paths, strict=True):
         if split is None:
@@ -283,7 +290,7 @@ def _by_split(folder: Path, paths: Sequence[Path]) -> dict[str, str]:
         if split == f"train{NEGATIVES}":
             raise InputError(
                 f"{path} has negatives by its name: train has true triples only, so leave the file out, or give it the "
-                "name valid_negatives or test_negatives"
+                "name valid_negatives or test_negatives; or another one if its triples are true"
             )
         number = sum(role.partition("+")[0] == split for role in files) + 1
         files[split if number == 1 else f"{split}+{number}"] = str(path.relative_to(folder))
@@ -302,6 +309,12 @@ def _split(path: Path) -> str | None:
     [(split, place), *_] = found
     beside = words[max(0, place - 1) : place] + words[place + 1 : place + 2]
     return f"{split}{NEGATIVES}" if NEGATIVE.intersection(beside) else split
+
+
+def _is_false(path: Path, paths: Sequence[Path]) -> bool:
+    """Return whether a file has false triples by a word of FALSE, beside a file whose name has it not: `test_true`."""
+    words = {*_words(path)}
+    return bool(words & FALSE) and any(words - FALSE == {*_words(other)} - TRUE for other in paths if other != path)
 
 
 def _words(path: Path) -> list[str]:

@@ -30,7 +30,11 @@ AFFIRMED = {"", "false", "0", "0.0", "no", "null", "none", "nan", "positive"}
 # column -> what it says, in lower case: the fact does not hold, or holds; and what it must be
 NEGATIONS = {
     NEGATED: (DENIED, AFFIRMED, "true, false or empty"),
-    POLARITY: ({"negative", "neg", "-", "-1", "-1.0"}, {"", "positive", "pos", "+", "1", "1.0"}, "1 or -1, + or -"),
+    POLARITY: (
+        {"negative", "neg", "-", "-1", "-1.0"},
+        {"", "null", "none", "nan", "positive", "pos", "+", "1", "1.0"},
+        "positive or negative, + or -, 1 or -1, or empty",
+    ),
     QUALIFIER: ({"not"}, {""}, ""),
 }
 BLOCK_ROWS = 2**18  # rows per block of a format that is not text
@@ -304,7 +308,7 @@ def read_candidates(path: Path) -> Iterator[Block]:
         left_out.update(block.left_out)
         yield block
     for count, number in left_out.items():
-        message = f"{path}: {number:,} {count.replace('_', ' ')} are left out, and get no answer"
+        message = f"{path}: no answer for {count.replace('_', ' ')} ({number:,})"
         warnings.warn(message, KgcalWarning, stacklevel=2)
 
 

@@ -24,6 +24,7 @@ from kgcore.data.formats.base import (
 )
 from kgcore.data.formats.headers import (
     FURTHER,
+    KEYS,
     LIKE_LABELS,
     NAMES,
     PROVENANCE,
@@ -115,7 +116,7 @@ def _refuse_provenance(source: TriplesFile, cells: Sequence[str], known: dict[st
     `key,target,source,relation` has a pair. Of `company,relation,owner,from,to`, the last two may be limits of time.
     """
     first, subject, thing = (column_word(cells[place]) for place in (0, known["subject"], known["object"]))
-    usual = {*map(column_word, PANDAS), *FURTHER, *(name for names in NAMES.values() for name in names)}
+    usual = {*map(column_word, PANDAS), *FURTHER, *KEYS, *(name for names in NAMES.values() for name in names)}
     s, p, o = (known[part] for part in COLUMNS)
     is_pair = (subject, thing) in zip(NAMES["subject"], NAMES["object"], strict=True) and o + 1 == s < p
     unknown = [cell for place, cell in enumerate(cells[:s]) if place != p and column_word(cell) not in usual]
@@ -211,8 +212,9 @@ def _given(source: TriplesFile, cells: Sequence[str], named: bool, known: bool) 
                 f"{source.path} has {len(cells)} columns: --columns {','.join(source.columns)} must be positions from "
                 f"1 to {len(cells)}, or names of its first row"
             )
-        further = [cell for place, cell in enumerate(cells) if place not in places and cell.lower() not in DENIED]
-        header = named or known or cells[0].startswith("#") or any(map(denies, further))
+        marked = cells[0].startswith("#")  # or a value, such as negative, may be in the first row
+        further = [cell for n, cell in enumerate(cells) if n not in places and (marked or cell.lower() not in DENIED)]
+        header = named or known or any(map(denies, further))
         return header, len(cells), dict(zip(parts, places, strict=True))
     missing = [entry for entry in source.columns if entry not in cells]
     if missing:

@@ -9,53 +9,27 @@ from kgcore.data.formats.base import COLUMNS, LABEL, NEGATED, POLARITY, QUALIFIE
 # earlier name has priority, and subject and object with the same place here (some have two) come before a mixture.
 # Beside common words: Neo4j (startid), APOC (start), PrimeKG (xindex), KGTK (node1), SSSOM (subjectid), Pathway
 # Commons, SNOMED CT (destinationid)
-NAMES = {
-    "subject": (
-        *("subject", "head", "source", "source", "subj", "src", "src", "s", "h", "startid", "xindex", "xid", "xname"),
-        *(
-            "node1",
-            "subjectid",
-            "headid",
-            "sourceid",
-            "sourceid",
-            "fromid",
-            "entity1",
-            "id1",
-            "participanta",
-            "protein1",
-            "startnode",
-        ),
-        *("sourcenode", "fromnode", "headentity", "item", "nodea", "entitya", "subjectname", "sourcename", "from"),
-        "start",
-    ),
-    "predicate": (
-        *("predicate", "relation", "rel", "pred", "property", "edge", "edgelabel", "edgetype", "p", "r", "metaedge"),
-        *("predicateid", "relationid", "relationship", "relationshiptype", "relationtype", "reltype", "interaction"),
-        *("interactiontype", "displayrelation", "predicatename", "relationname", "linktype", "typeid", "type"),
-    ),
-    "object": (
-        *("object", "tail", "destination", "target", "obj", "tgt", "dst", "o", "t", "endid", "yindex", "yid", "yname"),
-        *(
-            "node2",
-            "objectid",
-            "tailid",
-            "destinationid",
-            "targetid",
-            "toid",
-            "entity2",
-            "id2",
-            "participantb",
-            "protein2",
-            "endnode",
-        ),
-        *("targetnode", "tonode", "tailentity", "value", "nodeb", "entityb", "objectname", "targetname", "to"),
-        "end",
-    ),
-}
+_SUBJECTS = """
+    subject head source source subj src src s h startid xindex xid xname node1 subjectid headid sourceid sourceid fromid
+    entity1 id1 participanta protein1 startnode sourcenode fromnode headentity item nodea entitya subjectname sourcename
+    from start
+"""
+_PREDICATES = """
+    predicate relation rel pred property edge edgelabel edgetype p r metaedge predicateid relationid relationship
+    relationshiptype relationtype reltype interaction interactiontype displayrelation predicatename relationname
+    linktype type
+"""
+_OBJECTS = """
+    object tail destination target obj tgt dst o t endid yindex yid yname node2 objectid tailid destinationid targetid
+    toid entity2 id2 participantb protein2 endnode targetnode tonode tailentity value nodeb entityb objectname
+    targetname to end
+"""
+NAMES = {"subject": _SUBJECTS.split(), "predicate": _PREDICATES.split(), "object": _OBJECTS.split()}
 # columns that are often beside a triple: the database that has it, and the times or places between which it holds
 PROVENANCE = {"source", "src", "from", "start"}
 VALIDITY = {("from", "to"), ("start", "end")}
 FURTHER = {"weight", "score", "confidence", "label", "id", "count", "year", "date", "time", "evidence", "distance"}
+KEYS = {"key", "uid", "uuid", "edgekey", "edgeid", "rowid", "row", "number", "nr", "rev", "created"}  # of rows
 # columns that say whether a fact does not hold: KGX, SSSOM, BioPAX and Gene Ontology exports
 NOT = {"negated", "isnegated", "negation", "predicatemodifier", "negative", "isnegative", "not", "isneg", "isnot"}
 NOT |= {"negationflag"}
@@ -89,7 +63,7 @@ def denies(cell: str) -> str | None:
 
 def id_spaces(header: Sequence[str]) -> list[str]:
     """Return the spaces of a Neo4j header's ids, if they are not one: `:START_ID(Actor)` and `:END_ID(Movie)`."""
-    spaces = sorted({found[2] or "" for cell in header if (found := NEO4J.fullmatch(cell)) and found[1] != "TYPE"})
+    spaces = sorted({found[2] or "none" for cell in header if (found := NEO4J.fullmatch(cell)) and found[1] != "TYPE"})
     return spaces if len(spaces) > 1 else []
 
 

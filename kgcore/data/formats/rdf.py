@@ -29,7 +29,7 @@ MOST_CHECKED = 2**26  # bytes of JSON-LD whose ids and keys are checked
 MOST_SHOWN = 3
 NO_MAPS = {"@list", "@set", "@graph"}  # containers of JSON-LD that are no maps
 # a file without these has no triple about a triple
-ABOUT_TRIPLES = (b"<<", b"{|", b"reifies", b"rdf:annotation", b"Statement", b"rdf:ID", b"NegativePropertyAssertion")
+ABOUT_TRIPLES = (b"<<", b"{|", b"reifies", b"rdf:annotation", b"#Statement", b":Statement", b"rdf:ID", b"NegativeProp")
 RDF, OWL = "http://www.w3.org/1999/02/22-rdf-syntax-ns#", "http://www.w3.org/2002/07/owl#"
 STATEMENTS = {f"{RDF}Statement", f"{OWL}NegativePropertyAssertion"}  # classes of nodes that stand for a triple
 Terms: TypeAlias = Mapping[str, Any]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
 
 import numpy as np
@@ -24,12 +24,13 @@ BLOCK_BYTES = 2**24  # bytes of text per block
 MOST_LINE_BYTES = 2**24  # a longer line is no triple, and would take quadratic time
 MOST_QUOTED = 2**26  # bytes of text after which an open quote is a mistake
 MOST_HEAD = 2**16  # bytes in which the first row after comments ends
+MOST_PARTS = 10_000  # values of a block that look quoted in part, and are looked at
 MOST_LATER = 100  # lines after a comment that may have the names of columns
 MARK = b"\xef\xbb\xbf"  # the byte order mark, which spreadsheets write
 BLANK = b"\r\n \t,"  # lines of these at the end of a file have no value
 ENCLOSED = re.compile(rb'"[^"]*"|-?[0-9.eE+-]+|NA')  # a value of a table that R wrote: numbers have no quotes
-# only a part of the value is quoted: `"Heroes" (album)`
-QUOTED_START = re.compile(rb'(?:^|[,\t])"[^"\r\n]*(?<!\\)"[^",\t\r\n]', re.MULTILINE)
+# only a part of the value is quoted: `"Heroes" (album)`. It begins with the quote, which is found fast
+QUOTED_START = re.compile(rb'"(?<![^,\t\n]")[^"\r\n]*(?<!\\)" *[^", \t\r\n]')
 SEPARATORS = {
     "\t": "tabs separate its values: let its name end in .tsv",
     ",": "commas separate its values: let its name end in .csv",
@@ -98,7 +99,7 @@ def _find(source: TriplesFile, style: Style, kind: str, cells: list[str]) -> Col
         raise InputError(
             f"{source.path}, line 1: {line} is for a spreadsheet: delete the line" + f"; {hint}" * bool(hint)
         )
-    is_few = len(cells) < len(COLUMNS) or (style is COMMAS and line.count("\t") >= len(COLUMNS) - 1)
+    is_few = len(cells) < len(COLUMNS) or (style is COMMAS and "\t" in cells[0] and line.count("\t") > 1)
     if is_few and not source.columns and (hint := _other_separator(style, line)):
         raise InputError(f"{source.path}, line 1: {len(cells)} {kind}: it must have {len(COLUMNS)}, {hint}")
     columns = find_columns(source, cells)
@@ -155,8 +156,7 @@ def read_lines(
             head, _, rest = data.partition(b"\n")
             cells = style.cells(head.decode().rstrip("\r"))
             columns = find(cells)
-            blanks = any(cell != cell.strip(" ") for cell in cells)
-            spaced = columns.header and blanks
+            spaced = columns.header and any(cell != cell.strip(" ") for cell in cells)
             loose = style.quotes and any(cell.startswith(' "') for cell in cells)  # `"a", "b"`
             data, line = (rest, line + 1) if columns.header else (data, line)
             first = True
@@ -164,9 +164,11 @@ def read_lines(
             (table, refused), inner = _parse(path, data, columns, style, line), list[int]()
             lines = data.count(b"\n") + (not data.endswith(b"\n"))
             if style.quotes and b'"' in data:
-                loose = loose or (blanks and style.delimiter.encode() + b' "' in data)
-                if loose or len(table) + len(refused) != lines or QUOTED_START.search(data):
+                loose = loose or (spaced and style.delimiter.encode() + b' "' in data)
+                if loose or len(table) + len(refused) != lines:
                     table, refused, inner = _parse_records(path, data, columns, style, line, loose)
+                _check_quoted(path, data, columns, style, line)
+            if style.quotes and b'\\"' in data:
                 _check_escapes(path, table)
             if spaced:
                 table = pa.table([pc.utf8_trim(column, " ") for column in table.columns], table.column_names)
@@ -180,6 +182,19 @@ def read_lines(
         line += data.count(b"\n")
     if columns is None:
         raise InputError(f"{path} is empty: it must have the columns {', '.join(required)}")
+
+
+def _check_quoted(path: Path, data: bytes, columns: Columns, style: Style, line: int) -> None:
+    """Raise InputError, with the line, if a value of a column that is read is quoted in part: `"Heroes" (album)`."""
+    quotes, end = 0, 0
+    for found in islice(QUOTED_START.finditer(data), MOST_PARTS):
+        quotes, end = quotes + data.count(b'"', end, found.start()), found.start()
+        begin = data.rfind(b"\n", 0, end) + 1
+        before = data[begin:end].decode(errors="replace")
+        is_start = quotes % 2 == 0 and before.count('"') % 2 == 0
+        if is_start and len(style.cells(f"{before}x")) - 1 in columns.names.values():
+            place = line + data.count(b"\n", 0, begin)
+            raise InputError(f"{path}, line {place}: a quote that opens a value must be closed where the value ends")
 
 
 def _check_escapes(path: Path, table: pa.Table) -> None:
@@ -196,12 +211,13 @@ def _check_escapes(path: Path, table: pa.Table) -> None:
 def _comments(data: bytes, style: Style, fewest: int) -> tuple[int, bytes]:
     """Return the number of lines before the first row that are comments or blank, and the data from that row on.
 
-    A comment begins with # or, as in files of ontologies, with !, and has fewer than `fewest` values. Prose may have
-    more, between commas: it begins with ##, or # and a blank, and the first row has another number of values, or no
-    blank after its commas, or a later line has the names of columns.
+    A comment begins with #, or between tabs with !, as in files of ontologies, and has fewer than `fewest` values.
+    Prose may have more, between commas: it begins with ##, or # and a blank, and the first row has another number of
+    values, or no blank after its commas, or a later line has the names of columns.
     """
     lines, start = list[tuple[list[str], int]](), 0
-    while data.startswith((b"#", b"!", b"\n", b"\r\n") if lines else (b"#", b"!"), start):
+    marks = (b"#",) if style is COMMAS else (b"#", b"!")
+    while data.startswith((*marks, b"\n", b"\r\n") if lines else marks, start):
         end = data.find(b"\n", start)
         end = len(data) if end < 0 else end
         cells = style.cells(data[start:end].decode().rstrip("\r"))
@@ -275,7 +291,7 @@ def check_text(path: Path, data: bytes, line: int) -> None:
     """Raise InputError, with the line, for bytes that are no UTF-8 text, packed, or one line for a program of today."""
     if data.startswith(b"\x1f\x8b"):
         raise InputError(f"{path} is packed by gzip: let its name end in .gz")
-    if b"\r" in (lines := data.rstrip()) and b"\n" not in lines:
+    if b"\r" in (lines := data.rstrip()) and b"\n" not in lines and b'"' not in lines:
         raise InputError(f"{path} has carriage returns in place of line ends: save it with line feeds")
     try:
         data.decode("utf-8")
