@@ -127,7 +127,7 @@ def _show(value: Any, json_path: Path | None) -> None:
         return
     result = result_of(value)
     if json_path is not None:
-        from kgcore.answer.sink import whole_file
+        from kgcore.outputs import whole_file
 
         with whole_file(json_path) as partial:
             partial.write_text(json.dumps(result.to_json(), indent=1, default=str) + "\n", encoding="utf-8")

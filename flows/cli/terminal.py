@@ -163,7 +163,7 @@ def check_target(path: Path, option: str = "--json", given: Sequence[Any] = ()) 
     Commands call this before they compute anything. If the process is killed while it writes the file, a later command
     removes the unfinished file.
     """
-    from kgcore.answer.sink import place_of
+    from kgcore.outputs import place_of
 
     if path.exists() and not path.is_file() and not path.is_dir():  # a pipe or a device
         return

@@ -1,6 +1,5 @@
 """Writes a table to a Parquet, CSV or TSV file, block by block. The file appears complete or not at all."""
 
-import os
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from kgcore.errors import InputError, first_line
+from kgcore.outputs import whole_file
 
 ENDINGS = (".parquet", ".csv", ".tsv")
 
@@ -20,33 +20,6 @@ def check_ending(path: Path, endings: Collection[str] = ENDINGS) -> None:
     """Raise InputError if the name of an output file has none of these endings."""
     if path.suffix.lower() not in endings:
         raise InputError(f"{path} is of an unknown kind: its name must end in {', '.join(endings)}")
-
-
-def place_of(path: Path) -> Path:
-    """Return the full path of the file that a path names, through links; for a link to itself, that of the link."""
-    try:
-        return path.resolve()
-    except (OSError, RuntimeError):
-        return path.absolute()
-
-
-@contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
-    """Yield the path of a hidden file beside the target, which gets the name of the target at the end of the block.
-
-    If the block raises an error, the hidden file is removed, and an earlier file at the path stays as it was. Of a
-    link, the target is the file that it names. What is no file, such as a pipe or /dev/stdout, is yielded itself.
-    """
-    if path.exists() and not path.is_file():
-        yield path
-        return
-    target = place_of(path)
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
-    try:
-        yield partial
-        partial.replace(target)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 @contextmanager

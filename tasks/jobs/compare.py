@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from kgcore.answer.sink import whole_file
 from kgcore.config import ASSUMED_BASE_RATE
 from kgcore.data.formats.base import format_name, stem_of
 from kgcore.errors import InputError
@@ -246,6 +245,8 @@ def dataset_name(text: str) -> str:
 
 def write_csv(frame: pd.DataFrame, path: Path) -> None:
     """Write the frame as CSV. The file appears under its name only when it is complete."""
+    from kgcore.outputs import whole_file
+
     with whole_file(path) as partial:
         frame.to_csv(partial, index=False)
 

@@ -37,6 +37,7 @@ NEGATIONS = {
     ),
     QUALIFIER: ({"not"}, {""}, ""),
 }
+NEO4J = re.compile(r"(?:[^:]*:)?(START_ID|END_ID|TYPE)(?:\((.*)\))?")  # (...): the space of the ids
 BLOCK_ROWS = 2**18  # rows per block of a format that is not text
 PACKED = {".bz2": "bz2", ".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
 MOST_NAMED = 5  # columns or files that a sentence names
@@ -179,6 +180,12 @@ class Layout:
     find: Callable[[Path], Mapping[str, str] | None]
     vocabulary: Callable[[Path], Vocabulary]
     read: Callable[[TriplesFile, Vocabulary, Vocabulary], Iterator[Block]]
+
+
+def column_word(cell: str) -> str:
+    """Return the name of a column without case, blanks and marks: `startid` for `:START_ID(Person)`."""
+    neo4j = NEO4J.fullmatch(cell)
+    return re.sub(r"[\W_]", "", neo4j[1] if neo4j else cell).lower()
 
 
 def first_of(word: str, names: Sequence[str]) -> str:

@@ -20,22 +20,21 @@ from kgcore.data.formats.base import (
     POLARITY,
     QUALIFIER,
     TriplesFile,
+    column_word,
     first_of,
 )
 from kgcore.data.formats.headers import (
     FURTHER,
-    KEYS,
-    LIKE_LABELS,
+    GEPHI,
     NAMES,
+    PANDAS,
     PROVENANCE,
     VALIDITY,
     VOIDING,
-    column_word,
     denies,
     id_spaces,
-    is_column,
-    known_columns,
-    looks_like_names,
+    refuse_like_labels,
+    refuse_provenance,
 )
 from kgcore.errors import InputError
 
@@ -46,7 +45,6 @@ HEADER_CELL = re.compile(r"[^\W\d][\w .()-]{0,39}")
 MEANING = {"1": 1, "1.0": 1, "true": 1, "-1": 0, "-1.0": 0, "0": 0, "0.0": 0, "false": 0}
 # what a column that the user chooses must have
 MUST_BE = {CONFIDENCE: "a column of numbers from 0 to 1", TIME: "a column of numbers or dates", GROUP: "another column"}
-PANDAS = {"", "index", "Unnamed: 0", "__index_level_0__"}  # what pandas calls the index of a table
 NODES = ({"id", "category"}, {"id", "label"}, {"id", "name"})  # columns of a file of nodes: KGX; Neo4j; Hetionet
 
 
@@ -90,8 +88,8 @@ def find_columns(source: TriplesFile, row: Sequence[str], named: bool = False) -
         by_label = column_word(cells[known["predicate"]]) == LABEL
         of_apoc = {"labels", "start"} <= {*map(column_word, cells)} and not source.further
         if not of_apoc:
-            _refuse_provenance(source, cells, known)
-            _refuse_like_labels(source, cells, known)
+            refuse_provenance(source, cells, known)
+            refuse_like_labels(source, cells, known, _chosen(source, cells))
         columns = _with_negations(source, cells, Columns(True, len(cells), known, by_label, of_apoc))
     elif of_nodes := next((words for words in NODES if words <= set(map(column_word, cells))), None):
         names = " and ".join(sorted(of_nodes, key=len))
@@ -109,23 +107,49 @@ def find_columns(source: TriplesFile, row: Sequence[str], named: bool = False) -
     return replace(columns, unread=_unread(source, cells, columns))
 
 
-def _refuse_provenance(source: TriplesFile, cells: Sequence[str], known: dict[str, int]) -> None:
-    """Raise InputError if the subject is a word of PROVENANCE after the object, and the first column has no known name.
+def is_column(name: str, part: str) -> bool:
+    """Return whether a name is that of the column of a part of a triple, in more than one letter."""
+    return len(name) > 1 and column_word(name) in (*NAMES[part], LABEL)
 
-    `entity,property,value,source` has its subject in the first column, and so has `drug,target,interaction,source`, but
-    `key,target,source,relation` has a pair. Of `company,relation,owner,from,to`, the last two may be limits of time.
+
+def known_columns(cells: Sequence[str]) -> dict[str, int] | None:
+    """Return the positions of the columns by the names in NAMES, or None if a part of a triple has no such column.
+
+    `label` is the predicate if no other column is. A pair of VALIDITY or a word of PROVENANCE comes after all others.
     """
-    first, subject, thing = (column_word(cells[place]) for place in (0, known["subject"], known["object"]))
-    usual = {*map(column_word, PANDAS), *FURTHER, *KEYS, *(name for names in NAMES.values() for name in names)}
-    s, p, o = (known[part] for part in COLUMNS)
-    is_pair = (subject, thing) in zip(NAMES["subject"], NAMES["object"], strict=True) and o + 1 == s < p
-    unknown = [cell for place, cell in enumerate(cells[:s]) if place != p and column_word(cell) not in usual]
-    limits = (subject, thing) in VALIDITY and p < s and len(unknown) > 1  # company,relation,owner,from,to
-    if first not in usual and (limits or (subject in PROVENANCE and s > o and not is_pair)):
-        raise InputError(
-            f"{source.path} may have its subject in the column {cells[0]} or {cells[known['subject']]}: --columns must "
-            f"name three of {', '.join(cells)}"
+    words = [column_word(cell) for cell in cells]
+    found = {part: next((name for name in names if name in words), None) for part, names in NAMES.items()}
+    both = next(((s, o) for s, o in zip(NAMES["subject"], NAMES["object"], strict=True) if {s, o} <= {*words}), None)
+    if both in VALIDITY:
+        limits = {name for pair in VALIDITY for name in pair}
+        limits |= {name for name in PROVENANCE & {*words} if words.index(name) > words.index(both[0])}
+        s, o = (
+            next((name for name in NAMES[part] if name in {*words} - limits), None) for part in ("subject", "object")
         )
+        both = (s, o) if s and o else both
+    if both:
+        found |= dict(zip(("subject", "object"), both, strict=True))
+    elif found["subject"] in PROVENANCE:
+        others = (name for name in NAMES["subject"] if name in words and name not in PROVENANCE)
+        found["subject"] = next(others, found["subject"])
+    if found["predicate"] is None or (found["predicate"] == "type" and set(words) >= GEPHI):
+        found["predicate"] = LABEL if LABEL in words else None
+    places = {part: words.index(name) for part, name in found.items() if name is not None}
+    if len(places) < len(COLUMNS):
+        return None
+    return places | ({LABEL: words.index(LABEL)} if LABEL in words and found["predicate"] != LABEL else {})
+
+
+def looks_like_names(cells: Sequence[str]) -> bool:
+    """Return whether a first row is a header without a subject, a predicate or an object.
+
+    It has a word of NAMES for the predicate, and one for the subject or the object; or for these two, and one of
+    FURTHER. Words for these two alone, such as head and tail, can be a triple.
+    """
+    words = {column_word(cell) for cell in cells if len(cell) > 1}
+    subject, predicate, thing = (not words.isdisjoint(names) for names in NAMES.values())
+    further = not FURTHER.isdisjoint(word for cell in cells for word in re.split(r"[\W_]+", cell.lower()))
+    return (predicate and (subject or thing)) or (subject and thing and further)
 
 
 def _with_negations(source: TriplesFile, cells: Sequence[str], found: Columns) -> Columns:
@@ -223,19 +247,6 @@ def _given(source: TriplesFile, cells: Sequence[str], named: bool, known: bool) 
             "positions from 1"
         )
     return True, len(cells), {column: cells.index(entry) for column, entry in zip(parts, source.columns, strict=True)}
-
-
-def _refuse_like_labels(source: TriplesFile, cells: Sequence[str], known: dict[str, int]) -> None:
-    """Raise InputError if there is no column of labels, but one that may be."""
-    chosen = _chosen(source, cells)
-    like = next((cell for n, cell in enumerate(cells) if column_word(cell) in LIKE_LABELS and n not in chosen), None)
-    if like is None or LABEL in known or source.further or source.labelled is not None:
-        return
-    given = "--columns " + ",".join(cells[known[column]] for column in COLUMNS)
-    raise InputError(
-        f"{source.path} has the column {like}, which may say which facts are true: give {given},{like} if it does (1, "
-        f"true: true; 0, -1, false: false), or {given} to leave it out"
-    )
 
 
 def _unread(source: TriplesFile, cells: Sequence[str], found: Columns) -> str:

@@ -1,9 +1,9 @@
-"""The words that a header has for the columns of triples, and the triple that a row of such words names."""
+"""The words that a header has for the columns of triples, and what is refused or said of a header."""
 
-import re
 from collections.abc import Sequence
 
-from kgcore.data.formats.base import COLUMNS, LABEL, NEGATED, POLARITY, QUALIFIER
+from kgcore.data.formats.base import COLUMNS, LABEL, NEGATED, NEO4J, POLARITY, QUALIFIER, TriplesFile, column_word
+from kgcore.errors import InputError
 
 # A header is a first row that has one of these names for each part of a triple, whatever its case, blanks and marks. An
 # earlier name has priority, and subject and object with the same place here (some have two) come before a mixture.
@@ -40,19 +40,8 @@ VOIDING |= {"withdrawn", "invalidreason", "rank", "direction"}
 # columns that may say which facts are true, under other names than label
 LIKE_LABELS = {"labels", "truth", "istrue", "truthvalue", "correct", "iscorrect", "valid", "isvalid", "positive"}
 LIKE_LABELS |= {"ispositive", "gold", "goldlabel", "groundtruth", "isfact"}
+PANDAS = {"", "index", "Unnamed: 0", "__index_level_0__"}  # what pandas calls the index of a table
 GEPHI = {"source", "target", "type", "label"}  # Gephi's type is Directed or Undirected
-NEO4J = re.compile(r"(?:[^:]*:)?(START_ID|END_ID|TYPE)(?:\((.*)\))?")  # (...): the space of the ids
-
-
-def column_word(cell: str) -> str:
-    """Return the name of a column without case, blanks and marks: `startid` for `:START_ID(Person)`."""
-    neo4j = NEO4J.fullmatch(cell)
-    return re.sub(r"[\W_]", "", neo4j[1] if neo4j else cell).lower()
-
-
-def is_column(name: str, part: str) -> bool:
-    """Return whether a name is that of the column of a part of a triple, in more than one letter."""
-    return len(name) > 1 and column_word(name) in (*NAMES[part], LABEL)
 
 
 def denies(cell: str) -> str | None:
@@ -67,41 +56,32 @@ def id_spaces(header: Sequence[str]) -> list[str]:
     return spaces if len(spaces) > 1 else []
 
 
-def known_columns(cells: Sequence[str]) -> dict[str, int] | None:
-    """Return the positions of the columns by the names in NAMES, or None if a part of a triple has no such column.
+def refuse_provenance(source: TriplesFile, cells: Sequence[str], known: dict[str, int]) -> None:
+    """Raise InputError if the subject is a word of PROVENANCE after the object, and the first column has no known name.
 
-    `label` is the predicate if no other column is. A pair of VALIDITY or a word of PROVENANCE comes after all others.
+    `entity,property,value,source` has its subject in the first column, and so has `drug,target,interaction,source`, but
+    `key,target,source,relation` has a pair. Of `company,relation,owner,from,to`, the last two may be limits of time.
     """
-    words = [column_word(cell) for cell in cells]
-    found = {part: next((name for name in names if name in words), None) for part, names in NAMES.items()}
-    both = next(((s, o) for s, o in zip(NAMES["subject"], NAMES["object"], strict=True) if {s, o} <= {*words}), None)
-    if both in VALIDITY:
-        limits = {name for pair in VALIDITY for name in pair}
-        limits |= {name for name in PROVENANCE & {*words} if words.index(name) > words.index(both[0])}
-        s, o = (
-            next((name for name in NAMES[part] if name in {*words} - limits), None) for part in ("subject", "object")
+    first, subject, thing = (column_word(cells[place]) for place in (0, known["subject"], known["object"]))
+    usual = {*map(column_word, PANDAS), *FURTHER, *KEYS, *(name for names in NAMES.values() for name in names)}
+    s, p, o = (known[part] for part in COLUMNS)
+    is_pair = (subject, thing) in zip(NAMES["subject"], NAMES["object"], strict=True) and o + 1 == s < p
+    unknown = [cell for place, cell in enumerate(cells[:s]) if place != p and column_word(cell) not in usual]
+    limits = (subject, thing) in VALIDITY and p < s and len(unknown) > 1  # company,relation,owner,from,to
+    if first not in usual and (limits or (subject in PROVENANCE and s > o and not is_pair)):
+        raise InputError(
+            f"{source.path} may have its subject in the column {cells[0]} or {cells[known['subject']]}: --columns must "
+            f"name three of {', '.join(cells)}"
         )
-        both = (s, o) if s and o else both
-    if both:
-        found |= dict(zip(("subject", "object"), both, strict=True))
-    elif found["subject"] in PROVENANCE:
-        others = (name for name in NAMES["subject"] if name in words and name not in PROVENANCE)
-        found["subject"] = next(others, found["subject"])
-    if found["predicate"] is None or (found["predicate"] == "type" and set(words) >= GEPHI):
-        found["predicate"] = LABEL if LABEL in words else None
-    places = {part: words.index(name) for part, name in found.items() if name is not None}
-    if len(places) < len(COLUMNS):
-        return None
-    return places | ({LABEL: words.index(LABEL)} if LABEL in words and found["predicate"] != LABEL else {})
 
 
-def looks_like_names(cells: Sequence[str]) -> bool:
-    """Return whether a first row is a header without a subject, a predicate or an object.
-
-    It has a word of NAMES for the predicate, and one for the subject or the object; or for these two, and one of
-    FURTHER. Words for these two alone, such as head and tail, can be a triple.
-    """
-    words = {column_word(cell) for cell in cells if len(cell) > 1}
-    subject, predicate, thing = (not words.isdisjoint(names) for names in NAMES.values())
-    further = not FURTHER.isdisjoint(word for cell in cells for word in re.split(r"[\W_]+", cell.lower()))
-    return (predicate and (subject or thing)) or (subject and thing and further)
+def refuse_like_labels(source: TriplesFile, cells: Sequence[str], known: dict[str, int], chosen: Sequence[int]) -> None:
+    """Raise InputError if there is no column of labels, but one that may be. chosen: places that the user chose."""
+    like = next((cell for n, cell in enumerate(cells) if column_word(cell) in LIKE_LABELS and n not in chosen), None)
+    if like is None or LABEL in known or source.further or source.labelled is not None:
+        return
+    given = "--columns " + ",".join(cells[known[column]] for column in COLUMNS)
+    raise InputError(
+        f"{source.path} has the column {like}, which may say which facts are true: give {given},{like} if it does (1, "
+        f"true: true; 0, -1, false: false), or {given} to leave it out"
+    )

@@ -14,9 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from kgcore.data.formats.base import COLUMNS, LABEL, Block, Format, TriplesFile, open_packed
-from kgcore.data.formats.columns import Columns, check_rows, find_columns
-from kgcore.data.formats.headers import column_word, known_columns
+from kgcore.data.formats.base import COLUMNS, LABEL, Block, Format, TriplesFile, column_word, open_packed
+from kgcore.data.formats.columns import Columns, check_rows, find_columns, known_columns
 from kgcore.errors import InputError
 from kgcore.registries import FORMATS
 

@@ -10,8 +10,7 @@ import numpy as np
 
 from kgcore.arrays import Ints, Triples, sorted_distinct
 from kgcore.config.jobs import FEWEST_CALIBRATED
-from kgcore.data.formats.columns import HEADER_CELL, MEANING
-from kgcore.data.formats.headers import is_column
+from kgcore.data.formats.columns import HEADER_CELL, MEANING, is_column
 from kgcore.data.graph import KnowledgeGraph
 
 MOST_EXAMPLES = 3
