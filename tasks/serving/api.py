@@ -25,7 +25,7 @@ from kgcore.answer.population.lists import as_sentence
 from kgcore.answer.population.population import FEWEST_ROWS
 from kgcore.answer.sink import sink
 from kgcore.data.formats.base import COLUMNS, read_candidates
-from kgcore.errors import InputError, KgcalError
+from kgcore.errors import InputError, KgcalError, first_line
 from tasks.jobs.find_model import Ask, FoundScores, is_of_scores
 from tasks.jobs.request import Stated
 from tasks.serving.limits import HEALTH, MOST_BYTES, Connection, LimitedBodies, Together, Turn, in_turn
@@ -50,7 +50,6 @@ log = logging.getLogger("kgcal")
 HERE = Path(__file__).parent
 UNANSWERED = {404: "there is no address {path}", 405: "{path} does not answer {method}"}
 LOCAL = "127.0.0.1"
-BACKLOG = 2048  # connections that are not accepted yet
 PART = 2**18  # bytes of a file that are sent at a time
 MEDIA = {"csv": "text/csv", "tsv": "text/tab-separated-values", "parquet": "application/vnd.apache.parquet"}
 AT_ONCE = 2**13  # bytes of a body to /predict: a smaller one does not wait for threads that work on large ones
@@ -305,6 +304,7 @@ def serve(ask: Ask, host: str, port: int, completeness: str = "", trusted: Colle
         raise InputError("--host is empty: name an address of this machine, such as 127.0.0.1, or 0.0.0.0 for all")
     if port_is_taken(port):
         raise InputError(f"port {port} of 127.0.0.1 is in use: choose another port with --port")
+    door = _door(host, port)
     torch.set_num_threads(1)
     sys.setswitchinterval(0.001)  # a thread that answers in a millisecond waits for so long for each that works
     served = served_by(ask, completeness)
@@ -312,12 +312,6 @@ def serve(ask: Ask, host: str, port: int, completeness: str = "", trusted: Colle
     served.start()
     if host != LOCAL:
         log.warning("everyone who can reach %s can ask: the server has no passwords", host)
-    try:
-        door = socket.create_server(
-            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=BACKLOG
-        )
-    except OSError as error:
-        raise InputError(f"no server can be at {host}, port {port}: {error.strerror}") from error
     print(f"serving {served.located.uri} on http://{host}:{port}  (Ctrl-C ends it)", flush=True)
     app = create_app(served, {"localhost", host, *(name.lower() for name in trusted)})
     status = 0
@@ -329,6 +323,18 @@ def serve(ask: Ask, host: str, port: int, completeness: str = "", trusted: Colle
     except SystemExit as reason:  # of SIGTERM
         status = int(reason.code or 0)
     os._exit(status)  # Python would wait for the threads that work on large requests
+
+
+def _door(host: str, port: int) -> socket.socket:
+    """Return the socket of the server, which refuses connections until the model is loaded."""
+    door = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        door.bind((host, port))
+    except (OSError, UnicodeError) as error:
+        door.close()
+        raise InputError(f"no server can be at {host}, port {port}: {first_line(error)}") from error
+    return door
 
 
 def served_by(ask: Ask, completeness: str = "") -> Served | ServedScores:
