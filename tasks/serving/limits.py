@@ -203,10 +203,15 @@ class Connection(H11Protocol):
         super().connection_made(transport)
         self.flow = Flow(transport, lambda: len(self.conn.trailing_data[0]))
         self._heard = self.loop.time()
-        self.loop.call_later(UNREAD, self._end_if_silent)
+        self._later = self.loop.call_later(UNREAD, self._end_if_silent)
         if hasattr(socket, "TCP_USER_TIMEOUT"):
             connection = transport.get_extra_info("socket")
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(UNREAD * 1000))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Look at the connection no more: what waits for it would keep what was read of it."""
+        self._later.cancel()
+        super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Take bytes of the client."""
@@ -215,8 +220,6 @@ class Connection(H11Protocol):
 
     def _end_if_silent(self) -> None:
         """End the connection if its client owes the rest of a request, and look again later otherwise."""
-        if self.transport.is_closing():
-            return
         asked: RequestResponseCycle | None = self.cycle
         if asked is None:
             owes = True
@@ -228,7 +231,7 @@ class Connection(H11Protocol):
         if silent >= UNREAD:
             self.transport.abort()
         else:
-            self.loop.call_later(max(UNREAD - silent, 1.0), self._end_if_silent)
+            self._later = self.loop.call_later(max(UNREAD - silent, 1.0), self._end_if_silent)
 
 
 class Flow(FlowControl):

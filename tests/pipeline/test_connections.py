@@ -1,9 +1,11 @@
 """Connections of the server whose clients send much, or nothing, and bodies that would make many errors."""
 
+import gc
 import json
 import socket
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -65,6 +67,31 @@ def test_requests_that_wait_are_read_only_so_far_and_all_are_answered() -> None:
             text = text.rpartition(ANSWER)[2]
         sender.join()
     assert AHEAD < waiting[0] < AHEAD + 2**19  # some 256 kB are read at a time
+
+
+def test_nothing_keeps_a_connection_that_has_ended() -> None:
+    """What would look at it after UNREAD seconds would keep 256 kB that were read, and a flood ends thousands."""
+    made: weakref.WeakSet[Connection] = weakref.WeakSet()
+
+    class Seen(Connection):
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            made.add(self)
+
+    with connected(Seen) as client:
+        others = [socket.create_connection(client.getpeername()) for _ in range(20)]
+        for other in others:
+            other.sendall(REQUEST[:9])
+        end = time.monotonic() + 10
+        while len(made) < 21 and time.monotonic() < end:
+            time.sleep(0.01)
+        assert len(made) == 21
+        for other in others:
+            other.close()
+        while len(made) > 1 and time.monotonic() < end:
+            time.sleep(0.1)
+            gc.collect()
+        assert len(made) == 1
 
 
 @pytest.mark.parametrize(
