@@ -158,7 +158,7 @@ def fail(message: str) -> NoReturn:
 def check_target(path: Path, option: str = "--json", given: Sequence[Any] = ()) -> None:
     """Raise InputError if a result file cannot be written, or has the place of another file of the command line.
 
-    given  the values of the command line. Files among them exist, or are results, too
+    given  all values of the command line, `path` among them
 
     Commands call this before they compute anything. If the process is killed while it writes the file, a later command
     removes the unfinished file.

@@ -277,7 +277,8 @@ def _by_split(folder: Path, paths: Sequence[Path]) -> dict[str, str]:
     """Return role -> path from the folder. If no name tells a split, all files are train."""
     splits = [_split(path) for path in paths]
     if not any(splits):
-        splits = [f"train{NEGATIVES * (len(paths) > 1 and not NEGATIVE.isdisjoint(_words(path)))}" for path in paths]
+        denied = [len(paths) > 1 and not NEGATIVE.isdisjoint(_words(path)) for path in paths]
+        splits = [f"train{NEGATIVES}" if no else "train" for no in denied]
     false = [_is_false(path, paths) for path in paths]
     splits = [
         f"{name.removesuffix(NEGATIVES)}{NEGATIVES}" if name and no else name

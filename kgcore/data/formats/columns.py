@@ -168,11 +168,8 @@ def _with_negations(source: TriplesFile, cells: Sequence[str], found: Columns) -
     if label is not None and label != places[QUALIFIER]:
         places[QUALIFIER] = None
     added = {name: place for name, place in places.items() if place is not None}
-    if (
-        (says := next((kind for kind in (NEGATED, POLARITY) if kind in added), None))
-        and source.labelled
-        and label is not None
-    ):
+    says = next((kind for kind in (NEGATED, POLARITY) if kind in added), None)
+    if says and source.labelled and label is not None:
         name = cells[added[says]]
         raise InputError(f"{source.path} has the columns {LABEL} and {name}: a label says both, leave out one")
     names = {name: place for name, place in found.names.items() if place not in added.values()}

@@ -30,8 +30,9 @@ MOST_SHOWN = 3
 NO_MAPS = {"@list", "@set", "@graph"}  # containers of JSON-LD that are no maps
 # a file without these has no triple about a triple
 ABOUT_TRIPLES = (b"<<", b"{|", b"reifies", b"rdf:annotation", b"#Statement", b":Statement", b"rdf:ID", b"NegativeProp")
-RDF, OWL = "http://www.w3.org/1999/02/22-rdf-syntax-ns#", "http://www.w3.org/2002/07/owl#"
-STATEMENTS = {f"{RDF}Statement", f"{OWL}NegativePropertyAssertion"}  # classes of nodes that stand for a triple
+TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
+# the classes of nodes that stand for a triple, asserted or denied
+STATEMENTS = {TYPE.replace("type", "Statement"), "http://www.w3.org/2002/07/owl#NegativePropertyAssertion"}
 Terms: TypeAlias = Mapping[str, Any]
 _ELEMENT = re.compile(rb"<([A-Za-z_][^\s/>]*)")
 _NO_ELEMENT = re.compile(rb"<!--.*?-->|<\?.*?\?>|<!DOCTYPE[^\[>]*(\[.*?\]\s*)?>", re.DOTALL)
@@ -202,16 +203,13 @@ def _reifiers(source: TriplesFile, syntax: Any) -> set[str]:
     found = set[str]()
     with open_packed(source.path) as (stream, _), suppress(SyntaxError):
         for quad in parse(_Ends(stream), format=syntax):  # type: ignore[arg-type]  # it only reads
-            stands = isinstance(quad.object, Triple) or _is_statement(quad)
+            stands = isinstance(quad.object, Triple) or (
+                quad.predicate.value == TYPE and quad.object.value in STATEMENTS
+            )
             if stands and not _RANDOM.fullmatch(quad.subject.value):
                 is_blank = isinstance(quad.subject, BlankNode)
                 found.add(_blank(quad.subject.value, {}, source.scope) if is_blank else quad.subject.value)
     return found
-
-
-def _is_statement(quad: Any) -> bool:
-    """Return whether a triple says that its subject stands for a triple, asserted or denied."""
-    return quad.predicate.value == f"{RDF}type" and getattr(quad.object, "value", "") in STATEMENTS
 
 
 def _some(
@@ -231,9 +229,9 @@ def _some(
         s, o = quad.subject, quad.object
         if isinstance(o, NamedNode | BlankNode):
             subjects.append(s.value if isinstance(s, NamedNode) else name_blank(s.value))
-            predicates.append(quad.predicate.value)
-            objects.append(o.value if isinstance(o, NamedNode) else name_blank(o.value))
-            if _is_statement(quad):
+            predicates.append(predicate := quad.predicate.value)
+            objects.append(thing := o.value if isinstance(o, NamedNode) else name_blank(o.value))
+            if predicate == TYPE and thing in STATEMENTS:
                 reifiers.add(subjects[-1])
         elif isinstance(o, Triple):
             left_out["triples_about_triples"] += 1

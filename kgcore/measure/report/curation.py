@@ -157,7 +157,7 @@ def _syntax_in_names(graph: KnowledgeGraph) -> Finding:
 
 
 def _has_syntax(name: str, entities: Collection[str]) -> bool:
-    """Return whether a name has marks that are none of its own: see `_syntax_in_names`."""
+    """Return whether a name has quotes, brackets or other marks that belong to the syntax of a file."""
     if len(name) < 2:
         return False
     quoted = name[0] in "\"'" and name[-1] == name[0]
