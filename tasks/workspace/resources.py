@@ -148,14 +148,16 @@ def _on_dask(
     client: Any, function: Callable[..., R], shared: Sequence[object], parts: Sequence[P]
 ) -> Iterator[tuple[int, R]]:
     from distributed import CancelledError, KilledWorker, as_completed
+    from distributed.comm.core import CommClosedError
 
+    ended = (CancelledError, KilledWorker, CommClosedError)  # the last before the client knows that it is cut off
     try:
         held = client.scatter(list(shared), broadcast=True) if shared else []  # a set alone would be taken apart
         futures = {client.submit(function, *held, part, pure=False): number for number, part in enumerate(parts)}
         for future in as_completed(futures):  # type: ignore[no-untyped-call]
             yield futures[future], future.result()
     except Exception as error:
-        if isinstance(error, CancelledError | KilledWorker) or client.status != "running":
+        if isinstance(error, ended) or client.status != "running":
             raise InputError(f"the Dask cluster has ended, or its workers die: {first_line(error)}") from error
         raise
 

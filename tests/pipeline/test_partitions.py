@@ -10,6 +10,7 @@ import psutil
 import pytest
 import torch
 from distributed import Client
+from distributed.comm.core import CommClosedError
 
 import kgcore as kg
 from kgcore.config import TrainConfig
@@ -85,6 +86,20 @@ def test_a_killed_scheduler_loses_no_finished_round(alone: str, small_graph: Kno
         worker.wait(30)
     assert (tmp_path / "dask" / "state.json").exists()
     assert trained(small_graph, tmp_path / "dask") == alone
+
+
+def cut_off() -> None:
+    raise CommClosedError("the connection is closed")
+
+
+def test_a_cut_connection_is_the_end_of_the_cluster() -> None:
+    """The client learns it from a result that does not arrive, before its status changes."""
+    with (
+        local_cluster(1) as cluster,
+        workers(cluster.scheduler_address.replace("tcp:", "dask:")) as each,
+        pytest.raises(InputError, match=r"cluster has ended, or its workers die: the connection is closed"),
+    ):
+        list(each(lambda part: cut_off(), (), [1]))
 
 
 def test_a_run_trains_in_partitions_wherever_they_are_trained(tmp_path: Path) -> None:
