@@ -42,9 +42,10 @@ class BaseRate:
             ends = [float(end) for end in str(text).split(":")]
         except ValueError:
             ends = []
-        if len(ends) == 1 and not 0 < ends[0] < 1:
+        smallest = sys.float_info.min
+        if len(ends) == 1 and not smallest <= ends[0] < 1:
             raise InputError(f"base_rate is {ends[0]:g}: it must be {INTERVAL_FORM}")
-        if len(ends) not in (1, 2) or not all(0 < end < 1 for end in ends) or ends != sorted(ends):
+        if len(ends) not in (1, 2) or not all(smallest <= end < 1 for end in ends) or ends != sorted(ends):
             raise InputError(f"base_rate is {text!r}: it must be a number {INTERVAL_FORM}")
         return cls(ends[0]) if len(ends) == 1 else cls(middle(*ends), ends[0], ends[1])
 

@@ -126,7 +126,10 @@ class Calibrator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # 
     @classmethod
     def stored(cls, parameters: object) -> Self:
         """Build it from the result of `parameters()` in a file. Raises an error unless it is a map to probabilities."""
-        built = cls.from_parameters(_PARAMETERS.validate_python(parameters, strict=True))
+        given = _PARAMETERS.validate_python(parameters, strict=True)
+        built = cls.from_parameters(given)
+        if further := sorted(given.keys() - built.parameters().keys()):
+            raise InputError(f"parameters has {further[0]}, which {cls.__name__} does not have")
         numbers = [np.ravel(value) for value in built.parameters().values() if isinstance(value, float | list)]
         ends = np.unique(np.concatenate([[-LARGEST_SCORE, LARGEST_SCORE], *numbers]))
         if (np.diff(as_probabilities(built.calibrate(ends))) < -1e-9).any():

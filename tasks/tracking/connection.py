@@ -197,11 +197,11 @@ def follow_home() -> None:
 
 
 def check_database(uri: str, what: str) -> None:
-    """Check that a database server accepts a connection. Does nothing for SQLite.
+    """Check that a database server accepts a connection. For SQLite, check that what has the name is a file.
 
     what  how the error message calls the database, for example `the MLflow store`
 
-    Without this check, MLflow would try to connect for an hour, and Prefect would report only that its server stopped.
+    Without this check, MLflow would try to connect for two minutes or an hour, and Prefect would report only that its server stopped.
 
     Raises InputError if the database cannot be opened. The message does not contain the password.
     """
@@ -213,6 +213,8 @@ def check_database(uri: str, what: str) -> None:
     try:
         url = make_url(uri)
         if url.get_backend_name() == "sqlite":
+            if url.database and os.path.exists(url.database) and not os.path.isfile(url.database):
+                raise ValueError(f"{url.database} is not a file")
             return
         patience = {"connect_timeout": CONNECT_SECONDS} if url.get_backend_name() == "postgresql" else {}
         engine = create_engine(url, poolclass=NullPool, connect_args=patience)

@@ -23,7 +23,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.segment import Segment
 from rich.text import Text
 
-from kgcore.errors import OutageError, first_line
+from kgcore.errors import NO_SPACE, InputError, OutageError, first_line
 from tasks.workspace.services import RECORDER, recorded_services
 
 
@@ -134,6 +134,17 @@ class Terminal(Console):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(highlight=False, **options)
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print objects. Raises InputError if the disk of the file that the output goes to is full."""
+        try:
+            super().print(*objects, **options)
+        except OSError as error:
+            if error.errno not in NO_SPACE:
+                raise
+            raise InputError(
+                f"the standard output takes no more ({error.strerror}): free space and run the same command again"
+            ) from error
 
     def render_str(self, text: str, **options: Any) -> Text:
         """Return what the console prints of a text, also in the cell of a table, whatever the call asks for."""

@@ -31,7 +31,7 @@ def test_a_sample_estimates_it_with_an_interval(true: int, size: int) -> None:
     assert rate.origin == "estimated"
 
 
-@pytest.mark.parametrize("text", ["0:0.5", "0.5:0.1", "1", "half", "0.1:0.2:0.3", ":", "0.1:1"])
+@pytest.mark.parametrize("text", ["0:0.5", "0.5:0.1", "1", "half", "0.1:0.2:0.3", ":", "0.1:1", "1e-320", "1e-320:0.1"])
 def test_other_base_rates_are_refused(text: str) -> None:
     with pytest.raises(InputError, match="above 0 and below 1, or LOW:HIGH, such as 0"):
         BaseRate.read(text)

@@ -280,3 +280,6 @@ def test_labels_may_have_every_spelling(tmp_path: Path) -> None:
     missing = pa.table({"f": [1.0, None], "y": [1, 0]})
     with pytest.raises(InputError, match=r"s\.parquet, row 2: the score in the column f is empty"):
         read(tmp_path, missing, "s.parquet")
+    rounded = pa.table({"f": [2**53 + 1, 2**53, 1, 2], "y": [1, 0, 1, 0]})
+    with pytest.raises(InputError, match=r"s\.parquet, row 1: the score in the column f is 9007199254740993: it must"):
+        read(tmp_path, rounded, "s.parquet")

@@ -44,6 +44,7 @@ VALUES: dict[str, list[Any]] = {
     "corruptions": [[], 3, {"strategy": 1}],
     "hidden": [[], {"share": 2, "low": 0, "high": 1}, {"share": float("nan"), "low": 0, "high": 0.5}],
     "parameters": [None, [], {}, "x", {"a": 1}, {"scores": [[]]}],
+    "parameters.further": [1],
     "parameters.scores": [None, [], ["x"], [1, float("nan")], [HUGE], "abc", 3],
     "parameters.probabilities": [None, [], ["0.5"], [0.5, 2], [float("inf")], 0.5],
     "support": [[], {}, 3, "x"],

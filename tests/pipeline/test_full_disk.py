@@ -94,6 +94,15 @@ def test_a_file_that_may_not_grow_is_one_sentence(tmp_path: Path) -> None:
     assert str(kgcal.home) in refused(done)
 
 
+def test_an_output_that_takes_no_more_is_named(tmp_path: Path) -> None:
+    kgcal = Kgcal(tmp_path)
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            kgcal.command("datasets"), env=kgcal.environment, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert refused(done).startswith("kgcal: the standard output takes no more (No space left on device)")
+
+
 def test_the_cause_of_an_error_counts() -> None:
     def wrapped(error: OSError) -> Exception:
         try:

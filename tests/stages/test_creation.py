@@ -133,6 +133,13 @@ def test_two_threads_create_two_databases_at_the_same_time(tmp_path: Path) -> No
     assert all(path.is_file() for path in paths)
 
 
+def test_a_folder_in_place_of_the_database_is_named_at_once(home: Path) -> None:
+    path = home / "mlflow.db"
+    path.mkdir()
+    with pytest.raises(InputError, match=rf"the MLflow store sqlite:///{path} cannot be opened: {path} is not a file"):
+        Store(f"sqlite:///{path}")
+
+
 def test_an_outdated_database_is_left_to_its_user(home: Path, created: Path) -> None:
     path = home / "mlflow.db"
     shutil.copy(created, path)

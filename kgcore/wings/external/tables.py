@@ -19,6 +19,7 @@ from kgcore.errors import InputError, first_line, raise_faults
 STYLES = {"tsv": TABS, "csv": COMMAS, "parquet": None}  # format of a table -> how the values of a line are separated
 SPLITS = {"train": 0, "valid": 1, "validation": 1, "dev": 1, "calibration": 1, "test": 2}
 NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+LARGEST_WHOLE = 2**53  # from here on, float64 rounds whole numbers
 CLIP = 1e-7  # probabilities are clipped to [CLIP, 1 - CLIP] before they become log-odds, as in the log loss
 UNKNOWN = -1  # number of a relation without labelled rows
 Codes = npt.NDArray[np.int8]
@@ -59,7 +60,8 @@ class TableBlock:
         what   what the column holds, for messages: score or weight
         least  smallest allowed number
 
-        Raises InputError for a value that is missing, no number, not finite or too small.
+        Raises InputError for a value that is missing, no number, not finite or too small, and for a whole number that
+        float64 would round.
         """
         column = self.table[name]
         if pa.types.is_dictionary(column.type):
@@ -67,8 +69,9 @@ class TableBlock:
         wanted = "a finite number" if least == -np.inf else f"a finite number of at least {least:g}"
         if _is_text(column.type):
             column = pc.utf8_trim_whitespace(column)
+        whole = pa.types.is_integer(column.type)
         try:
-            numbers: Floats = column.cast(pa.float64()).to_numpy()  # a missing value becomes NaN
+            numbers: Floats = column.cast(pa.float64(), safe=not whole).to_numpy()  # a missing value becomes NaN
         except pa.ArrowInvalid:
             wrong = np.flatnonzero(~pc.fill_null(pc.match_substring_regex(column, NUMBER), False).to_numpy())
             self._refuse(wrong, column, f"the {what} in the column {name}", wanted)
@@ -79,6 +82,9 @@ class TableBlock:
         with np.errstate(invalid="ignore"):
             wrong = np.flatnonzero(~(np.isfinite(numbers) & (numbers >= least)))
         self._refuse(wrong, column, f"the {what} in the column {name}", wanted)
+        if whole:
+            large = np.flatnonzero(np.abs(numbers) >= LARGEST_WHOLE)
+            self._refuse(large, column, f"the {what} in the column {name}", f"below {LARGEST_WHOLE} in size")
         return numbers
 
     def codes(self, name: str, what: str, meaning: Mapping[str, int]) -> Codes:
