@@ -38,6 +38,7 @@ from kgcore.workers import EachPart, one_by_one
 
 Rows = npt.NDArray[np.float32]
 PREDICATES = "predicates"
+BLOCK = 1_000_000  # entities whose rows are written at a time
 TRIPLES, CONFIDENCES, STATE, ENTITIES = "triples.npy", "confidences.npy", "state.json", "entities.npy"
 
 
@@ -196,9 +197,9 @@ def train_bucket(
     names = range(sum(sizes)), range(partitions.predicates)
     none = Split(np.zeros((0, 3), dtype=np.int64), np.zeros(0))
     graph = KnowledgeGraph("bucket", *names, split, none, none)  # type: ignore[arg-type]
-    entities = _optimiser(
-        np.concatenate([table for table, _ in tables]), np.concatenate([s for _, s in tables]), device
-    )
+    rows, sums = map(np.concatenate, zip(*tables, strict=True))
+    entities = _optimiser(rows, sums, device)
+    del tables  # mapped pages count as memory
     predicates = _optimiser(np.array(before[0]), np.array(before[1]), device)
     loss = 0.0
     if len(split):
@@ -210,8 +211,8 @@ def train_bucket(
         loss = state.run_epoch(1) * len(split)
     start = 0
     for name, size in zip(bucket.partitions, sizes, strict=True):
-        rows = slice(start, start + size)
-        partitions.write(str(name), number, entities.table[rows].cpu().numpy(), entities.sums[rows].cpu().numpy())
+        own = slice(start, start + size)
+        partitions.write(str(name), number, entities.table[own].cpu().numpy(), entities.sums[own].cpu().numpy())
         start += size
     uses = np.bincount(split.triples[:, 1], minlength=partitions.predicates)
     return Change(predicates.table.cpu().numpy(), predicates.sums.cpu().numpy(), uses, loss)
@@ -366,11 +367,20 @@ def _write_progress(folder: Path, progress: Progress) -> None:
 
 
 def _embeddings(partitions: Partitions, members: Sequence[Ints], files: dict[str, int]) -> Embeddings:
-    """Return the embeddings of a finished training; those of the entities are mapped from a file."""
-    tables = [partitions.read(str(number), files[str(number)])[0] for number in range(len(members))]
-    shape = (sum(partitions.sizes), tables[0].shape[1])
-    entities = np.lib.format.open_memmap(partitions.folder / ENTITIES, "w+", np.float32, shape)
-    for entities_of_one, table in zip(members, tables, strict=True):
-        entities[entities_of_one] = table
+    """Return the embeddings of a finished training; those of the entities are mapped from a file.
+
+    The file is written from its start to its end, so that memory holds the partitions' rows of one block alone.
+    """
     predicates = np.array(partitions.read(PREDICATES, files[PREDICATES])[0])
-    return Embeddings(torch.from_numpy(entities), torch.from_numpy(predicates), {})
+    count, width = sum(partitions.sizes), partitions.read("0", files["0"])[0].shape[1]
+    path = partitions.folder / ENTITIES
+    with path.open("wb") as file:
+        head = np.lib.format.header_data_from_array_1_0(predicates) | {"shape": (count, width)}
+        np.lib.format.write_array_header_1_0(file, head)
+        for start in range(0, count, BLOCK):
+            block = np.empty((min(BLOCK, count - start), width), dtype=predicates.dtype)
+            for number, entities_of_one in enumerate(members):
+                rows = slice(*np.searchsorted(entities_of_one, [start, start + BLOCK]))
+                block[entities_of_one[rows] - start] = partitions.read(str(number), files[str(number)])[0][rows]
+            file.write(block.data)
+    return Embeddings(torch.from_numpy(np.load(path, mmap_mode="c")), torch.from_numpy(predicates), {})
