@@ -55,6 +55,7 @@ def test_the_dockerfile_and_the_compose_file_pass_their_linters() -> None:
         tool("hadolint", str(DEPLOY / "Dockerfile")),
         tool("check-jsonschema", "--builtin-schema", "vendor.compose-spec", str(DEPLOY / "compose.yaml")),
         tool("check-jsonschema", "--builtin-schema", "vendor.compose-spec", str(DEPLOY / "serve.yaml")),
+        tool("check-jsonschema", "--builtin-schema", "vendor.compose-spec", str(DEPLOY / "dask.yaml")),
     ):
         assert done.returncode == 0, done.stdout + done.stderr
 
@@ -72,7 +73,7 @@ def test_the_manifests_are_valid_by_the_schemas_of_kubernetes() -> None:
 def test_services_and_addresses_name_ports_of_containers() -> None:
     ports = {name: {port["containerPort"] for port in box.get("ports", [])} for name, box in containers().items()}
     services = {r["metadata"]["name"]: r["spec"]["ports"][0]["port"] for r in resources() if r["kind"] == "Service"}
-    assert services == {"kgcal-postgres": 5432, "kgcal-mlflow": 5000, "kgcal-prefect": 4200}
+    assert services == {"kgcal-postgres": 5432, "kgcal-mlflow": 5000, "kgcal-prefect": 4200, "kgcal-dask": 8786}
     for name, port in services.items():
         assert port in ports[name.removeprefix("kgcal-")]
     text = "".join(path.read_text() for path in [*MANIFESTS, *DEPLOY.glob("kubernetes*.json")])
@@ -86,7 +87,12 @@ def test_services_and_addresses_name_ports_of_containers() -> None:
 
 
 def commands() -> list[list[str]]:
-    return [box["command"] for box in [*containers().values(), *compose()["services"].values()] if "command" in box]
+    boxes = [*containers().values(), *compose()["services"].values(), *dask_services().values()]
+    return [box["command"] for box in boxes if "command" in box]
+
+
+def dask_services() -> dict[str, dict]:
+    return yaml.safe_load((DEPLOY / "dask.yaml").read_text())["services"]
 
 
 def test_the_commands_exist_with_their_options() -> None:
@@ -102,6 +108,23 @@ def test_the_commands_exist_with_their_options() -> None:
             options = {part.split("=")[0] for part in command if part.startswith("--")}
             words = [part for part in command[1:] if not part.startswith("-")]
             assert all(option in help_of_prefect(*words) for option in options), command
+        if command[0] == "dask":
+            options = {part.split("=")[0] for part in command if part.startswith("--")}
+            known = re.findall(r"--[a-z-]+", tool("dask", command[1], "--help").stdout)
+            assert options <= set(known), command
+
+
+def test_the_scheduler_of_a_cluster_is_reached_by_its_workers_and_by_nobody_outside() -> None:
+    services = dask_services()
+    assert not any("ports" in box for box in services.values())
+    places = {"scheduler": services["scheduler"]["command"], "kgcal-dask": containers()["dask"]["command"]}
+    workers = services["worker"]["command"], containers()["dask-worker"]["command"]
+    for (host, scheduler), worker in zip(places.items(), workers, strict=True):
+        assert "--port=8786" in scheduler
+        assert worker[2] == f"tcp://{host}:8786"
+    [policy] = [item["spec"] for item in resources() if item["kind"] == "NetworkPolicy"]
+    assert {"kgcal-dask", "kgcal-dask-worker"} == set(policy["podSelector"]["matchExpressions"][0]["values"])
+    assert policy["ingress"] == [{"from": [{"podSelector": {}}]}]
 
 
 def test_mlflow_accepts_its_own_host_name_and_prefect_sends_no_analytics() -> None:
