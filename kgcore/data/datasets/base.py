@@ -2,16 +2,17 @@
 
 import hashlib
 import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from os.path import commonpath
+from os.path import abspath, commonpath
 from pathlib import Path
 
 from kgcore.config import PrepareConfig
 from kgcore.config.base import RANDOM
 from kgcore.data.formats.base import endings, format_name, format_of, stem_of
-from kgcore.errors import InputError
+from kgcore.errors import InputError, KgcalWarning
 from kgcore.registries import DATASETS, LAYOUTS
 
 # The names of a split's file, without endings. The first one has priority.
@@ -22,14 +23,18 @@ NAMES = {
 }
 PACKING = re.compile(r"(\.(xz|zip|7z|lz4|rar|z|gz|bz2|zst|zstd|tar))+$", re.IGNORECASE)  # also packing that is not read
 # names of files without triples, such as relation2text
-NO_TRIPLES = re.compile(r"readme|licen[sc]e|(entit|relation|predicate)[a-z]*(2.*)?|.+2(id|text|name).*")
+NO_TRIPLES = re.compile(r"readme|licen[sc]e|(entity|entities|relations?|predicates?)(2.*)?|.+2(id|text|name).*")
+TABLES = {".xlsx", ".xls", ".ods", ".graphml", ".gexf"}  # endings of files that may have triples, and are not read
 NODES, EDGES = "nodes", "edges"  # words in the names of KGX files
 NEGATIVES = "_negatives"  # ends the role of a file of false triples
 # words in its name, beside that of the split
 NEGATIVE = {"negative", "negatives", "neg", "negs"}
 # words that say so if another file has the same name but for such words
-FALSE, TRUE = {"false", "fake", "wrong", "incorrect", "corrupted", "tn"}, {"true", "positive", "positives", "pos", "tp"}
-PARTS = re.compile(r"part-\d+.*")  # names of the files of one table, as Spark writes them
+FALSE = {"false", "fake", "wrong", "incorrect", "corrupted", "corruption", "corruptions", "perturbed", "decoy", "tn"}
+FALSE |= {"decoys", "fp", "non", "not", "no", "nontrue", "untrue", "rejected", "inactive", "nonedges"}
+TRUE = {"true", "positive", "positives", "pos", "tp", "effect", "edges"}
+# names of the files of one table, as Spark, Dask and BigQuery write them
+PARTS = re.compile(r"part[-.](r-)?\d+.*|(.*-)?\d{12}\..*")
 
 
 @dataclass(frozen=True)
@@ -144,6 +149,8 @@ def find_dataset(name: str) -> DatasetSpec:
         )
     paths = [whole] if whole.exists() else [_path(name_part) for name_part in parts]
     missing = next((name_part for name_part, path in zip(parts, paths, strict=False) if not path.exists()), None)
+    if name in DATASETS.names() and whole.is_dir():
+        warnings.warn(f"{name} is a registered data set: for the folder, give ./{name}", KgcalWarning, stacklevel=2)
     if name in DATASETS.names() or (missing and not any(path.exists() for path in paths) and not _is_path(name, parts)):
         return DATASETS.get(name)
     if missing:
@@ -156,7 +163,8 @@ def find_dataset(name: str) -> DatasetSpec:
         if path.is_dir():
             raise InputError(f"{path} is a folder: name one folder alone, or files")
         format_of(path)
-    paths = _without_nodes([path.resolve() for path in paths])
+    paths = [Path(abspath(path)) for path in paths]  # a link keeps its name, which may tell its split
+    paths = [path for path in paths if not _is_beside_edges(path, paths)]
     if len(paths) == 1:
         [path] = paths
         return _of_user(stem_of(path), f"the file {whole}", path.parent, {"train": path.name})
@@ -210,16 +218,23 @@ def _of_user(name: str, title: str, folder: Path, files: Mapping[str, str], layo
 def _in_folder(folder: Path) -> DatasetSpec:
     spec = _known_by_names(folder)
     used = {file.path for file in spec.files.values()}
-    others = [path.name for path in folder.iterdir() if path.is_file() and path.name not in used]
-    others += [f"{path.parent.name}/{path.name}" for path in folder.glob("[!.]*/*") if path.is_file()]
-    return replace(spec, others=() if spec.layout else tuple(filter(_may_have_triples, sorted(others))))
+    others = [path.name for path in folder.iterdir() if path.name not in used and _has_bytes(path)]
+    others += [f"{path.parent.name}/{path.name}" for path in folder.glob("[!.]*/*") if _has_bytes(path)]
+    if spec.layout:  # most of its other files have no triples
+        return replace(spec, others=tuple(name for name in sorted(others) if NEGATIVE & {*_words(Path(name))}))
+    return replace(spec, others=tuple(filter(_may_have_triples, sorted(others))))
+
+
+def _has_bytes(path: Path) -> bool:
+    return path.is_file() and path.stat().st_size > 0
 
 
 def _may_have_triples(name: str) -> bool:
     """Return whether a file may have triples by its name, also if it is packed in a way that is not read."""
     inner = Path(PACKING.sub("", name))
     known = NODES in _words(inner) or NO_TRIPLES.fullmatch(inner.stem.lower()) is not None
-    return inner.name[0] != "." and format_name(inner) is not None and not known
+    may_have = format_name(inner) is not None or inner.suffix.lower() in TABLES
+    return inner.name[0] != "." and may_have and not known
 
 
 def _known_by_names(folder: Path) -> DatasetSpec:
@@ -269,6 +284,7 @@ def _by_words(folder: Path, files: Sequence[Path]) -> dict[str, str]:
     files = _without_nodes(files)
     edges = [path for path in files if EDGES in _words(path)]
     used = edges or [path for path in files if _split(path)] or files
+    used = [path for path in used if path.stat().st_size or not PARTS.fullmatch(path.name)] or used
     is_known = len(used) == 1 or any(map(_split, used)) or all(PARTS.fullmatch(path.name) for path in used)
     return _by_split(folder, used) if used and is_known else {}
 
@@ -279,7 +295,8 @@ def _by_split(folder: Path, paths: Sequence[Path]) -> dict[str, str]:
     if not any(splits):
         denied = [len(paths) > 1 and not NEGATIVE.isdisjoint(_words(path)) for path in paths]
         splits = [f"train{NEGATIVES}" if no else "train" for no in denied]
-    false = [_is_false(path, paths) for path in paths]
+    both = list(zip(paths, splits, strict=True))
+    false = [_is_false(path, split, both) for path, split in both]
     splits = [
         f"{name.removesuffix(NEGATIVES)}{NEGATIVES}" if name and no else name
         for name, no in zip(splits, false, strict=True)
@@ -312,14 +329,28 @@ def _split(path: Path) -> str | None:
     return f"{split}{NEGATIVES}" if NEGATIVE.intersection(beside) else split
 
 
-def _is_false(path: Path, paths: Sequence[Path]) -> bool:
-    """Return whether a file has false triples by a word of FALSE, beside a file whose name has it not: `test_true`."""
+def _is_false(path: Path, split: str | None, others: Sequence[tuple[Path, str | None]]) -> bool:
+    """Return whether a file has false triples by its name, beside another one whose name has no such word.
+
+    That is one of the same split for a word of NEGATIVE, and one of the same other words for a word of FALSE: test_true
+    and test_false, or drug_edges and drug_edges_false_positives.
+    """
     words = {*_words(path)}
-    return bool(words & FALSE) and any(words - FALSE == {*_words(other)} - TRUE for other in paths if other != path)
+    if words & NEGATIVE and split and any(s == split and not {*_words(p)} & NEGATIVE for p, s in others):
+        return True
+    rest = words - FALSE - TRUE
+    plain = ({*_words(other)} for other, _ in others if other != path)
+    return bool(words & FALSE) and any(rest == other - TRUE for other in plain)
 
 
 def _words(path: Path) -> list[str]:
     return re.split(r"[^a-z]+", stem_of(path).lower())
+
+
+def _is_beside_edges(path: Path, paths: Sequence[Path]) -> bool:
+    """Return whether a file is that of the nodes of another one, whose name has edges where it has nodes."""
+    words = _words(path)
+    return NODES in words and any([EDGES if w == NODES else w for w in words] == _words(other) for other in paths)
 
 
 def _without_nodes(paths: Sequence[Path]) -> list[Path]:

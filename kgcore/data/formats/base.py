@@ -24,7 +24,8 @@ NEGATED = "negated"
 POLARITY = "polarity"  # a column of text mining
 QUALIFIER = "qualifier"  # a column of Gene Ontology, whose word NOT negates the fact
 # an item NOT, or NOT before a relation such as involved_in. It is no NOT gate
-DENIES = re.compile(r'(?:^|[|,;]|\[")\s*(?:NOT(?=_| \w+_\w| enables)|(?i:not)\s*(?=$|[|,;"]))')
+RELATIONS = r"(?:enables|involved|part|located|acts|contributes|colocalizes|is|active|has)(?![a-z])"
+DENIES = re.compile(rf"""(?:^|[|,;]|\[")\s*(?:NOT(?=[_:]| \w+_\w)|(?i:not(?:[ _:]*{RELATIONS}|\s*(?=$|[|,;"]))))""")
 DENIED = {"true", "1", "1.0", "yes", "not", "negative"}
 AFFIRMED = {"", "false", "0", "0.0", "no", "null", "none", "nan", "positive"}
 # column -> what it says, in lower case: the fact does not hold, or holds; and what it must be
@@ -41,6 +42,17 @@ NEO4J = re.compile(r"(?:[^:]*:)?(START_ID|END_ID|TYPE)(?:\((.*)\))?")  # (...): 
 BLOCK_ROWS = 2**18  # rows per block of a format that is not text
 PACKED = {".bz2": "bz2", ".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
 MOST_NAMED = 5  # columns or files that a sentence names
+INSTEAD = {  # end of the name of a file that is not read -> how to get one that is
+    **dict.fromkeys((".xz", ".zip", ".tar", ".tgz", ".tar.gz", ".7z", ".rar"), "unpack it, and name what is in it"),
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), "save the table as .csv"),
+    **dict.fromkeys((".graphml", ".gexf"), "export the table of edges as .csv"),
+    **dict.fromkeys(
+        (".gaf", ".gpad", ".gpa"),
+        "save its columns with a first line of names, such as subject, qualifier, predicate, object, as .tsv",
+    ),
+    ".obo": "convert it to .owl, for example by ROBOT",
+    ".json": "save one object a line as .jsonl, or JSON-LD as .jsonld",
+}
 COMMON = (".tsv", ".txt", ".csv", ".parquet")  # messages name these endings first
 
 
@@ -221,8 +233,9 @@ def format_of(path: Path) -> Format:
     """Return the format of a file. Raises InputError for an unknown ending."""
     name = format_name(path)
     if name is None:
+        mend = next((f": {how}" for ending, how in INSTEAD.items() if path.name.lower().endswith(ending)), "")
         raise InputError(
-            f"{path} is of an unknown kind: its name must end in {', '.join(endings())}; .bz2, .gz or .zst may "
+            f"{path} is of an unknown kind{mend}: its name must end in {', '.join(endings())}; .bz2, .gz or .zst may "
             "follow, but not after .parquet"
         )
     return FORMATS.get(name)

@@ -26,6 +26,7 @@ from kgcore.data.formats.base import (
 from kgcore.data.formats.headers import (
     FURTHER,
     GEPHI,
+    LIKE_LABELS,
     NAMES,
     PANDAS,
     PROVENANCE,
@@ -35,12 +36,14 @@ from kgcore.data.formats.headers import (
     id_spaces,
     refuse_like_labels,
     refuse_provenance,
+    refuse_weak_names,
+    types_of_ids,
 )
 from kgcore.errors import InputError
 
 # A first row without a word of NAMES is odd if so many rows follow, and so many of each predicate
 FEWEST_ROWS, FEWEST_FACTS = 20, 5
-HEADER_CELL = re.compile(r"[^\W\d][\w .()-]{0,39}")
+HEADER_CELL = re.compile(r"(?!\w+://)[^\W\d][\w .()/*\[\]':+$&-]{0,59}")
 # label in lower case -> 1 / 0
 MEANING = {"1": 1, "1.0": 1, "true": 1, "-1": 0, "-1.0": 0, "0": 0, "0.0": 0, "false": 0}
 # what a column that the user chooses must have
@@ -89,6 +92,7 @@ def find_columns(source: TriplesFile, row: Sequence[str], named: bool = False) -
         of_apoc = {"labels", "start"} <= {*map(column_word, cells)} and not source.further
         if not of_apoc:
             refuse_provenance(source, cells, known)
+            refuse_weak_names(source, cells, known)
             refuse_like_labels(source, cells, known, _chosen(source, cells))
         columns = _with_negations(source, cells, Columns(True, len(cells), known, by_label, of_apoc))
     elif of_nodes := next((words for words in NODES if words <= set(map(column_word, cells))), None):
@@ -193,6 +197,12 @@ def check_rows(source: TriplesFile, columns: Columns, table: pa.Table, can_choos
     """
     if source.columns or source.further or source.labelled is not None or not len(table):
         return
+    first = [table[column][0].as_py() for column in COLUMNS]
+    if all(cell[:1] in ("?", "$") for cell in first) and not columns.header:
+        raise InputError(
+            f"{source.path}, line 1: {', '.join(first)} are variables of SPARQL: save the triples as .nt (let the "
+            "query CONSTRUCT them), or give --columns with the three variables in the order subject, predicate, object"
+        )
     iris = (pc.all(pc.match_substring_regex(table[column], r"^<\w+:.*>$")).as_py() for column in COLUMNS[:2])
     if all(iris) and pc.any(pc.starts_with(table["object"], '"')).as_py():
         raise InputError(
@@ -207,15 +217,15 @@ def check_rows(source: TriplesFile, columns: Columns, table: pa.Table, can_choos
                 "column predicate"
             )
         return
-    rest, names = table.slice(1), [table[column][0].as_py() for column in COLUMNS]
+    rest, names = table.slice(1), [name.lstrip("#% ") for name in first]
     known = sum(map(is_column, names, COLUMNS))
     repeated = max(1, FEWEST_FACTS * len(rest["predicate"].unique()))
     if len(rest) < (max(FEWEST_ROWS, repeated), repeated, 1, 1)[known] or not all(map(HEADER_CELL.fullmatch, names)):
         return
-    if not any(pc.any(pc.is_in(rest[column], pa.array(names))).as_py() for column in COLUMNS):
+    if not any(pc.any(pc.is_in(rest[column], pa.array([*names, *first]))).as_py() for column in COLUMNS):
         mend = (
             f"give --columns with the names of subject, predicate and object in this order, such as --columns "
-            f"{','.join(names)}; or --columns 1,2,3 if the line is a triple"
+            f"{','.join(first)}; or --columns 1,2,3 if the line is a triple"
         )
         raise InputError(
             f"{source.path}, line 1: {', '.join(names)} look like the names of the columns, because no other line has "
@@ -251,14 +261,19 @@ def _unread(source: TriplesFile, cells: Sequence[str], found: Columns) -> str:
 
     If the user chose the columns, only those of VOIDING are named.
     """
-    if not found.header:
-        return ""
-    others = [cell for place, cell in enumerate(cells) if place not in found.names.values() and cell not in PANDAS]
-    others.sort(key=lambda cell: column_word(cell) not in VOIDING)
+    places = [place for place in range(len(cells)) if place not in found.names.values()]
+    if not found.header:  # of GPAD, a column is empty or has NOT
+        odd = [str(n + 1) for n in places if cells[n].lower() in ("", "not", "false", "true") and n < found.width]
+        return f"{first_of('column', odd)}, which may say which rows are true" if source.columns and odd else ""
+    telling = VOIDING | (LIKE_LABELS if known_columns(cells) is None or not source.columns else set())
+    others = [cells[place] for place in places if cells[place] not in PANDAS]
+    others.sort(key=lambda cell: column_word(cell) not in telling)
     if source.columns:
-        others = [cell for cell in others if column_word(cell) in VOIDING]
+        others = [cell for cell in others if column_word(cell) in telling]
     triple = ", ".join(cells[found.names[column]] for column in COLUMNS if column in found.names)
     parts = [f"{first_of('column', others)}, where {triple} are subject, predicate and object"] if others else []
+    if types := types_of_ids(cells, found.names):
+        parts.append(f"the types of its ids, {' and '.join(types)}, so that equal ids of two types are one entity")
     if spaces := id_spaces(cells):
         parts.append(f"the spaces of its ids, {' and '.join(spaces)}, so that equal ids of both are one entity")
     return "; ".join(parts)

@@ -30,6 +30,7 @@ PROVENANCE = {"source", "src", "from", "start"}
 VALIDITY = {("from", "to"), ("start", "end")}
 FURTHER = {"weight", "score", "confidence", "label", "id", "count", "year", "date", "time", "evidence", "distance"}
 KEYS = {"key", "uid", "uuid", "edgekey", "edgeid", "rowid", "row", "number", "nr", "rev", "created"}  # of rows
+KEYS |= {"uri", "iri", "url"}
 # columns that say whether a fact does not hold: KGX, SSSOM, BioPAX and Gene Ontology exports
 NOT = {"negated", "isnegated", "negation", "predicatemodifier", "negative", "isnegative", "not", "isneg", "isnot"}
 NOT |= {"negationflag"}
@@ -39,8 +40,11 @@ VOIDING = {LABEL, "active", "isactive", "status", "deprecated", "isdeprecated", 
 VOIDING |= {"withdrawn", "invalidreason", "rank", "direction"}
 # columns that may say which facts are true, under other names than label
 LIKE_LABELS = {"labels", "truth", "istrue", "truthvalue", "correct", "iscorrect", "valid", "isvalid", "positive"}
-LIKE_LABELS |= {"ispositive", "gold", "goldlabel", "groundtruth", "isfact"}
+LIKE_LABELS |= {"ispositive", "gold", "goldlabel", "groundtruth", "isfact", "isfalse", "refuted", "evidencedirection"}
+LIKE_LABELS |= {"veracity", "isnegation", "negationstatus"}
 PANDAS = {"", "index", "Unnamed: 0", "__index_level_0__"}  # what pandas calls the index of a table
+WEAK = {"value", "p", "r"}  # names that other columns often have, such as p-values
+USUAL = {*FURTHER, *KEYS, "", "index", "unnamed0", "indexlevel0", *(name for names in NAMES.values() for name in names)}
 GEPHI = {"source", "target", "type", "label"}  # Gephi's type is Directed or Undirected
 
 
@@ -56,23 +60,45 @@ def id_spaces(header: Sequence[str]) -> list[str]:
     return spaces if len(spaces) > 1 else []
 
 
+def types_of_ids(header: Sequence[str], known: dict[str, int]) -> list[str]:
+    """Return the columns with the types of subject and object, such as x_type beside x_id; none without both."""
+    words = [column_word(cell) for cell in header]
+    ids = [words[known[part]] for part in ("subject", "object") if part in known]
+    types = [word.removesuffix("id") + "type" for word in ids if word.endswith("id")]
+    return [header[words.index(word)] for word in types] if len(types) == 2 and {*types} <= {*words} else []
+
+
 def refuse_provenance(source: TriplesFile, cells: Sequence[str], known: dict[str, int]) -> None:
     """Raise InputError if the subject is a word of PROVENANCE after the object, and the first column has no known name.
 
     `entity,property,value,source` has its subject in the first column, and so has `drug,target,interaction,source`, but
-    `key,target,source,relation` has a pair. Of `company,relation,owner,from,to`, the last two may be limits of time.
+    `key,target,source,relation` has a pair. Of `gene,type,start,end`, the last two may be limits.
     """
     first, subject, thing = (column_word(cells[place]) for place in (0, known["subject"], known["object"]))
-    usual = {*map(column_word, PANDAS), *FURTHER, *KEYS, *(name for names in NAMES.values() for name in names)}
     s, p, o = (known[part] for part in COLUMNS)
     is_pair = (subject, thing) in zip(NAMES["subject"], NAMES["object"], strict=True) and o + 1 == s < p
-    unknown = [cell for place, cell in enumerate(cells[:s]) if place != p and column_word(cell) not in usual]
-    limits = (subject, thing) in VALIDITY and p < s and len(unknown) > 1  # company,relation,owner,from,to
-    if first not in usual and (limits or (subject in PROVENANCE and s > o and not is_pair)):
+    limits = (subject, thing) in VALIDITY and p < s  # gene,type,start,end
+    if first not in USUAL and (limits or (subject in PROVENANCE and s > o and not is_pair)):
         raise InputError(
             f"{source.path} may have its subject in the column {cells[0]} or {cells[known['subject']]}: --columns must "
             f"name three of {', '.join(cells)}"
         )
+
+
+def refuse_weak_names(source: TriplesFile, cells: Sequence[str], known: dict[str, int]) -> None:
+    """Raise InputError if a part has a name of WEAK, and a column without a known name stands before it.
+
+    In `source,interaction,gene,value` the object may be `gene`, and in `source,target,effect,p` the predicate `effect`.
+    """
+    for part in COLUMNS[1:]:
+        place = known[part]
+        start = max((other + 1 for other in known.values() if other < place), default=0)
+        others = [cell for cell in cells[start:place] if column_word(cell) not in USUAL]
+        if column_word(cells[place]) in WEAK and others:
+            raise InputError(
+                f"{source.path} may have its {part} in the column {others[-1]} or {cells[place]}: --columns must name "
+                f"three of {', '.join(cells)}"
+            )
 
 
 def refuse_like_labels(source: TriplesFile, cells: Sequence[str], known: dict[str, int], chosen: Sequence[int]) -> None:

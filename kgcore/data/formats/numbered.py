@@ -34,11 +34,14 @@ def read_vocabulary(path: Path) -> Vocabulary:
     """Read the names and ids of a file. The first line is a count, and every other line is name, tab, id; or id, tab,
     name, if only the first column has the ids 0 to n - 1.
 
-    Raises InputError, with file and line, if the count is wrong, if a line has a wrong number of columns, or if an id
-    or a name is empty or occurs twice.
+    Raises InputError, with file and line, if the count is wrong, if a line has a wrong number of columns, if an id or a
+    name is empty or occurs twice, or if the names are other ids.
     """
     rows, faults = _read_counted(path, ("name", "id"), "\t")
-    if columns_of_ids([row for _, row in rows]) == [0]:
+    ids = columns_of_ids([row for _, row in rows])
+    if len(ids) == 2 and any(name != number for _, (name, number) in rows):
+        raise InputError(f"{path}: both columns have the numbers from 0: give each name a letter, so that it is no id")
+    if ids == [0]:
         rows = [(line, [name, number]) for line, (number, name) in rows]
     return Vocabulary.of(path, ((line, number, name) for line, (name, number) in rows), "name", faults)
 

@@ -29,12 +29,17 @@ MOST_CHECKED = 2**26  # bytes of JSON-LD whose ids and keys are checked
 MOST_SHOWN = 3
 NO_MAPS = {"@list", "@set", "@graph"}  # containers of JSON-LD that are no maps
 # a file without these has no triple about a triple
-ABOUT_TRIPLES = (b"<<", b"{|", b"reifies", b"rdf:annotation", b"#Statement", b":Statement", b"rdf:ID", b"NegativeProp")
+ABOUT_TRIPLES = (
+    *(b"<<", b"{|", b"reifies", b"rdf:annotation", b"#Statement", b":Statement", b"rdf:ID", b"NegativeProp"),
+    *(b"rdf:subject", b"-ns#subject"),
+)
 TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
 # the classes of nodes that stand for a triple, asserted or denied
+SUBJECT = TYPE.replace("type", "subject")  # of a node that stands for a triple, whatever its class, as in KGX
 STATEMENTS = {TYPE.replace("type", "Statement"), "http://www.w3.org/2002/07/owl#NegativePropertyAssertion"}
 Terms: TypeAlias = Mapping[str, Any]
 _ELEMENT = re.compile(rb"<([A-Za-z_][^\s/>]*)")
+_NESTED = re.compile(rb"""<!ENTITY\s+(?:%\s+)?([^\s"']+)\s+["'](?:[^"']*&(?!#|amp;|lt;|gt;|quot;|apos;)|[^"']{4096})""")
 _NO_ELEMENT = re.compile(rb"<!--.*?-->|<\?.*?\?>|<!DOCTYPE[^\[>]*(\[.*?\]\s*)?>", re.DOTALL)
 # a label that pyoxigraph makes: 128 random bits in hexadecimal digits, the first one a letter
 _RANDOM = re.compile(r"[a-f][0-9a-f]{28,31}")
@@ -52,6 +57,8 @@ def read_rdf(source: TriplesFile, name: str) -> Iterator[Block]:
     syntax = getattr(RdfFormat, name)
     if syntax == RdfFormat.JSON_LD:
         _check_json_ld(source)
+    if syntax == RdfFormat.RDF_XML:
+        _check_entities(source)
     size, reifiers = max(source.path.stat().st_size, 1), _reifiers(source, syntax)
     with open_packed(source.path) as (stream, file):
         ends = _Ends(stream)
@@ -74,6 +81,17 @@ def read_rdf(source: TriplesFile, name: str) -> Iterator[Block]:
                 what = "an IRI is relative, and nothing says to what: add xml:base, or @base in Turtle"
             place = f", line {error.lineno}" if error.lineno else ""
             raise InputError(f"{source.path}{place}: {what}: it must be valid {syntax.name}") from error
+
+
+def _check_entities(source: TriplesFile) -> None:
+    """Raise InputError if entities of XML contain others, or are long: a few of them can become gigabytes."""
+    with open_packed(source.path) as (stream, _):
+        begin = stream.read(BEGIN)
+    if found := _NESTED.search(begin):
+        name = found[1].decode(errors="replace")
+        raise InputError(
+            f"{source.path}: the XML entity {name} is long, or contains another one: write out what it stands for"
+        )
 
 
 def _check_json_ld(source: TriplesFile) -> None:
@@ -203,8 +221,9 @@ def _reifiers(source: TriplesFile, syntax: Any) -> set[str]:
     found = set[str]()
     with open_packed(source.path) as (stream, _), suppress(SyntaxError):
         for quad in parse(_Ends(stream), format=syntax):  # type: ignore[arg-type]  # it only reads
-            stands = isinstance(quad.object, Triple) or (
-                quad.predicate.value == TYPE and quad.object.value in STATEMENTS
+            predicate, thing = quad.predicate.value, quad.object
+            stands = (
+                isinstance(thing, Triple) or predicate == SUBJECT or (predicate == TYPE and thing.value in STATEMENTS)
             )
             if stands and not _RANDOM.fullmatch(quad.subject.value):
                 is_blank = isinstance(quad.subject, BlankNode)
@@ -231,7 +250,7 @@ def _some(
             subjects.append(s.value if isinstance(s, NamedNode) else name_blank(s.value))
             predicates.append(predicate := quad.predicate.value)
             objects.append(thing := o.value if isinstance(o, NamedNode) else name_blank(o.value))
-            if predicate == TYPE and thing in STATEMENTS:
+            if predicate == SUBJECT or (predicate == TYPE and thing in STATEMENTS):
                 reifiers.add(subjects[-1])
         elif isinstance(o, Triple):
             left_out["triples_about_triples"] += 1

@@ -16,6 +16,7 @@ from kgcore.data.formats.text import MARK, check_text, whole_lines
 from kgcore.errors import InputError
 from kgcore.registries import FORMATS
 
+NODES = "PARTICIPANT\tPARTICIPANT_TYPE"  # begins the table of nodes below the edges of Pathway Commons
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 
 
@@ -23,7 +24,7 @@ def read_sif(source: TriplesFile) -> Iterator[Block]:
     """Yield the blocks of a SIF file. Raises InputError, with file and line, for a line with two or empty values."""
     if option := source.first_option:
         raise InputError(f"{source.path} is SIF, and the places of its values are fixed: leave out {option}")
-    line, first, separator, columns = 1, 1, None, Columns(False, len(COLUMNS), {})
+    line, first, separator, columns, is_last = 1, 1, None, Columns(False, len(COLUMNS), {}), False
     for data, done in whole_lines(source.path):
         check_text(source.path, data, line)
         lines = data.removeprefix(MARK).decode().removesuffix("\n").split("\n")
@@ -34,6 +35,8 @@ def read_sif(source: TriplesFile) -> Iterator[Block]:
             names = lines[skip].split(separator)[: len(COLUMNS)]
             columns = find_columns(source, names) if len(names) == len(COLUMNS) else columns
             skip += columns.header
+        if columns.header and (ends := [n for n, text in enumerate(lines) if text.startswith(NODES)]):
+            lines, is_last = lines[: ends[0]], True
         rows, faults, nodes = _rows(source, lines[skip:], line + skip, separator, columns)
         table = pa.table([pa.array([row[place] for row in rows], pa.string()) for place in range(3)], names=COLUMNS)
         if line == 1:
@@ -42,6 +45,8 @@ def read_sif(source: TriplesFile) -> Iterator[Block]:
         left_out = {"nodes_without_edges": nodes} if nodes else {}
         yield Block(table, done, first, faults=tuple(faults), left_out=left_out)
         line, first = line + len(lines), first + len(rows)
+        if is_last:
+            return
 
 
 def _rows(
@@ -64,11 +69,17 @@ def _rows(
 
 
 def _check_weights(source: TriplesFile, lines: list[str], separator: str | None, columns: Columns) -> None:
-    """Raise InputError if all lines end in a number beside an object, some have a fraction, and none is a subject."""
+    """Raise InputError if all lines end in a number beside an object, and none is a subject.
+
+    Some have a fraction, or all objects but the last ones are no numbers.
+    """
     rows = [values for text in lines if len(values := text.split(separator)) > 1]
     last, subjects = {values[-1].strip() for values in rows}, {values[0].strip() for values in rows}
     further = bool(rows) and not columns.header and all(len(values) > len(COLUMNS) for values in rows)
-    if further and last.isdisjoint(subjects) and all(map(NUMBER.fullmatch, last)) and any("." in text for text in last):
+    numbers = further and last.isdisjoint(subjects) and all(map(NUMBER.fullmatch, last))
+    if numbers and (
+        any("." in text for text in last) or not any(NUMBER.fullmatch(v) for row in rows for v in row[2:-1])
+    ):
         raise InputError(
             f"{source.path}: every line ends in a number, such as {rows[0][-1].strip()}, which would be an object: "
             "save the file with tabs, as .tsv, if it is a weight"

@@ -4,17 +4,27 @@ import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from html import unescape
+from urllib.parse import unquote
 
 import numpy as np
 
 from kgcore.arrays import Ints, Triples, sorted_distinct
 from kgcore.config.jobs import FEWEST_CALIBRATED
-from kgcore.data.formats.columns import HEADER_CELL, MEANING, is_column
+from kgcore.data.formats.base import column_word
+from kgcore.data.formats.columns import MEANING, is_column
 from kgcore.data.graph import KnowledgeGraph
 
 MOST_EXAMPLES = 3
-GAPS = re.compile(r"(?<=\w)[\s_-]+(?=\w)|\s+")  # names that differ here only are near-duplicates
+GAPS = re.compile(r"(?<=\w)[\s_-]+(?=\w)|\s+|(?<=[A-Za-z]):(?=\d)")  # names that differ here only are near-duplicates
+# beginnings that an identifier may lack
+BASES = re.compile(r'^="|^https?://(?:purl\.obolibrary\.org/obo/|www\.wikidata\.org/\w+/)?|^wdt?:(?=[QP]\d)')
+THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+MARKS = str.maketrans(
+    {**dict.fromkeys("\u2018\u2019\u00b4\u0060", "'"), **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212", "-")}
+)
 ZEROS = re.compile(r"^0+(?=\d+(?:\.0+)?$)|(?<=\d)\.0+$")  # of whole numbers that a table of numbers wrote
 PLACEHOLDERS = {
     *("", "-", "--", "---", "?", ".", "n/a", "#n/a", "na", "n.a.", "nan", "<na>", "nil", "null", "none", "unknown"),
@@ -23,12 +33,14 @@ PLACEHOLDERS = {
     *("#name?", "#div/0!", "#num!", "#null!", "not reported", "not determined", "not recorded", "notermfound"),
 }
 # what a spreadsheet or a wrong encoding makes of a name: a gene as a date, a number that is rounded, lost letters
+MONTH = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Sept|Oct|Nov|Dec|Mrz|Mai|Okt|Dez|mars|avr|sept|oct|dec)"
 CHANGED = re.compile(
-    r"\d{1,2}-(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Sept|Oct|Nov|Dec)|\d\.\d+E\+\d+|.*(?:\ufffd|Ã[\x80-\xbf]|â€).*",
+    rf"\d{{1,2}}(?:-|\. ){MONTH}(?:-\d\d)?|{MONTH}-\d\d|\d{{4}}-\d\d-\d\d 00:00:00|\d(?:\.\d+)?[eE]\+\d+|"
+    r"\d{11,}0{5}|.*\ufffd.*",
     re.DOTALL,
 )
 PAIRS = {"(": ")", "[": "]", "{": "}"}
-DENIALS = {"not", "no", "neg", "never", "without", "lack", "lacks", "absent", "doesnt", "isnt"}
+DENIALS = {"disjoint", "not", "no", "neg", "never", "without", "lack", "lacks", "absent", "doesnt", "isnt"}
 EDGE_TYPES = {"directed", "undirected", "mutual"}  # of Gephi
 # words of OWL and RDF that say how an ontology is written
 SYNTAX = {
@@ -37,6 +49,7 @@ SYNTAX = {
     "propertychainaxiom",
 }
 VOCABULARIES = ("http://www.w3.org/2002/07/owl#", "http://www.w3.org/1999/02/22-rdf-syntax-ns#", "owl:", "rdf:")
+RELATION = {"relation", "predicate", "relationship", "rel", "relationtype", "edgetype"}  # no predicate of one fact
 SWAPPED = 5  # a column of predicates has this many times the names of another column only if columns are swapped
 FEWEST_PREDICATES = 10  # fewer predicates do not show it
 HUB = 0.2  # an entity with a larger share of the facts is a hub
@@ -139,8 +152,11 @@ def _near_duplicates(graph: KnowledgeGraph) -> Finding:
 
 def _alike(name: str) -> str:
     """Return what a name and those that hardly differ from it have in common."""
-    plain = _plain(name).strip().removeprefix("https://").removeprefix("http://")
-    return ZEROS.sub("", GAPS.sub(" ", plain)).casefold()
+    plain = _plain(name).strip()
+    if not plain.isalnum():
+        plain = unescape(unquote(plain)) if "&" in plain or "%" in plain else plain
+        plain = BASES.sub("", plain.translate(MARKS).strip("<>\"' ,;"))
+    return ZEROS.sub("", GAPS.sub(" ", THOUSANDS.sub("", plain))).casefold()
 
 
 def _syntax_in_names(graph: KnowledgeGraph) -> Finding:
@@ -149,9 +165,9 @@ def _syntax_in_names(graph: KnowledgeGraph) -> Finding:
     return Finding(
         "Names with the marks of a syntax",
         f"{len(names):,}{such_as(map(repr, names))}",
-        "Quotes, a bracket without its partner, a dot at the end of a line, or # before the name of another entity are "
-        "hardly part of a name: the file is written otherwise than its ending says, or has lines that were taken out. "
-        "Save it as plain values.",
+        "Quotes, a bracket without its partner, a dot at the end of a line, # before the name of another entity, and | "
+        "or ; between names are hardly part of a name: the file is written otherwise than its ending says, has lines "
+        "that were taken out, or several values in a cell. Save it as plain values, one fact a line.",
         bool(names),
     )
 
@@ -163,13 +179,16 @@ def _has_syntax(name: str, entities: Collection[str]) -> bool:
     quoted = name[0] in "\"'" and name[-1] == name[0]
     opened = name[0] in PAIRS and name.count(name[0]) > name.count(PAIRS[name[0]])
     closed = any(name[-1] == end and name.count(end) > name.count(begin) for begin, end in PAIRS.items())
-    return (
-        quoted or opened or closed or name.endswith((" .", " ;")) or (name[0] == "#" and name[1:].strip() in entities)
+    several = any(
+        mark in name and any(part.strip() in entities for part in name.split(mark) if part.strip()) for mark in "|;"
     )
+    taken_out = name[0] in "#%/" and name.lstrip("#%/ ") in entities
+    return quoted or opened or closed or name.endswith((" .", " ;")) or taken_out or several
 
 
 def _changed_names(graph: KnowledgeGraph) -> Finding:
-    names = [name for name in (*graph.entities, *graph.predicates) if CHANGED.fullmatch(name)]
+    every = (*graph.entities, *graph.predicates)
+    names = [name for name in every if CHANGED.fullmatch(name) or _is_garbled(name)]
     return Finding(
         "Names that a program has changed",
         f"{len(names):,}{such_as(map(repr, names))}",
@@ -177,6 +196,17 @@ def _changed_names(graph: KnowledgeGraph) -> Finding:
         "names can become one. Export the file anew, as UTF-8 text.",
         bool(names),
     )
+
+
+def _is_garbled(name: str) -> bool:
+    """Return whether a name is UTF-8 that was read as another encoding, such as CP1252."""
+    if name.isascii():
+        return False
+    for encoding in ("cp1252", "latin-1"):
+        with suppress(UnicodeError):
+            name.encode(encoding).decode("utf-8")
+            return True
+    return False
 
 
 def _plain(name: str) -> str:
@@ -257,8 +287,10 @@ def _headers(graph: KnowledgeGraph, facts: Triples) -> Finding:
     rows = graph.names_of(facts[alone]), graph.names_of(facts[~alone & np.isin(facts[:, 1], named)])
     first, inside = ([*frame.itertuples(index=False, name=None)] for frame in rows)
     first = [tuple(name.lstrip("\ufeff#") for name in row) for row in first]
-    headers = [row for row in first if all(map(HEADER_CELL.fullmatch, row))]
-    headers += [row for row in inside if is_column(row[0], "subject") and is_column(row[2], "object")]
+    headers = [row for row in first if not all("://" in name for name in row)]
+    single = {graph.predicates[p] for p in named if counts[p] == 1 and column_word(graph.predicates[p]) in RELATION}
+    ends = ("subject", "object")
+    headers += [row for row in inside if row[1] in single or all(map(is_column, row[::2], ends))]
     return Finding(
         "Headers among the facts",
         f"{len(headers):,}{such_as(map(' '.join, headers))}",
