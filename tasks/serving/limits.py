@@ -3,9 +3,11 @@
 import asyncio
 import socket
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from threading import Event
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 from anyio import CapacityLimiter, to_thread
@@ -13,7 +15,7 @@ from fastapi import HTTPException, Request
 from fastapi.responses import JSONResponse
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 MOST_BYTES, MOST_HELD = 2**26, 2**28  # of a body, and of all bodies that are in memory: 64 and 256 MiB
@@ -23,6 +25,7 @@ MOST_SECONDS = 300.0  # of the work on a request, and of its wait for a thread
 HEALTH = "/health"  # its answer takes a tenth of a millisecond
 UNREAD = 30.0  # seconds after which a client that takes nothing of its answer is left
 AHEAD = 2**17  # more than a request's head may have
+SLICE = 2**12  # bytes of a body in chunks that are looked at in a round of the event loop: milliseconds
 ENDS = "the server ends: ask again when it is back"
 ROWS_AT_ONCE = 10_000  # rows after which the time is checked
 MOST_TOGETHER = 100  # small requests that are answered together
@@ -196,12 +199,18 @@ class Connection(H11Protocol):
     Linux ends it. Elsewhere such a connection, and the answer, stay until the client leaves. Of the requests that a
     client sends before it has its answers, about AHEAD bytes are read. A connection also ends when its client sends
     nothing more of a request that it has begun, or nothing of its first one, for UNREAD seconds.
+
+    A body may come in chunks of one byte, each of which takes as long as a thousand bytes. So one connection at a time
+    takes SLICE bytes in a round of the event loop, unless its request has a length.
     """
+
+    _slicing: ClassVar["WeakKeyDictionary[asyncio.AbstractEventLoop, deque[Connection]]"] = WeakKeyDictionary()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         """Set the time on the socket of a new connection."""
         super().connection_made(transport)
-        self.flow = Flow(transport, lambda: len(self.conn.trailing_data[0]))
+        self._unseen = bytearray()
+        self.flow = Flow(transport, lambda: len(self.conn.trailing_data[0]) + len(self._unseen))
         self._heard = self.loop.time()
         self._later = self.loop.call_later(UNREAD, self._end_if_silent)
         if hasattr(socket, "TCP_USER_TIMEOUT"):
@@ -211,17 +220,51 @@ class Connection(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Look at the connection no more: what waits for it would keep what was read of it."""
         self._later.cancel()
+        self._unseen.clear()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes of the client."""
+        """Take bytes of the client, or keep them for later rounds of the event loop."""
         self._heard = self.loop.time()
-        super().data_received(data)
+        if self._unseen or (len(data) > SLICE and not self._has_length()):
+            self._unseen += data
+            self.flow.pause_reading()
+            waiting = self._slicing.setdefault(self.loop, deque())
+            if self not in waiting:
+                waiting.append(self)
+                if len(waiting) == 1:  # otherwise another one is due
+                    self.loop.call_soon(self._take_slices)
+        else:
+            super().data_received(data)
+
+    def _has_length(self) -> bool:
+        """Return whether the bytes that come now are of a body whose length is known."""
+        asked: RequestResponseCycle | None = self.cycle
+        names = [name for name, _ in self.headers or ()]
+        return asked is not None and asked.more_body and b"transfer-encoding" not in names
+
+    def _take_slices(self) -> None:
+        """Take a slice of the connection that waits longest, and go on in the next round."""
+        waiting = self._slicing[self.loop]
+        first = waiting.popleft()
+        data = bytes(first._unseen if first._has_length() else first._unseen[:SLICE])
+        del first._unseen[: len(data)]
+        if data and not first.transport.is_closing():
+            H11Protocol.data_received(first, data)
+        asked: RequestResponseCycle | None = first.cycle
+        if first._unseen:
+            waiting.append(first)
+        elif asked is None or len(asked.body) <= HIGH_WATER_LIMIT:
+            first.flow.resume_reading()
+        if waiting:
+            self.loop.call_soon(self._take_slices)
 
     def _end_if_silent(self) -> None:
         """End the connection if its client owes the rest of a request, and look again later otherwise."""
         asked: RequestResponseCycle | None = self.cycle
-        if asked is None:
+        if self._unseen:
+            owes = False
+        elif asked is None:
             owes = True
         elif asked.response_complete:  # uvicorn ends a kept connection, unless a next request has begun
             owes = self.conn.trailing_data[0] != b"" and not self.transport.get_write_buffer_size()

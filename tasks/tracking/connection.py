@@ -201,7 +201,8 @@ def check_database(uri: str, what: str) -> None:
 
     what  how the error message calls the database, for example `the MLflow store`
 
-    Without this check, MLflow would try to connect for two minutes or an hour, and Prefect would report only that its server stopped.
+    Without this check, MLflow would try to connect for up to an hour, and Prefect would report only that its server
+    stopped.
 
     Raises InputError if the database cannot be opened. The message does not contain the password.
     """

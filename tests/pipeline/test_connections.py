@@ -17,7 +17,7 @@ from fastapi.exceptions import RequestValidationError
 from kgcore.errors import InputError
 from tasks.jobs.find_model import Ask
 from tasks.serving import api, limits, requests
-from tasks.serving.limits import AHEAD, Connection
+from tasks.serving.limits import AHEAD, SLICE, Connection
 
 REQUEST = b"GET /x HTTP/1.1\r\nHost: localhost\r\n\r\n"
 LARGE = b"x" * 16_000_000
@@ -54,7 +54,7 @@ def test_requests_that_wait_are_read_only_so_far_and_all_are_answered() -> None:
     class Seen(Connection):
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
-            waiting[0] = max(waiting[0], len(self.conn.trailing_data[0]))
+            waiting[0] = max(waiting[0], len(self.conn.trailing_data[0]) + len(self._unseen))
 
     count = 60_000  # 2 MB of requests
     with connected(Seen) as client:
@@ -67,6 +67,30 @@ def test_requests_that_wait_are_read_only_so_far_and_all_are_answered() -> None:
             text = text.rpartition(ANSWER)[2]
         sender.join()
     assert AHEAD < waiting[0] < AHEAD + 2**19  # some 256 kB are read at a time
+
+
+def test_chunks_of_one_byte_are_read_in_turns() -> None:
+    """Each takes as long as a thousand bytes: without turns, another connection waits until all are read."""
+    most = [0]
+
+    class Seen(Connection):
+        def handle_events(self) -> None:
+            asked: Any = self.cycle
+            before = len(asked.body) if asked else 0
+            super().handle_events()
+            if b"transfer-encoding" in dict(self.headers):
+                most[0] = max(most[0], len(self.cycle.body) - before)
+
+    with connected(Seen) as client:
+        client.sendall(b"POST /x HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
+        client.sendall(b"1\r\n \r\n" * 50_000 + b"0\r\n\r\n" + REQUEST)
+        text = b""
+        while text.count(ANSWER) < 2:
+            text += client.recv(2**20)
+        client.sendall(b"POST /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n" + b" " * 1_000_000)
+        while text.count(ANSWER) < 3:
+            text += client.recv(2**20)
+    assert SLICE // 10 < most[0] < SLICE
 
 
 def test_nothing_keeps_a_connection_that_has_ended() -> None:

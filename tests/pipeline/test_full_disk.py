@@ -96,11 +96,26 @@ def test_a_file_that_may_not_grow_is_one_sentence(tmp_path: Path) -> None:
 
 def test_an_output_that_takes_no_more_is_named(tmp_path: Path) -> None:
     kgcal = Kgcal(tmp_path)
-    with Path("/dev/full").open("w") as full:
-        done = subprocess.run(
-            kgcal.command("datasets"), env=kgcal.environment, stdout=full, stderr=subprocess.PIPE, text=True, check=False
-        )
-    assert refused(done).startswith("kgcal: the standard output takes no more (No space left on device)")
+    for command in ("datasets", "--help", "--version"):
+        with Path("/dev/full").open("w") as full:
+            done = subprocess.run(
+                kgcal.command(command),
+                env=kgcal.environment,
+                stdout=full,
+                stderr=subprocess.PIPE,
+                text=True,
+                check=False,
+            )
+        assert refused(done).startswith("kgcal: the standard output takes no more (No space left on device)")
+
+
+def test_an_output_that_is_closed_is_named(tmp_path: Path) -> None:
+    kgcal = Kgcal(tmp_path)
+    words = " ".join(kgcal.command("datasets"))
+    done = subprocess.run(
+        f"{words} >&-", shell=True, env=kgcal.environment, capture_output=True, text=True, check=False
+    )
+    assert refused(done) == "kgcal: the standard output is closed: to read no answer, send it to /dev/null"
 
 
 def test_the_cause_of_an_error_counts() -> None:
