@@ -22,7 +22,11 @@ def whole_file(path: Path) -> Iterator[Path]:
     link, the target is the file that it names. What is no file, such as a pipe or /dev/stdout, is yielded itself.
     """
     if path.exists() and not path.is_file():
-        yield path
+        try:
+            yield path
+        except OSError as error:
+            error.filename = error.filename or str(path)
+            raise
         return
     target = place_of(path)
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")

@@ -8,6 +8,8 @@ not have, is read without an import. A test compares SUMMARIES with the commands
 import ast
 import ctypes
 import gc
+import io
+import os
 import sys
 from importlib import import_module
 from itertools import pairwise
@@ -20,6 +22,9 @@ from typer.main import get_command
 
 from flows.cli.terminal import CommandGroup, fail, new_app
 from flows.job import job_modules
+from kgcore.errors import NO_SPACE, InputError
+from tasks.workspace.flow_run import FULL_OUTPUT
+from tasks.workspace.flow_run import console as errors
 
 # Python's 700 would have it look through all objects of the libraries hundreds of times, for a tenth of a run's time
 ALLOCATIONS = 10_000
@@ -124,7 +129,31 @@ def main() -> None:
     gc.set_threshold(ALLOCATIONS, 10, 10)
     if sys.platform == "linux":
         share_memory()
-    lazy_app()()
+    try:
+        check_process()
+        lazy_app()()
+    except InputError as error:
+        refusal = str(error)
+    except OSError as error:  # of `--help` and `--version`: commands have their own sentences
+        if error.errno not in NO_SPACE or error.filename:
+            raise
+        refusal = FULL_OUTPUT.format(error.strerror)
+    errors.print(f"kgcal: {refusal}", soft_wrap=True)
+    sys.exit(2)
+
+
+def check_process() -> None:
+    """Raise InputError if the process has no standard output, or words that are no UTF-8. Show every name."""
+    if sys.stdout is None:
+        raise InputError("the standard output is closed: to read no answer, send it to /dev/null")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # of a terminal that knows few letters
+    settings = [f"{name}={value}" for name, value in os.environ.items() if name.startswith(("KGCAL_", "MLFLOW_"))]
+    for text in (*sys.argv[1:], *settings):
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise InputError(f"{text} is not UTF-8: give names and paths as UTF-8 text") from None
 
 
 def share_memory() -> None:

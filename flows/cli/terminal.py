@@ -77,7 +77,7 @@ def new_app(group: type[CommandGroup] = CommandGroup) -> typer.Typer:
 def print_version(wanted: bool) -> None:
     """If `--version` is given, print the version of kgcal and exit."""
     if wanted:
-        print(f"kgcal {metadata.version('kgcal')}")
+        print(f"kgcal {metadata.version('kgcal')}", flush=True)
         raise typer.Exit
 
 

@@ -1,6 +1,6 @@
 """A calibrated model that was loaded from files, and answers questions about triples: `kgcore.load`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set, Sized
 from dataclasses import dataclass
 from functools import cached_property, partial
 from os import PathLike
@@ -74,7 +74,7 @@ class LoadedModel:
 
     def predict(
         self,
-        candidates: pd.DataFrame | Sequence[Sequence[str]],
+        candidates: pd.DataFrame | Iterable[Sequence[str]],
         *,
         base_rate: float | None = None,
         completeness: str | float | None = None,
@@ -85,7 +85,7 @@ class LoadedModel:
 
         candidates
                    a frame of n rows, the columns subject, predicate and object as text; it may have further columns. Or
-                   n triples, such as [("aspirin", "treats", "pain")]
+                   n triples in an order, such as [("aspirin", "treats", "pain")]
         base_rate  share of true ones among the triples, in (0, 1); None: that of the calibrator
         completeness
                    share of the true facts that the graph knows, instead of a base rate: as in `discover`
@@ -350,14 +350,18 @@ def _check(folder: Path, what: str, expected: str, found: str) -> None:
         )
 
 
-def frame_of(candidates: pd.DataFrame | Sequence[Sequence[str]]) -> pd.DataFrame:
-    """Return candidates as a frame. Raises InputError for a row that has not three parts."""
+def frame_of(candidates: pd.DataFrame | Iterable[Sequence[str]]) -> pd.DataFrame:
+    """Return candidates as a frame. Raises InputError for a row that has not three parts, and for a set."""
     if isinstance(candidates, pd.DataFrame):
         return candidates
-    for number, row in enumerate(candidates):
-        if isinstance(row, str) or len(row) != len(COLUMNS):
+    if isinstance(candidates, str | Set | Mapping) or not isinstance(candidates, Iterable):
+        kind = type(candidates).__name__
+        raise InputError(f"the candidates are a {kind}: they must be a frame, or triples in an order, such as a list")
+    rows: list[object] = list(candidates)
+    for number, row in enumerate(rows):
+        if isinstance(row, str) or not isinstance(row, Sized) or len(row) != len(COLUMNS):
             raise InputError(f"candidate {number} is {row!r}: it must be a subject, a predicate and an object")
-    return pd.DataFrame(list(candidates), columns=list(COLUMNS))
+    return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
 def names_of(frame: pd.DataFrame) -> pa.Table:

@@ -4,12 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from kgcore.answer.calibrated_model import CalibratedModel
-from kgcore.answer.loaded import LoadedModel
+from kgcore.answer.loaded import LoadedModel, missing_parts
 from kgcore.arrays import Ints
 from kgcore.calibrate.calibrated import Calibrated
 from kgcore.config import ClassifyConfig, EvaluateConfig
@@ -20,7 +21,7 @@ from kgcore.measure.evaluation.predictions import Predictions
 from kgcore.measure.metrics.proper import brier
 from kgcore.measure.report.plots import reliability_figures
 from kgcore.measure.report.results import Results, first_table
-from kgcore.storage.folders import write_calibrated
+from kgcore.storage.folders import CALIBRATOR_FILE, GRAPH_PART, parts_of, write_calibrated
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,6 +32,13 @@ class MetricsFrame(pd.DataFrame):
 
     def __repr__(self) -> str:
         return self.to_string()
+
+
+def _is_model(folder: Path) -> bool:
+    try:
+        return not missing_parts(folder)
+    except InputError:
+        return False
 
 
 @dataclass(frozen=True, repr=False)
@@ -98,12 +106,25 @@ class MeasuredModel(LoadedModel):
     def save(self, folder: str | PathLike[str]) -> None:
         """Write the folder that `kgcore.load` reads: calibrator, embedding models, graph.
 
-        Raises InputError if `folder` is a file.
+        A model that the folder has is replaced. Raises InputError if `folder` is a file, if it has other files, and if
+        it cannot be written.
         """
         place, model = Path(folder), self.calibrated
         if place.exists() and not place.is_dir():
             raise InputError(f"{place} is a file: name a folder")
-        write_calibrated(place, model.calibrator, model.trained.embedding_models, model.graph)
+        models = model.trained.embedding_models
+        parts = {CALIBRATOR_FILE, GRAPH_PART, *parts_of(len(models))}
+        has = sorted(path.name for path in place.iterdir()) if place.is_dir() else []
+        if has and not ({*has} <= parts and _is_model(place)):
+            raise InputError(f"{place} is no folder of a model, for it has {has[0]}: name a new or an empty folder")
+        try:
+            with TemporaryDirectory(dir=place.parent, prefix=f".{place.name}.") as written:
+                write_calibrated(Path(written) / "new", model.calibrator, models, model.graph)
+                if place.is_dir():
+                    place.rename(Path(written) / "old")
+                (Path(written) / "new").rename(place)
+        except OSError as error:
+            raise InputError(f"{place} cannot be written: {error.strerror}") from error
 
     def _measured(self, settings: Mapping[str, Any]) -> dict[str, Measured]:
         evaluation, decisions = divided(settings, EvaluateConfig, ClassifyConfig)

@@ -23,7 +23,7 @@ from kgcore.scores.table import Evidence
 if TYPE_CHECKING:
     from kgcore.embed.models.trained import TrainedModel
 
-FORMAT = 12
+FORMAT = 13
 
 
 @dataclass(frozen=True)

@@ -372,10 +372,11 @@ def shift(probabilities: Probabilities, base_rate: float, new_base_rate: float) 
     return positive / (positive + negative)
 
 
-def check_base_rate(name: str, base_rate: float) -> None:
+def check_base_rate(name: str, base_rate: object) -> None:
     """Raise InputError if the base rate is outside (0, 1). The message calls it `name`."""
-    if not 0 < base_rate < 1:
-        raise InputError(f"{name} is {base_rate:g}: it must be above 0 and below 1")
+    if not isinstance(base_rate, int | float | np.floating) or not 0 < base_rate < 1:
+        value = f"{base_rate:g}" if isinstance(base_rate, float) else f"{base_rate!r:.60}"
+        raise InputError(f"{name} is {value}: it must be above 0 and below 1")
 
 
 def effective_scales(

@@ -4,12 +4,13 @@ A model's tables are safetensors, a graph's tables parquet. Torch, SciPy and sci
 functions import what they need, and the module does not.
 """
 
+import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
     from kgcore.measure.evaluation.evaluate import Measured
 
 FORMAT = 4  # version of all artifact formats, part of every cache key; increase it when a format changes
-CALIBRATOR_FILE = "calibrator.json"
+CALIBRATOR_FILE, SEAL = "calibrator.json", "seal"
+T = TypeVar("T")
 MODEL_PART, GRAPH_PART = "model", "graph"  # folders; further models are model_2, model_3, ...
 BATCH = 2**18  # rows that are read at a time
 _BASE_RATE = TypeAdapter(BaseRate)
@@ -165,16 +167,37 @@ def _is_finite(table: "Tensor") -> bool:
     return str(table.dtype) == "torch.float32" and bool(table.isfinite().all())
 
 
+def write_sealed(path: Path, data: dict[str, Any]) -> None:
+    """Write a JSON object with the fingerprint of its content, so that `read_sealed` refuses a file that was edited."""
+    write_json(path, data | {SEAL: seal_of(data)})
+
+
+def read_sealed(path: Path, build: Callable[[Any], T]) -> T:
+    """Return what `build` makes of the output of `write_sealed`. Raises InputError if the file was edited."""
+    data = read_json(path)
+    seal = data.pop(SEAL, "") if isinstance(data, dict) else ""
+    built = build(data)
+    if seal != seal_of(data):
+        raise InputError(f"{path} was changed after it was written: use the file that kgcal wrote")
+    return built
+
+
+def seal_of(data: Any) -> str:
+    """Return the fingerprint of the content of a JSON file."""
+    plain = json.loads(json.dumps(data))  # keys of other types become text
+    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
+
+
 def write_calibrator(folder: Path, bound: "Calibrated") -> None:
     """Write calibrator.json to the folder."""
-    write_json(folder / CALIBRATOR_FILE, bound.to_json())
+    write_sealed(folder / CALIBRATOR_FILE, bound.to_json())
 
 
 def read_calibrator(folder: Path) -> "Calibrated":
     """Read the output of `write_calibrator`."""
     from kgcore.calibrate.calibrated import Calibrated
 
-    return Calibrated.from_json(read_json(folder / CALIBRATOR_FILE))
+    return read_sealed(folder / CALIBRATOR_FILE, Calibrated.from_json)
 
 
 def write_calibrated(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgcore.config import CalibrateConfig
-from kgcore.errors import InputError
+from kgcore.errors import InputError, MismatchError
 from tasks.jobs.compare import dataset_name
 from tasks.jobs.manifest import named_run, newest_pipeline, resolve
 from tasks.stages.calibrate import completeness_of, scores_of
@@ -207,6 +207,8 @@ def read_located(located: Located) -> FoundModel:
     if not record.label:
         raise InputError(f"the model {located.uri} has no calibrator: name a calibrator, a calibrate run or a pipeline")
     model_id, model = located.model_id, load_calibrated(store, located.model_id)
+    if model.label != record.label:
+        raise MismatchError(f"the files of the model {located.uri} are of {model.label}, not of {record.label}")
     return FoundModel(model_id, located.uri, record.params["dataset"], record.label, model)
 
 

@@ -154,6 +154,11 @@ class LimitedBodies:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, and count the bytes of its body until it is answered."""
         seen, reads = 0, scope.get("method") != "GET"
+        headers = {name: value.lower() for name, value in scope.get("headers", ())}
+        if {b"content-length", b"transfer-encoding"} <= headers.keys():  # a proxy may have read the other one
+            return await _refused(400, "send either a Content-Length or a Transfer-Encoding", scope, receive, send)
+        if headers.get(b"content-encoding", b"identity") != b"identity":
+            return await _refused(415, "the body has a Content-Encoding: send it as it is", scope, receive, send)
 
         async def counted() -> Message:
             nonlocal seen, reads
@@ -176,8 +181,7 @@ class LimitedBodies:
         try:
             await self._enter(scope)
         except HTTPException as error:
-            await JSONResponse({"error": error.detail}, error.status_code)(scope, receive, send)
-            return
+            return await _refused(error.status_code, error.detail, scope, receive, send)
         try:
             await self._app(scope, counted, send)
         finally:
@@ -191,6 +195,11 @@ class LimitedBodies:
                     await asyncio.sleep(0)
             except asyncio.CancelledError:
                 raise HTTPException(503, ENDS) from None
+
+
+async def _refused(status: int, sentence: str, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer a request whose body is not read, and end its connection."""
+    await JSONResponse({"error": sentence}, status, {"connection": "close"})(scope, receive, send)
 
 
 class Connection(H11Protocol):

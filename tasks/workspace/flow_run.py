@@ -142,9 +142,7 @@ class Terminal(Console):
         except OSError as error:
             if error.errno not in NO_SPACE:
                 raise
-            raise InputError(
-                f"the standard output takes no more ({error.strerror}): free space and run the same command again"
-            ) from error
+            raise InputError(FULL_OUTPUT.format(error.strerror)) from error
 
     def render_str(self, text: str, **options: Any) -> Text:
         """Return what the console prints of a text, also in the cell of a table, whatever the call asks for."""
@@ -156,6 +154,7 @@ class Terminal(Console):
             yield part if part.control else Segment(printable(part.text), part.style)
 
 
+FULL_OUTPUT = "the standard output takes no more ({}): free space and run the same command again"
 console = Terminal(stderr=True)
 log = logging.getLogger("kgcal")
 OUTAGE_PAUSE = 60.0  # seconds until the next try to write to a store that is away: a try may take 10 s

@@ -59,7 +59,8 @@ def full_disk(error: BaseException | None) -> str | None:
     while error is not None:
         number, name, copy = (getattr(error, field, None) for field in ("errno", "filename", "filename2"))
         if number in NO_SPACE or NO_SPACE_TEXT.search(str(error)):
-            folder = Path(os.fsdecode(copy or name)).parent if name else home()
+            place = Path(os.fsdecode(copy or name)) if name else home()
+            folder = place if not name or place.is_char_device() else place.parent
             reason = os.strerror(number) if number in NO_SPACE else first_line(error)
             return f"nothing more can be written to {folder} ({reason}): free space and run the same command again"
         error = error.__cause__ or error.__context__

@@ -19,6 +19,7 @@ from kgcore.answer.loaded import LoadedModel
 from kgcore.calibrate.sample import ground_truth_sample
 from kgcore.config import EvaluateConfig
 from kgcore.errors import KgcalWarning
+from kgcore.storage.folders import SEAL, seal_of
 from kgcore.wings.external.calibrator import ScoreCalibrator
 from kgcore.wings.external.fit import fit_and_measure
 from kgcore.wings.external.rows import read_scores
@@ -107,7 +108,10 @@ def ask_model(folder: Path) -> None:
     assert isinstance(model, LoadedModel)
     graph = graph_with_labels()
     names = [[graph.entities[s], graph.predicates[p], graph.entities[o]] for s, p, o in graph.valid.triples[:9]]
-    in_order(*(model.predict(names)[name].to_numpy() for name in ("low", "probability", "high")))
+    found = model.predict(names)
+    assert found.loc[found["reason"].notna(), ["low", "probability", "high"]].isna().all(axis=None)
+    answers = found[found["reason"].isna()]
+    in_order(*(answers[name].to_numpy() for name in ("low", "probability", "high")))
 
 
 def ask_scores(folder: Path) -> None:
@@ -117,7 +121,7 @@ def ask_scores(folder: Path) -> None:
 
 @st.composite
 def changed(draw: st.DrawFn, text: str) -> str:
-    """Return JSON in which some values, at any depth, are replaced, left out or doubled."""
+    """Return JSON in which some values, at any depth, are replaced or left out, with or without a seal that fits."""
     data = json.loads(text)
     values = st.recursive(CELLS | st.none() | st.booleans() | NUMBERS | st.integers(), st.lists, max_leaves=4)
     for _ in range(draw(st.integers(1, 3))):
@@ -131,6 +135,8 @@ def changed(draw: st.DrawFn, text: str) -> str:
             above[key] = draw(values)
         else:
             del above[key]
+    if SEAL in data and draw(st.booleans()):
+        data |= {SEAL: seal_of({key: value for key, value in data.items() if key != SEAL})}
     return json.dumps(data)
 
 

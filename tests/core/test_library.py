@@ -148,6 +148,15 @@ def test_a_saved_model_answers_to_the_last_bit(calibrated: MeasuredModel, graph:
         pd.testing.assert_frame_equal(
             kg.load(tmp_path / label).predict(asked), calibrated[label].predict(asked), check_exact=True
         )
+    before = kg.load(tmp_path / "synthetic.platt").predict(asked)
+    calibrated["ground_truth.isotonic"].save(tmp_path / "synthetic.platt")  # it replaces a model, and nothing else
+    assert not kg.load(tmp_path / "synthetic.platt").predict(asked).equals(before)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ground_truth.isotonic", "synthetic.platt"]
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "calibrator.json").write_text("mine")
+    with pytest.raises(InputError, match=r"mine .*calibrator\.json"):
+        calibrated.save(tmp_path / "mine")
+    assert (tmp_path / "mine" / "calibrator.json").read_text() == "mine"
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="is a file"):
         calibrated.save(tmp_path / "file")

@@ -214,3 +214,15 @@ def test_several_values_in_a_cell_are_found(tmp_path: Path) -> None:
 def test_a_file_of_another_kind_has_a_way_to_be_read(tmp_path: Path, name: str, how: str) -> None:
     with pytest.raises(InputError, match=f"is of an unknown kind: {how}"):
         prepared(written(tmp_path, {name: "x"}) / name)
+
+
+@pytest.mark.parametrize(
+    ("row", "fault"),
+    [
+        ('{"subject": "a", "predicate": "helps", "object": "x1", "subject": "b"}', "the key subject occurs twice"),
+        ('{"subject": NaN, "predicate": "helps", "object": "x1"}', "NaN is no value of JSON"),
+    ],
+)
+def test_objects_of_json_that_readers_take_for_different_ones_are_refused(tmp_path: Path, row: str, fault: str) -> None:
+    with pytest.raises(InputError, match=f"line 1: {fault}"):
+        read(written(tmp_path, {"a.jsonl": row + "\n"}) / "a.jsonl")

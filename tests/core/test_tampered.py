@@ -123,6 +123,18 @@ def test_the_value_and_its_place_are_named(written: Path, tmp_path: Path) -> Non
         kgcore.load(tmp_path / "copy")
 
 
+@pytest.mark.parametrize(
+    ("key", "value"), [("rate.value", 0.4), ("negatives", "none"), ("fitted_at", 0.01), ("support.rows", {})]
+)
+def test_a_file_that_was_edited_is_refused_though_its_values_could_be(
+    written: Path, tmp_path: Path, key: str, value: Any
+) -> None:
+    copytree(written, tmp_path / "copy")
+    changed(tmp_path / "copy" / "calibrator.json", key, value)
+    with pytest.raises(InputError, match=r"calibrator\.json was changed after it was written"):
+        kgcore.load(tmp_path / "copy")
+
+
 def transposed(tables: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return tables | {"entities": tables["entities"].T.contiguous()}
 
@@ -193,7 +205,7 @@ def test_every_model_is_read_as_it_was_written(name: str, tmp_path: Path) -> Non
     assert read_model(tmp_path).fingerprint() == trained.fingerprint()
 
 
-@pytest.mark.parametrize("text", ["null", "[]", '{"format": 1}', '{"format": 1, "calibrator": null}'])
+@pytest.mark.parametrize("text", ["null", "[]", '{"format": 2}', '{"format": 2, "calibrator": null}'])
 def test_a_calibrator_of_scores_is_checked(tmp_path: Path, text: str) -> None:
     (tmp_path / SCORE_CALIBRATOR_FILE).write_text(text)
     with pytest.raises(InputError, match="cannot be read: "):

@@ -1,5 +1,7 @@
 """`kgcal predict`: the answers of a run, a calibrator or the champion, from the command line to MLflow."""
 
+import json
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import pytest
 
 from kgcore.storage.folders import read_graph
 from tests.pipeline.command import FORKS_WITH_FEW_TREES, Kgcal, client_of, runs_of
-from tests.pipeline.finished import finished
+from tests.pipeline.finished import copy_home, finished
 
 
 @dataclass(frozen=True)
@@ -181,6 +183,17 @@ def test_the_champion_answers_if_there_is_one(trained: Trained) -> None:
     assert "model: models:/kgcal-family/1 (" in done.stdout
     again = trained.kgcal("predict", str(trained.test), "--model", "models:/kgcal-family@champion")
     assert again.stdout.splitlines()[0] == done.stdout.splitlines()[0]
+
+
+def test_the_files_of_another_calibrator_are_refused(trained: Trained, tmp_path: Path) -> None:
+    kgcal = Kgcal(tmp_path)
+    copy_home(trained.kgcal.home, kgcal.home)
+    paths = list((kgcal.home / "artifacts").rglob("calibrator.json"))
+    stored = {(data["negatives"], data["name"]): path for path in paths if (data := json.loads(path.read_text()))}
+    shutil.copy(stored["synthetic", "beta"], stored["ground_truth", "beta"])
+    done = kgcal("predict", str(trained.test), "-o", str(tmp_path / "a.csv"), "--calibrator", "ground_truth.beta")
+    assert done.returncode == 2
+    assert "are of synthetic.beta, not of ground_truth.beta" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """JSON Lines, as KGX writes edges: one JSON object a line, whose keys are the columns of a table."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -50,13 +51,24 @@ def _keys(source: TriplesFile) -> dict[str, None]:
 
 def _object(source: TriplesFile, line: int, text: str) -> dict[str, object]:
     try:
-        value = json.loads(text)
+        value = json.loads(text, object_pairs_hook=_pairs, parse_constant=_refuse)
         json.dumps(value, ensure_ascii=False).encode() if "\\u" in text else None  # half of a pair of surrogates
     except (ValueError, RecursionError) as error:
         raise InputError(f"{source.path}, line {line}: {first_line(error)}: it must be a JSON object") from error
     if not isinstance(value, dict):
         raise InputError(f"{source.path}, line {line}: it must be a JSON object, such as an edge of KGX")
     return value
+
+
+def _pairs(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    row = dict(pairs)
+    if len(row) < len(pairs):
+        raise ValueError(f"the key {Counter(key for key, _ in pairs).most_common(1)[0][0]} occurs twice")
+    return row
+
+
+def _refuse(word: str) -> None:
+    raise ValueError(f"{word} is no value of JSON")
 
 
 def _text(source: TriplesFile, line: int, name: str, value: object) -> str:

@@ -13,10 +13,10 @@ from kgcore.arrays import Ints, Probabilities, Scores
 from kgcore.calibrate.calibrated import Calibrated
 from kgcore.errors import InputError, MismatchError, check_format, first_line
 from kgcore.registries import STORED
-from kgcore.storage.folders import read_json, reading, write_json
+from kgcore.storage.folders import read_sealed, reading, write_sealed
 from kgcore.wings.external.tables import UNKNOWN, TableBlock, read_table
 
-FORMAT, SCORE_CALIBRATOR_FILE = 1, "score_calibrator.json"
+FORMAT, SCORE_CALIBRATOR_FILE = 2, "score_calibrator.json"
 SCORE, RELATION, SCORER = "score", "relation", "scorer"  # columns of a frame
 SCORE_ANSWERS = ("probability", "low", "high")
 
@@ -141,10 +141,10 @@ class ScoreCalibrator:
 
     def write(self, folder: Path) -> None:
         """Write score_calibrator.json to the folder."""
-        write_json(folder / SCORE_CALIBRATOR_FILE, self.to_json())
+        write_sealed(folder / SCORE_CALIBRATOR_FILE, self.to_json())
 
     @classmethod
     def read(cls, folder: Path) -> Self:
         """Read the output of `write`. Raises InputError for a damaged file."""
         with reading(f"the calibrator of scores in {folder}"):
-            return cls.from_json(read_json(folder / SCORE_CALIBRATOR_FILE))
+            return read_sealed(folder / SCORE_CALIBRATOR_FILE, cls.from_json)
