@@ -84,8 +84,8 @@ class LoadedModel:
         """Answer candidate triples. Return a frame of them with the columns of ANSWERS added.
 
         candidates
-                   a frame of n rows, the columns subject, predicate and object as text; it may have further columns. Or
-                   n triples in an order, such as [("aspirin", "treats", "pain")]
+                   a frame with the columns subject, predicate and object as text; it may have further columns. Or
+                   triples in an order, such as [("aspirin", "treats", "pain")]
         base_rate  share of true ones among the triples, in (0, 1); None: that of the calibrator
         completeness
                    share of the true facts that the graph knows, instead of a base rate: as in `discover`
@@ -355,10 +355,8 @@ def frame_of(candidates: pd.DataFrame | Iterable[Sequence[str]]) -> pd.DataFrame
     if isinstance(candidates, pd.DataFrame):
         return candidates
     if isinstance(candidates, str | Set | Mapping) or not isinstance(candidates, Iterable):
-        kind = type(candidates).__name__
-        raise InputError(f"the candidates are a {kind}: they must be a frame, or triples in an order, such as a list")
-    rows: list[object] = list(candidates)
-    for number, row in enumerate(rows):
+        raise InputError("the candidates have no order: they must be a frame, or triples in an order, such as a list")
+    for number, row in enumerate(rows := list[object](candidates)):
         if isinstance(row, str) or not isinstance(row, Sized) or len(row) != len(COLUMNS):
             raise InputError(f"candidate {number} is {row!r}: it must be a subject, a predicate and an object")
     return pd.DataFrame(rows, columns=list(COLUMNS))
@@ -369,10 +367,9 @@ def names_of(frame: pd.DataFrame) -> pa.Table:
 
     Raises InputError if a column is missing or occurs twice, or if a value is missing or not text.
     """
-    found = list(frame.columns)
-    if missing := [name for name in COLUMNS if name not in found]:
+    if missing := [name for name in COLUMNS if name not in frame]:
         raise InputError(f"the candidates have no column {', '.join(missing)}: they must have {', '.join(COLUMNS)}")
-    if twice := [name for name in COLUMNS if found.count(name) > 1]:
+    if twice := [name for name in COLUMNS if [*frame].count(name) > 1]:
         raise InputError(f"the candidates have the column {', '.join(twice)} twice: give every column its own name")
     return pa.table({name: _text(name, frame[name]) for name in COLUMNS})
 

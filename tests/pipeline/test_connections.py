@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 import uvicorn
 from fastapi.exceptions import RequestValidationError
+from fastapi.testclient import TestClient
 
 from kgcore.errors import InputError
 from tasks.jobs.find_model import Ask
 from tasks.serving import api, limits, requests
-from tasks.serving.limits import AHEAD, SLICE, Connection
+from tasks.serving.limits import AHEAD, SLICE, Connection, LimitedBodies
 
 REQUEST = b"GET /x HTTP/1.1\r\nHost: localhost\r\n\r\n"
 LARGE = b"x" * 16_000_000
@@ -91,6 +92,19 @@ def test_chunks_of_one_byte_are_read_in_turns() -> None:
         while text.count(ANSWER) < 3:
             text += client.recv(2**20)
     assert SLICE // 10 < most[0] < SLICE
+
+
+@pytest.mark.parametrize(
+    ("header", "value", "status", "sentence"),
+    [
+        ("transfer-encoding", "chunked", 400, "send either a Content-Length or a Transfer-Encoding"),
+        ("content-encoding", "gzip", 415, "the body has a Content-Encoding: send it as it is"),
+    ],
+)
+def test_a_body_that_others_may_read_otherwise_is_refused(header: str, value: str, status: int, sentence: str) -> None:
+    done = TestClient(LimitedBodies(answer)).post("/predict", content=b"{}", headers={header: value})
+    assert (done.status_code, done.json()) == (status, {"error": sentence})
+    assert done.headers["connection"] == "close"
 
 
 def test_nothing_keeps_a_connection_that_has_ended() -> None:

@@ -108,21 +108,6 @@ def test_a_file_in_parts_has_the_answers_of_the_whole(client: TestClient, monkey
     assert client.post("/file", params={"format": "csv"}, content=csv_of(41)).content == whole
 
 
-@pytest.mark.parametrize(
-    ("header", "value", "status", "sentence"),
-    [
-        ("transfer-encoding", "chunked", 400, "send either a Content-Length or a Transfer-Encoding"),
-        ("content-encoding", "gzip", 415, "the body has a Content-Encoding: send it as it is"),
-    ],
-)
-def test_a_body_that_others_may_read_otherwise_is_refused(
-    client: TestClient, header: str, value: str, status: int, sentence: str
-) -> None:
-    done = client.post("/predict", content=b"{}", headers={header: value})
-    assert (done.status_code, done.json()) == (status, {"error": sentence})
-    assert done.headers["connection"] == "close"
-
-
 def test_bodies_that_are_answered_are_no_longer_held(monkeypatch: pytest.MonkeyPatch, client: TestClient) -> None:
     monkeypatch.setattr(limits, "MOST_HELD", 2 * len(csv_of(41)))
     for _ in range(4):

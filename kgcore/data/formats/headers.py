@@ -44,7 +44,8 @@ LIKE_LABELS |= {"ispositive", "gold", "goldlabel", "groundtruth", "isfact", "isf
 LIKE_LABELS |= {"veracity", "isnegation", "negationstatus"}
 PANDAS = {"", "index", "Unnamed: 0", "__index_level_0__"}  # what pandas calls the index of a table
 WEAK = {"value", "p", "r"}  # names that other columns often have, such as p-values
-USUAL = {*FURTHER, *KEYS, "", "index", "unnamed0", "indexlevel0", *(name for names in NAMES.values() for name in names)}
+USUAL = {*FURTHER, *KEYS, "", "index", "unnamed0", "indexlevel0"}
+USUAL |= {*NAMES["subject"], *NAMES["predicate"], *NAMES["object"]}
 GEPHI = {"source", "target", "type", "label"}  # Gephi's type is Directed or Undirected
 
 
