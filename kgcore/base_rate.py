@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated, Self
 
@@ -14,6 +14,7 @@ ASSUMED, STATED, ESTIMATED = "assumed", "stated", "estimated"  # where a base ra
 # types of stored shares, which are read as they are: text and other numbers are refused
 Share = Annotated[float, Field(strict=True, ge=0, le=1)]
 OpenShare = Annotated[float, Field(strict=True, ge=sys.float_info.min, lt=1)]  # smaller ones have no odds
+SMALLEST = 1e-12  # of a stated share
 INTERVAL_FORM = "above 0 and below 1, or LOW:HIGH, such as 0.01:0.05"
 
 
@@ -42,11 +43,11 @@ class BaseRate:
             ends = [float(end) for end in str(text).split(":")]
         except ValueError:
             ends = []
-        smallest = sys.float_info.min
-        if len(ends) == 1 and not smallest <= ends[0] < 1:
+        if len(ends) == 1 and not 0 < ends[0] < 1:
             raise InputError(f"base_rate is {ends[0]:g}: it must be {INTERVAL_FORM}")
-        if len(ends) not in (1, 2) or not all(smallest <= end < 1 for end in ends) or ends != sorted(ends):
+        if len(ends) not in (1, 2) or not all(0 < end < 1 for end in ends) or ends != sorted(ends):
             raise InputError(f"base_rate is {text!r}: it must be a number {INTERVAL_FORM}")
+        check_size("base_rate", ends)
         return cls(ends[0]) if len(ends) == 1 else cls(middle(*ends), ends[0], ends[1])
 
     @classmethod
@@ -80,6 +81,12 @@ class BaseRate:
             return f"{self.figures}, {self.origin}"
         digits = 3 - math.ceil(math.log10(min(self.value, 1 - self.value))) if 0 < self.value < 1 else 3
         return f"{round(self.value, digits):g}, {self.origin}"
+
+
+def check_size(name: str, shares: Sequence[float]) -> None:
+    """Raise InputError for a stated share that is nearer to 0 or 1 than SMALLEST: rounding would take its place."""
+    if wrong := [share for share in shares if not SMALLEST <= share <= 1 - SMALLEST]:
+        raise InputError(f"{name} is {wrong[0]!r}: it must be above 0 and below 1 by {SMALLEST:g} or more")
 
 
 def middle(low: float, high: float) -> float:

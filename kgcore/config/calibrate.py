@@ -4,7 +4,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import AfterValidator, model_validator
 
-from kgcore.base_rate import ASSUMED, ESTIMATED, STATED, BaseRate, middle
+from kgcore.base_rate import ASSUMED, ESTIMATED, STATED, BaseRate, check_size, middle
 from kgcore.config.base import DRAWN, EXAM_SHARE, HELD_OUT, Choices, Config, Metavar, setting
 from kgcore.errors import InputError
 from kgcore.registries import ALL_CALIBRATORS, CALIBRATORS, EVIDENCE
@@ -31,6 +31,7 @@ def share_of(text: str) -> tuple[float, float, float] | None:
         return None
     if len(ends) > 2 or not all(0 < end < 1 for end in ends) or ends != sorted(ends):
         raise InputError(f"completeness is {text!r}: it must be above 0 and below 1, or LOW:HIGH, such as 0.7:0.9")
+    check_size("completeness", ends)
     return sum(ends) / len(ends), ends[0], ends[-1]
 
 
