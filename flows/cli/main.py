@@ -143,11 +143,14 @@ def main() -> None:
 
 
 def check_process() -> None:
-    """Raise InputError if the process has no standard output, or words that are no UTF-8. Show every name."""
+    """Raise InputError if the process has no standard output, or words that are no UTF-8.
+
+    What a terminal cannot show becomes an escape.
+    """
     if sys.stdout is None:
         raise InputError("the standard output is closed: to read no answer, send it to /dev/null")
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # of a terminal that knows few letters
+        sys.stdout.reconfigure(errors="backslashreplace")
     settings = [f"{name}={value}" for name, value in os.environ.items() if name.startswith(("KGCAL_", "MLFLOW_"))]
     for text in (*sys.argv[1:], *settings):
         try:

@@ -1,6 +1,6 @@
 """A calibrated model that was loaded from files, and answers questions about triples: `kgcore.load`."""
 
-from collections.abc import Iterable, Mapping, Sequence, Set, Sized
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from functools import cached_property, partial
 from os import PathLike
@@ -83,8 +83,7 @@ class LoadedModel:
     ) -> pd.DataFrame:
         """Answer candidate triples. Return a frame of them with the columns of ANSWERS added.
 
-        candidates
-                   a frame with the columns subject, predicate and object as text; it may have further columns. Or
+        candidates a frame with the columns subject, predicate and object as text; it may have further columns. Or
                    triples in an order, such as [("aspirin", "treats", "pain")]
         base_rate  share of true ones among the triples, in (0, 1); None: that of the calibrator
         completeness
@@ -354,8 +353,8 @@ def frame_of(candidates: pd.DataFrame | Iterable[Sequence[str]]) -> pd.DataFrame
     """Return candidates as a frame. Raises InputError for a row that has not three parts, and for a set."""
     if isinstance(candidates, pd.DataFrame):
         return candidates
-    if isinstance(candidates, str | Set | Mapping) or not isinstance(candidates, Iterable):
-        raise InputError("the candidates have no order: they must be a frame, or triples in an order, such as a list")
+    if isinstance(candidates, str | set | frozenset) or not isinstance(candidates, Iterable):
+        raise InputError("the candidates must be a frame, or triples in an order, such as a list")
     for number, row in enumerate(rows := list[object](candidates)):
         if isinstance(row, str) or not isinstance(row, Sized) or len(row) != len(COLUMNS):
             raise InputError(f"candidate {number} is {row!r}: it must be a subject, a predicate and an object")
@@ -367,9 +366,10 @@ def names_of(frame: pd.DataFrame) -> pa.Table:
 
     Raises InputError if a column is missing or occurs twice, or if a value is missing or not text.
     """
-    if missing := [name for name in COLUMNS if name not in frame]:
+    found = list(frame.columns)
+    if missing := [name for name in COLUMNS if name not in found]:
         raise InputError(f"the candidates have no column {', '.join(missing)}: they must have {', '.join(COLUMNS)}")
-    if twice := [name for name in COLUMNS if [*frame].count(name) > 1]:
+    if twice := [name for name in COLUMNS if found.count(name) > 1]:
         raise InputError(f"the candidates have the column {', '.join(twice)} twice: give every column its own name")
     return pa.table({name: _text(name, frame[name]) for name in COLUMNS})
 

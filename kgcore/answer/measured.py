@@ -1,5 +1,6 @@
 """A calibrated model with all calibrators of its fit, and with the test split on which they are measured."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -21,7 +22,7 @@ from kgcore.measure.evaluation.predictions import Predictions
 from kgcore.measure.metrics.proper import brier
 from kgcore.measure.report.plots import reliability_figures
 from kgcore.measure.report.results import Results, first_table
-from kgcore.storage.folders import CALIBRATOR_FILE, GRAPH_PART, parts_of, write_calibrated
+from kgcore.storage.folders import CALIBRATOR_FILE, GRAPH_PART, MODEL_PART, write_calibrated
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,6 +33,9 @@ class MetricsFrame(pd.DataFrame):
 
     def __repr__(self) -> str:
         return self.to_string()
+
+
+_PART = rf"{CALIBRATOR_FILE}|{GRAPH_PART}|{MODEL_PART}(_\d+)?"  # names in the folder of a model
 
 
 def _is_model(folder: Path) -> bool:
@@ -109,20 +113,24 @@ class MeasuredModel(LoadedModel):
         A model that the folder has is replaced. Raises InputError if `folder` is a file, if it has other files, and if
         it cannot be written.
         """
-        place, model = Path(folder), self.calibrated
+        place, model = Path(folder).resolve(), self.calibrated
         if place.exists() and not place.is_dir():
             raise InputError(f"{place} is a file: name a folder")
-        models = model.trained.embedding_models
-        parts = {CALIBRATOR_FILE, GRAPH_PART, *parts_of(len(models))}
-        has = sorted(path.name for path in place.iterdir()) if place.is_dir() else []
-        if has and not ({*has} <= parts and _is_model(place)):
-            raise InputError(f"{place} is no folder of a model, for it has {has[0]}: name a new or an empty folder")
+        has = [path.name for path in place.glob("[!.]*")]
+        odd = sorted(name for name in has if not re.fullmatch(_PART, name))
+        if has and (odd or not _is_model(place)):
+            reason = f", for it has {odd[0]}" if odd else ""
+            raise InputError(f"{place} is no folder of a model{reason}: name a new or an empty folder")
         try:
-            with TemporaryDirectory(dir=place.parent, prefix=f".{place.name}.") as written:
-                write_calibrated(Path(written) / "new", model.calibrator, models, model.graph)
-                if place.is_dir():
-                    place.rename(Path(written) / "old")
-                (Path(written) / "new").rename(place)
+            place.mkdir(parents=True, exist_ok=True)
+            with TemporaryDirectory(dir=place, prefix=".") as both:
+                old, new = Path(both, "old"), Path(both, "new")
+                old.mkdir()
+                write_calibrated(new, model.calibrator, model.trained.embedding_models, model.graph)
+                for name in has:
+                    (place / name).rename(old / name)
+                for path in new.iterdir():
+                    path.rename(place / path.name)
         except OSError as error:
             raise InputError(f"{place} cannot be written: {error.strerror}") from error
 

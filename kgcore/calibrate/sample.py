@@ -374,9 +374,10 @@ def shift(probabilities: Probabilities, base_rate: float, new_base_rate: float) 
 
 def check_base_rate(name: str, base_rate: object) -> None:
     """Raise InputError if the base rate is outside (0, 1). The message calls it `name`."""
-    if not isinstance(base_rate, int | float | np.floating) or not 0 < base_rate < 1:
-        value = f"{base_rate:g}" if isinstance(base_rate, float) else f"{base_rate!r:.60}"
-        raise InputError(f"{name} is {value}: it must be above 0 and below 1")
+    value = f"{base_rate:g}" if isinstance(base_rate, float) else f"{base_rate!r:.60}"
+    number = "" if hasattr(base_rate, "__float__") else "a number "
+    if number or not 0 < base_rate < 1:  # type: ignore[operator]  # it has __float__
+        raise InputError(f"{name} is {value}: it must be {number}above 0 and below 1")
 
 
 def effective_scales(
@@ -394,7 +395,6 @@ def effective_scales(
     ratios = list(otherwise)
     squares = weights**2 if shares is None else shares * weights**2
     for label in (0, 1):
-        rows = labels == label
-        if rows.any():
+        if (rows := labels == label).any():
             ratios[label] = float(weights[rows].sum() / squares[rows].sum())
     return ratios[0], ratios[1]

@@ -208,7 +208,9 @@ def read_located(located: Located) -> FoundModel:
         raise InputError(f"the model {located.uri} has no calibrator: name a calibrator, a calibrate run or a pipeline")
     model_id, model = located.model_id, load_calibrated(store, located.model_id)
     if model.label != record.label:
-        raise MismatchError(f"the files of the model {located.uri} are of {model.label}, not of {record.label}")
+        raise MismatchError(
+            f"the files of the model {located.uri} are of {model.label}, not of {record.label}: copy the home again"
+        )
     return FoundModel(model_id, located.uri, record.params["dataset"], record.label, model)
 
 

@@ -26,6 +26,7 @@ HEALTH = "/health"  # its answer takes a tenth of a millisecond
 UNREAD = 30.0  # seconds after which a client that takes nothing of its answer is left
 AHEAD = 2**17  # more than a request's head may have
 SLICE = 2**12  # bytes of a body in chunks that are looked at in a round of the event loop: milliseconds
+PACKED = {b"gzip", b"x-gzip", b"deflate", b"br", b"zstd", b"compress", b"x-compress"}  # bodies that would not be read
 ENDS = "the server ends: ask again when it is back"
 ROWS_AT_ONCE = 10_000  # rows after which the time is checked
 MOST_TOGETHER = 100  # small requests that are answered together
@@ -157,7 +158,7 @@ class LimitedBodies:
         headers = {name: value.lower() for name, value in scope.get("headers", ())}
         if {b"content-length", b"transfer-encoding"} <= headers.keys():  # a proxy may have read the other one
             return await _refused(400, "send either a Content-Length or a Transfer-Encoding", scope, receive, send)
-        if headers.get(b"content-encoding", b"identity") != b"identity":
+        if headers.get(b"content-encoding") in PACKED:
             return await _refused(415, "the body has a Content-Encoding: send it as it is", scope, receive, send)
 
         async def counted() -> Message:
@@ -258,10 +259,15 @@ class Connection(H11Protocol):
         first = waiting.popleft()
         data = bytes(first._unseen if first._has_length() else first._unseen[:SLICE])
         del first._unseen[: len(data)]
-        if data and not first.transport.is_closing():
+        try:
             H11Protocol.data_received(first, data)
+        except Exception:  # asyncio ends a connection whose bytes fail, such as a broken chunk after the answer
+            first._unseen.clear()
+            first.transport.abort()
         asked: RequestResponseCycle | None = first.cycle
-        if first._unseen:
+        if first.transport.is_closing():
+            first._unseen.clear()
+        elif first._unseen:
             waiting.append(first)
         elif asked is None or len(asked.body) <= HIGH_WATER_LIMIT:
             first.flow.resume_reading()

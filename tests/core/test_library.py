@@ -152,9 +152,22 @@ def test_a_saved_model_answers_to_the_last_bit(calibrated: MeasuredModel, graph:
     calibrated["ground_truth.isotonic"].save(tmp_path / "synthetic.platt")  # it replaces a model, and nothing else
     assert not kg.load(tmp_path / "synthetic.platt").predict(asked).equals(before)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ground_truth.isotonic", "synthetic.platt"]
+    assert sorted(path.name for path in (tmp_path / "synthetic.platt").iterdir()) == [
+        "calibrator.json",
+        "graph",
+        "model",
+    ]
+    (tmp_path / "new" / "er").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "new" / "er")
+    calibrated["synthetic.platt"].save(tmp_path / "link")
+    (tmp_path / "link" / ".gitkeep").touch()
+    calibrated["ground_truth.isotonic"].save(tmp_path / "new" / "er")
+    assert (tmp_path / "link").is_symlink()
+    assert kg.load(tmp_path / "link").label == "ground_truth.isotonic"
+    calibrated.save(tmp_path / "a" / "b")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "calibrator.json").write_text("mine")
-    with pytest.raises(InputError, match=r"mine .*calibrator\.json"):
+    with pytest.raises(InputError, match="mine is no folder of a model: name a new or an empty folder"):
         calibrated.save(tmp_path / "mine")
     assert (tmp_path / "mine" / "calibrator.json").read_text() == "mine"
     (tmp_path / "file").touch()

@@ -138,10 +138,10 @@ def test_triples_may_come_from_what_is_read_once(small_graph: KnowledgeGraph, tm
     pd.testing.assert_frame_equal(loaded.predict(kind(triples)), loaded.predict(pd.DataFrame(triples, columns=NAMES)))
 
 
-@pytest.mark.parametrize("candidates", [{("e1", "p0", "e2")}, None, "e1", {"subject": ["e1"]}, Path("x.tsv")])
+@pytest.mark.parametrize("candidates", [{("e1", "p0", "e2")}, None, "e1", Path("x.tsv")])
 def test_what_has_no_order_of_triples_is_refused(small_graph: KnowledgeGraph, tmp_path: Path, candidates: Any) -> None:
     write_calibrated(tmp_path, calibrated(small_graph))
-    with pytest.raises(InputError, match="they must be a frame, or triples in an order, such as a list"):
+    with pytest.raises(InputError, match="the candidates must be a frame, or triples in an order, such as a list"):
         kgcore.load(tmp_path).predict(candidates)
 
 
@@ -156,8 +156,8 @@ def test_a_row_that_is_no_triple_is_named(small_graph: KnowledgeGraph, tmp_path:
     ("argument", "message"),
     [
         ({"base_rate": 1.0}, "base_rate is 1: it must be above 0 and below 1"),
-        ({"base_rate": "0.5"}, "base_rate is '0.5': it must be above 0 and below 1"),
-        ({"base_rate": (0.2, 0.4)}, r"base_rate is \(0.2, 0.4\): it must be above 0 and below 1"),
+        ({"base_rate": "0.5"}, "base_rate is '0.5': it must be a number above 0 and below 1"),
+        ({"base_rate": (0.2, 0.4)}, r"base_rate is \(0.2, 0.4\): it must be a number above 0 and below 1"),
         ({"base_rate": 10**400}, "base_rate is 10000.*: it must be above 0 and below 1"),
         ({"threshold": 1.5}, "threshold is 1.5: it must be at least 0 and at most 1"),
         ({"at_least": -1}, "at_least is -1: it must be at least 0"),

@@ -14,6 +14,7 @@ from tests.core.written_files import FACTS, read, text_of, written
 
 TEXT = text_of(FACTS)
 OTHERS = [(s, {"helps": "treats", "treats": "helps"}[p], o) for s, p, o in FACTS]
+SUBJECTS = [f"<http://e/{n}> <http://www.w3.org/1999/02/22-rdf-syntax-ns#subject> <http://e/x> .\n" for n in range(9)]
 FALSE = [fact for fact in OTHERS if fact not in FACTS]
 
 
@@ -41,7 +42,7 @@ def test_a_word_for_false_anywhere_in_the_name_makes_negatives(tmp_path: Path, w
     assert [int((split.labels == 0).sum()) for split in (graph.valid, graph.test)] == [9, 9]
 
 
-@pytest.mark.parametrize("other", ["drug_edges_false_positives", "drug_nonedges", "drug_edges_rejected"])
+@pytest.mark.parametrize("other", ["drug_edges_false_positives", "drug_nonedges", "drug_non_edges"])
 def test_files_that_are_named_are_not_taken_for_facts_by_their_names(tmp_path: Path, other: str) -> None:
     written(tmp_path, {"drug_edges.tsv": TEXT, f"{other}.tsv": text_of(FALSE)})
     with pytest.raises(InputError, match=f"{other}.tsv has negatives by its name"):
@@ -136,13 +137,25 @@ def test_links_keep_the_names_that_tell_their_splits(tmp_path: Path) -> None:
 def test_a_named_file_is_read_whatever_its_name(tmp_path: Path) -> None:
     written(tmp_path, {"drug_nodes_links.tsv": text_of(FACTS[::2]), "more_links.tsv": text_of(FACTS[1::2])})
     assert count(f"{tmp_path}/drug_nodes_links.tsv,{tmp_path}/more_links.tsv") == len(FACTS)
-    written(tmp_path, {"kg_edges.tsv": TEXT, "kg_nodes.tsv": "id\tcategory\nd0\tDrug\n"})
-    assert count(f"{tmp_path}/kg_nodes.tsv,{tmp_path}/kg_edges.tsv") == len(FACTS)
+    written(tmp_path, {"relationships.tsv": TEXT, "kg_nodes.tsv": "id\tcategory\nd0\tDrug\n"})
+    assert count(f"{tmp_path}/kg_nodes.tsv,{tmp_path}/relationships.tsv") == len(FACTS)
 
 
 def test_other_files_of_a_folder_that_may_have_facts_are_named(tmp_path: Path) -> None:
     folder = written(tmp_path, {"drug_edges.tsv": TEXT, "relationships.tsv": TEXT, "e.graphml": "<graphml/>"})
     assert "Not read: the files e.graphml, relationships.tsv." in notes(folder)
+
+
+def test_parts_without_rows_are_no_graph(tmp_path: Path) -> None:
+    folder = written(tmp_path, {f"part-0000{n}.csv": "subject,predicate,object\n" for n in range(2)})
+    with pytest.raises(InputError, match=r"part-00000\.csv has no triples: it must have at least one"):
+        prepared(folder)
+
+
+def test_snapshots_are_no_parts(tmp_path: Path) -> None:
+    written(tmp_path, {"export-202401010000.csv": text_of(FACTS, ","), "export-202402010000.csv": text_of(FACTS, ",")})
+    with pytest.raises(InputError, match=r"has no train\.txt"):
+        prepared(tmp_path)
 
 
 @pytest.mark.parametrize("names", ["part-0000{}.csv", "part.{}.csv", "part-r-0000{}.csv", "edges-00000000000{}.csv"])
@@ -170,12 +183,39 @@ def test_nodes_with_a_subject_predicate_and_object_are_no_entities(tmp_path: Pat
     assert len(found.graph.all_known.triples) == len(FACTS)
     assert found.counts["triples_about_triples"] == 4 * len(FACTS)
 
+    few = f"<http://e/topic> <http://e/is> <http://e/y> .\n{''.join(SUBJECTS)}"
+    assert len(read(written(tmp_path, {"b.nt": few}) / "b.nt")) == 1 + len(SUBJECTS)
 
-@pytest.mark.parametrize("entity", ['b "&a;&a;&a;"', f'b "{"x" * 5000}"'])
-def test_entities_of_xml_cannot_grow(tmp_path: Path, entity: str) -> None:
-    text = f'<!DOCTYPE r [<!ENTITY a "aaaaaaaaaa"><!ENTITY {entity}>]><rdf:RDF xmlns:rdf="http://www.w3.org/1999/r#"/>'
-    with pytest.raises(InputError, match="the XML entity b is long, or contains another one"):
-        read(written(tmp_path, {"a.rdf": text}) / "a.rdf")
+
+XML = (
+    '<!DOCTYPE r [{}]><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:e="http://e/">{}</rdf:RDF>'
+)
+FACT = '<rdf:Description rdf:about="http://e/a"><e:is rdf:resource="{}b"/></rdf:Description>'
+
+
+@pytest.mark.parametrize("before", ["", "<!-- {} -->".format("x" * 100_000), '<?xml version="1.0"?>\n'])
+@pytest.mark.parametrize(
+    "entities",
+    [
+        '<!ENTITY a "{}"><!ENTITY b "{}">'.format("a" * 900, "&a;" * 900),
+        '<!ENTITY b "&c;"><!ENTITY c "&b;">',
+        "<!ENTITY b '{}'>".format("x" * 5000),
+    ],
+)
+def test_entities_of_xml_cannot_grow(tmp_path: Path, before: str, entities: str) -> None:
+    path = written(tmp_path, {"a.rdf": before + XML.format(entities, FACT.format("http://e/"))}) / "a.rdf"
+    with pytest.raises(
+        InputError, match="the XML entity [bc] stands for over 4,096 bytes" if "&c" not in entities else ""
+    ):
+        read(path)
+
+
+def test_entities_of_xml_may_contain_others(tmp_path: Path) -> None:
+    entities = '<!ENTITY base "http://e/"><!-- o --><!ENTITY o "&base;o#">'
+    note = "<![CDATA[use <!ENTITY foo '&bar;x'>]]>"
+    fact = FACT.format("&o;").replace("<e:is", f"<e:note>{note}</e:note><e:is")
+    path = written(tmp_path, {"a.rdf": XML.format(entities, fact)}) / "a.rdf"
+    assert read(path) == [("http://e/a", "http://e/is", "http://e/o#b")]
 
 
 @pytest.mark.parametrize(
@@ -205,6 +245,23 @@ def test_more_names_that_a_program_has_changed_are_found(tmp_path: Path, odd: st
     assert "Names that a program has changed: 1" in notes(path)
 
 
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [("<5", ">5"), ("A", "A'"), ("C1,345", "C1345"), ("NESCAF\u00c9\u00ae", "2,4-D"), ("/m/02", "/m/2")],
+)
+def test_ordinary_names_are_not_suspicious(tmp_path: Path, name: str, other: str) -> None:
+    alone = "Person Smith\twas seen\tPlace/x\n/m/0abc\t/film/x\t/m/0abd\n"
+    found = notes(written(tmp_path, {"a.tsv": f"{TEXT}{name}\thelps\tx1\n{other}\thelps\tx2\n{alone}"}) / "a.tsv")
+    for title in ("Names that hardly differ", "Names that a program has changed", "Names with the marks"):
+        assert title not in found
+
+
+def test_isolated_facts_are_no_headers(tmp_path: Path) -> None:
+    alone = "".join(f"Person {n}\twas seen {n}\tPlace_{n}/x\n" for n in range(20))
+    path = written(tmp_path, {"a.tsv": f"{TEXT}{alone}d1\trelation\tx1\n"}) / "a.tsv"
+    assert "Headers among the facts" not in notes(path)
+
+
 def test_several_values_in_a_cell_are_found(tmp_path: Path) -> None:
     path = written(tmp_path, {"a.tsv": f"{TEXT}d1|d2\thelps\tx1\nd3; d4\thelps\tx2\n"}) / "a.tsv"
     assert "Names with the marks of a syntax: 2" in notes(path)
@@ -212,17 +269,34 @@ def test_several_values_in_a_cell_are_found(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("name", "how"), [("a.xlsx", "save the table as .csv"), ("a.zip", "unpack it")])
 def test_a_file_of_another_kind_has_a_way_to_be_read(tmp_path: Path, name: str, how: str) -> None:
-    with pytest.raises(InputError, match=f"is of an unknown kind: {how}"):
+    with pytest.raises(InputError, match=f"is of an unknown kind: .* but not after .parquet; {how}"):
         prepared(written(tmp_path, {name: "x"}) / name)
 
 
 @pytest.mark.parametrize(
     ("row", "fault"),
     [
-        ('{"subject": "a", "predicate": "helps", "object": "x1", "subject": "b"}', "the key subject occurs twice"),
-        ('{"subject": NaN, "predicate": "helps", "object": "x1"}', "NaN is no value of JSON"),
+        (
+            '{"subject": "a", "predicate": "p", "object": "x", "subject": "b"}',
+            "subject is given twice, by the key subject",
+        ),
+        (
+            '{"subject": NaN, "predicate": "p", "object": "x"}',
+            "subject is nan: it must be text, or null if there is none",
+        ),
     ],
 )
 def test_objects_of_json_that_readers_take_for_different_ones_are_refused(tmp_path: Path, row: str, fault: str) -> None:
     with pytest.raises(InputError, match=f"line 1: {fault}"):
         read(written(tmp_path, {"a.jsonl": row + "\n"}) / "a.jsonl")
+
+
+def test_what_is_not_read_of_json_may_be_anything(tmp_path: Path) -> None:
+    row = '{"subject": "a", "predicate": "p", "object": "x", "weight": NaN, "more": {"k": 1, "k": 2}, "n": 1, "n": 2}\n'
+    assert read(written(tmp_path, {"a.jsonl": row}) / "a.jsonl") == [("a", "p", "x")]
+
+
+def test_a_path_through_a_link_is_that_of_the_system(tmp_path: Path) -> None:
+    written(tmp_path, {"deep/g.tsv": TEXT, "deep/er/x.tsv": TEXT})
+    os.symlink(tmp_path / "deep/er", tmp_path / "l")
+    assert count(f"{tmp_path}/l/../g.tsv") == len(FACTS)

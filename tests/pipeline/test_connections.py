@@ -107,6 +107,34 @@ def test_a_body_that_others_may_read_otherwise_is_refused(header: str, value: st
     assert done.headers["connection"] == "close"
 
 
+def test_chunks_that_are_broken_after_the_answer_stop_nobody() -> None:
+    """h11 refuses them, and uvicorn cannot answer once more: two such connections stopped the turns of all others."""
+    config = uvicorn.Config(refuse, http=Connection, lifespan="off", log_level="critical")
+    server, door = uvicorn.Server(config), socket.create_server(("127.0.0.1", 0))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [door]})
+    thread.start()
+    try:
+        begun = b"POST /x HTTP/1.1\r\nHost: l\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n"
+        bad = [socket.create_connection(door.getsockname(), timeout=20) for _ in range(2)]
+        for client in bad:
+            client.sendall(begun)
+            assert client.recv(1000).startswith(ANSWER)
+        for client in bad:
+            client.sendall(b"ZZZ\r\n" * 1000)
+        with socket.create_connection(door.getsockname(), timeout=20) as client:
+            client.sendall(b"POST /x HTTP/1.1\r\nHost: l\r\nContent-Length: 20000\r\n\r\n" + b" " * 20_000)
+            assert client.recv(1000).startswith(ANSWER)
+    finally:
+        server.should_exit = True
+        thread.join(timeout=20)
+
+
+async def refuse(scope: Any, receive: Any, send: Any) -> None:
+    """Answer without a look at the body."""
+    await send({"type": "http.response.start", "status": 204, "headers": []})
+    await send({"type": "http.response.body", "body": b""})
+
+
 def test_nothing_keeps_a_connection_that_has_ended() -> None:
     """What would look at it after UNREAD seconds would keep 256 kB that were read, and a flood ends thousands."""
     made: weakref.WeakSet[Connection] = weakref.WeakSet()

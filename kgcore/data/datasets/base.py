@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from os.path import abspath, commonpath
+from os.path import commonpath
 from pathlib import Path
 
 from kgcore.config import PrepareConfig
@@ -31,10 +31,13 @@ NEGATIVES = "_negatives"  # ends the role of a file of false triples
 NEGATIVE = {"negative", "negatives", "neg", "negs"}
 # words that say so if another file has the same name but for such words
 FALSE = {"false", "fake", "wrong", "incorrect", "corrupted", "corruption", "corruptions", "perturbed", "decoy", "tn"}
-FALSE |= {"decoys", "fp", "non", "not", "no", "nontrue", "untrue", "rejected", "inactive", "nonedges"}
-TRUE = {"true", "positive", "positives", "pos", "tp", "effect", "edges"}
+FALSE |= {"decoys", "fp", "untrue", "rejected", "nontrue", "nonedges", "nonlinks", "noninteractions", "nonfacts"}
+TRUE = {"true", "positive", "positives", "pos", "tp", "edges", "links", "interactions", "facts"}
+NON = re.compile(r"(?<![a-z])(?:no|non|not)[^a-z]+(?=(?:true|edges|links|interactions|facts)(?![a-z]))")
+SORTS = {"hard", "easy", "random", "sampled", "sample", "samples", "triples"}  # of negatives
+LINKS = {"edges", "links", "relationships", "triples"}  # words in the names of files that have no nodes
 # names of the files of one table, as Spark, Dask and BigQuery write them
-PARTS = re.compile(r"part[-.](r-)?\d+.*|(.*-)?\d{12}\..*")
+PARTS = re.compile(r"part[-.](r-)?\d+.*|(.*-)?0{6}\d{6}\..*")
 
 
 @dataclass(frozen=True)
@@ -163,8 +166,7 @@ def find_dataset(name: str) -> DatasetSpec:
         if path.is_dir():
             raise InputError(f"{path} is a folder: name one folder alone, or files")
         format_of(path)
-    paths = [Path(abspath(path)) for path in paths]  # a link keeps its name, which may tell its split
-    paths = [path for path in paths if not _is_beside_edges(path, paths)]
+    paths = _without_nodes([path.parent.resolve() / path.name for path in paths])  # the name of a link tells its split
     if len(paths) == 1:
         [path] = paths
         return _of_user(stem_of(path), f"the file {whole}", path.parent, {"train": path.name})
@@ -330,29 +332,22 @@ def _split(path: Path) -> str | None:
 
 
 def _is_false(path: Path, split: str | None, others: Sequence[tuple[Path, str | None]]) -> bool:
-    """Return whether a file has false triples by its name, beside another one whose name has no such word.
+    """Return whether a file has false triples by its name, beside another file with the same name but for such words.
 
-    That is one of the same split for a word of NEGATIVE, and one of the same other words for a word of FALSE: test_true
-    and test_false, or drug_edges and drug_edges_false_positives.
+    A word of NEGATIVE may be anywhere in the name of a split, such as in kg_test_hard_negatives. A word of FALSE may
+    have one of TRUE beside it: test_true and test_false, or drug_edges and drug_edges_false_positives.
     """
-    words = {*_words(path)}
-    if words & NEGATIVE and split and any(s == split and not {*_words(p)} & NEGATIVE for p, s in others):
-        return True
-    rest = words - FALSE - TRUE
-    plain = ({*_words(other)} for other, _ in others if other != path)
-    return bool(words & FALSE) and any(rest == other - TRUE for other in plain)
+    words, names = {*_words(path)}, [({*_words(other)}, role) for other, role in others if other != path]
+    if words & NEGATIVE and split:
+        return any(role == split and words - NEGATIVE - SORTS == name - SORTS for name, role in names)
+    return bool(words & FALSE) and any(words - FALSE - TRUE == name - TRUE for name, _ in names)
 
 
 def _words(path: Path) -> list[str]:
-    return re.split(r"[^a-z]+", stem_of(path).lower())
-
-
-def _is_beside_edges(path: Path, paths: Sequence[Path]) -> bool:
-    """Return whether a file is that of the nodes of another one, whose name has edges where it has nodes."""
-    words = _words(path)
-    return NODES in words and any([EDGES if w == NODES else w for w in words] == _words(other) for other in paths)
+    return re.split(r"[^a-z]+", NON.sub("non", stem_of(path).lower()))
 
 
 def _without_nodes(paths: Sequence[Path]) -> list[Path]:
     """Return the files that are no KGX files of nodes; all files if there are no others."""
-    return [path for path in paths if NODES not in _words(path)] or list(paths)
+    words = {path: {*_words(path)} for path in paths}
+    return [path for path in paths if NODES not in words[path] or LINKS & words[path]] or list(paths)

@@ -218,6 +218,8 @@ def read_files(
             faults += _add(rows, read(source), source, entities, predicates, spec.layout)
         except InputError as error:
             faults.append(str(error))
+    empty = [spec.files[role].path for role, rows in rows_by_role.items() if not len(rows) and not faults]
+    faults += [f"{folder / path} has no triples: it must have at least one" for path in empty]
     raise_faults(faults or _label_faults(spec, folder, rows_by_role))
     entity_names, entity_places = entities.sort()
     predicate_names, predicate_places = predicates.sort()

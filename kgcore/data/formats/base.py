@@ -233,10 +233,10 @@ def format_of(path: Path) -> Format:
     """Return the format of a file. Raises InputError for an unknown ending."""
     name = format_name(path)
     if name is None:
-        mend = next((f": {how}" for ending, how in INSTEAD.items() if path.name.lower().endswith(ending)), "")
+        mend = next((f"; {how}" for ending, how in INSTEAD.items() if path.name.lower().endswith(ending)), "")
         raise InputError(
-            f"{path} is of an unknown kind{mend}: its name must end in {', '.join(endings())}; .bz2, .gz or .zst may "
-            "follow, but not after .parquet"
+            f"{path} is of an unknown kind: its name must end in {', '.join(endings())}; .bz2, .gz or .zst may "
+            f"follow, but not after .parquet{mend}"
         )
     return FORMATS.get(name)
 

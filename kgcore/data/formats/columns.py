@@ -34,6 +34,7 @@ from kgcore.data.formats.headers import (
     VOIDING,
     denies,
     id_spaces,
+    may_be_limits,
     refuse_like_labels,
     refuse_provenance,
     refuse_weak_names,
@@ -43,7 +44,10 @@ from kgcore.errors import InputError
 
 # A first row without a word of NAMES is odd if so many rows follow, and so many of each predicate
 FEWEST_ROWS, FEWEST_FACTS = 20, 5
-HEADER_CELL = re.compile(r"(?!\w+://)[^\W\d][\w .()/*\[\]':+$&-]{0,59}")
+HEADER_CELL = re.compile(r"[^\W\d][\w .()-]{0,39}")
+# the same, if all three are so: of Cypher, of Neo4j's import, with alternatives, of a table without names
+MARKED_CELL = re.compile(r"\w+\['\w+'\]|\w+\(\w+\)|\w+:(?:START_|END_)?(?:ID|TYPE)|[A-Za-z ]+/[A-Za-z ]+|Unnamed: \d+")
+LIMIT = r"^\s*[-+]?[0-9][0-9.,:/TZ -]*$"  # a number or a date
 # label in lower case -> 1 / 0
 MEANING = {"1": 1, "1.0": 1, "true": 1, "-1": 0, "-1.0": 0, "0": 0, "0.0": 0, "false": 0}
 # what a column that the user chooses must have
@@ -62,6 +66,7 @@ class Columns:
     by_label  whether the column label has the predicates
     nodes     whether the table has rows of nodes, too, without the three names: a whole graph of APOC
     unread    part of a sentence, which names the columns of a header that are not read; empty: all are
+    limits    the names of all columns, if subject and object may be limits of time or place; else empty
     """
 
     header: bool
@@ -70,6 +75,7 @@ class Columns:
     by_label: bool = False
     nodes: bool = False
     unread: str = ""
+    limits: tuple[str, ...] = ()
 
 
 def find_columns(source: TriplesFile, row: Sequence[str], named: bool = False) -> Columns:
@@ -94,7 +100,8 @@ def find_columns(source: TriplesFile, row: Sequence[str], named: bool = False) -
             refuse_provenance(source, cells, known)
             refuse_weak_names(source, cells, known)
             refuse_like_labels(source, cells, known, _chosen(source, cells))
-        columns = _with_negations(source, cells, Columns(True, len(cells), known, by_label, of_apoc))
+        limits = tuple(cells) if not of_apoc and may_be_limits(cells, known) else ()
+        columns = _with_negations(source, cells, Columns(True, len(cells), known, by_label, of_apoc, limits=limits))
     elif of_nodes := next((words for words in NODES if words <= set(map(column_word, cells))), None):
         names = " and ".join(sorted(of_nodes, key=len))
         raise InputError(f"{source.path} is a file of nodes, with the columns {names}: give the file of edges")
@@ -156,6 +163,11 @@ def looks_like_names(cells: Sequence[str]) -> bool:
     return (predicate and (subject or thing)) or (subject and thing and further)
 
 
+def looks_like_header(cells: Sequence[str]) -> bool:
+    """Return whether cells look like the names of columns, whatever these are."""
+    return any(all(map(cell.fullmatch, cells)) for cell in (HEADER_CELL, MARKED_CELL))
+
+
 def _with_negations(source: TriplesFile, cells: Sequence[str], found: Columns) -> Columns:
     """Add the columns of a header that say whether a fact is negated. If one was given as label, it is no label.
 
@@ -198,10 +210,18 @@ def check_rows(source: TriplesFile, columns: Columns, table: pa.Table, can_choos
     if source.columns or source.further or source.labelled is not None or not len(table):
         return
     first = [table[column][0].as_py() for column in COLUMNS]
-    if all(cell[:1] in ("?", "$") for cell in first) and not columns.header:
+    ends = (table[column] for column in ("subject", "object"))
+    if columns.limits and all(pc.all(pc.match_substring_regex(column, LIMIT)).as_py() for column in ends):
+        raise InputError(
+            f"{source.path} has only numbers or dates, such as {first[0]}, as subjects and objects: --columns must "
+            f"name three of {', '.join(columns.limits)}"
+        )
+    variables = (pc.sum(pc.match_substring_regex(table[column], r"^[?$]")).as_py() for column in COLUMNS)
+    if not columns.header and all(cell[:1] in ("?", "$") for cell in first) and sum(variables) == len(COLUMNS):
         raise InputError(
             f"{source.path}, line 1: {', '.join(first)} are variables of SPARQL: save the triples as .nt (let the "
-            "query CONSTRUCT them), or give --columns with the three variables in the order subject, predicate, object"
+            "query CONSTRUCT them), or give --columns with the three variables in the order subject, predicate, "
+            "object; or --columns 1,2,3 if the line is a triple"
         )
     iris = (pc.all(pc.match_substring_regex(table[column], r"^<\w+:.*>$")).as_py() for column in COLUMNS[:2])
     if all(iris) and pc.any(pc.starts_with(table["object"], '"')).as_py():
@@ -220,7 +240,7 @@ def check_rows(source: TriplesFile, columns: Columns, table: pa.Table, can_choos
     rest, names = table.slice(1), [name.lstrip("#% ") for name in first]
     known = sum(map(is_column, names, COLUMNS))
     repeated = max(1, FEWEST_FACTS * len(rest["predicate"].unique()))
-    if len(rest) < (max(FEWEST_ROWS, repeated), repeated, 1, 1)[known] or not all(map(HEADER_CELL.fullmatch, names)):
+    if len(rest) < (max(FEWEST_ROWS, repeated), repeated, 1, 1)[known] or not looks_like_header(names):
         return
     if not any(pc.any(pc.is_in(rest[column], pa.array([*names, *first]))).as_py() for column in COLUMNS):
         mend = (
@@ -257,9 +277,10 @@ def _given(source: TriplesFile, cells: Sequence[str], named: bool, known: bool) 
 
 
 def _unread(source: TriplesFile, cells: Sequence[str], found: Columns) -> str:
-    """Return part of a sentence about the columns of a header that are not read; empty: all are.
+    """Return part of a sentence about the columns that are not read; empty: all are.
 
-    If the user chose the columns, only those of VOIDING are named.
+    If the user chose the columns, only those are named that may say which facts are true; of a table without a header,
+    those whose first value may say so.
     """
     places = [place for place in range(len(cells)) if place not in found.names.values()]
     if not found.header:  # of GPAD, a column is empty or has NOT

@@ -44,6 +44,9 @@ LIKE_LABELS |= {"ispositive", "gold", "goldlabel", "groundtruth", "isfact", "isf
 LIKE_LABELS |= {"veracity", "isnegation", "negationstatus"}
 PANDAS = {"", "index", "Unnamed: 0", "__index_level_0__"}  # what pandas calls the index of a table
 WEAK = {"value", "p", "r"}  # names that other columns often have, such as p-values
+LETTERS = {("s", "p", "o"), ("h", "r", "t")}  # all three together are no such columns
+# names, or their ends, of columns that describe another one
+BESIDE, DESCRIBES = {"rank", "datatype", "unit", "language", "split", "graph"}, ("label", "name", "type", "category")
 USUAL = {*FURTHER, *KEYS, "", "index", "unnamed0", "indexlevel0"}
 USUAL |= {*NAMES["subject"], *NAMES["predicate"], *NAMES["object"]}
 GEPHI = {"source", "target", "type", "label"}  # Gephi's type is Directed or Undirected
@@ -73,12 +76,13 @@ def refuse_provenance(source: TriplesFile, cells: Sequence[str], known: dict[str
     """Raise InputError if the subject is a word of PROVENANCE after the object, and the first column has no known name.
 
     `entity,property,value,source` has its subject in the first column, and so has `drug,target,interaction,source`, but
-    `key,target,source,relation` has a pair. Of `gene,type,start,end`, the last two may be limits.
+    `key,target,source,relation` has a pair. Of `company,relation,owner,from,to`, the last two may be limits of time.
     """
     first, subject, thing = (column_word(cells[place]) for place in (0, known["subject"], known["object"]))
     s, p, o = (known[part] for part in COLUMNS)
     is_pair = (subject, thing) in zip(NAMES["subject"], NAMES["object"], strict=True) and o + 1 == s < p
-    limits = (subject, thing) in VALIDITY and p < s  # gene,type,start,end
+    unknown = [cell for place, cell in enumerate(cells[:s]) if place != p and column_word(cell) not in USUAL]
+    limits = (subject, thing) in VALIDITY and p < s and len(unknown) > 1  # company,relation,owner,from,to
     if first not in USUAL and (limits or (subject in PROVENANCE and s > o and not is_pair)):
         raise InputError(
             f"{source.path} may have its subject in the column {cells[0]} or {cells[known['subject']]}: --columns must "
@@ -87,19 +91,33 @@ def refuse_provenance(source: TriplesFile, cells: Sequence[str], known: dict[str
 
 
 def refuse_weak_names(source: TriplesFile, cells: Sequence[str], known: dict[str, int]) -> None:
-    """Raise InputError if a part has a name of WEAK, and a column without a known name stands before it.
+    """Raise InputError if a part has a name of WEAK, and a column that may be this part stands before it.
 
     In `source,interaction,gene,value` the object may be `gene`, and in `source,target,effect,p` the predicate `effect`.
     """
+    if tuple(column_word(cells[known[part]]) for part in COLUMNS) in LETTERS:
+        return
     for part in COLUMNS[1:]:
         place = known[part]
         start = max((other + 1 for other in known.values() if other < place), default=0)
-        others = [cell for cell in cells[start:place] if column_word(cell) not in USUAL]
-        if column_word(cells[place]) in WEAK and others:
+        words = {cell: column_word(cell) for cell in cells[start:place]}
+        rivals = [cell for cell, word in words.items() if word not in USUAL | BESIDE and not word.endswith(DESCRIBES)]
+        if column_word(cells[place]) in WEAK and rivals:
             raise InputError(
-                f"{source.path} may have its {part} in the column {others[-1]} or {cells[place]}: --columns must name "
+                f"{source.path} may have its {part} in the column {rivals[-1]} or {cells[place]}: --columns must name "
                 f"three of {', '.join(cells)}"
             )
+
+
+def may_be_limits(cells: Sequence[str], known: dict[str, int]) -> bool:
+    """Return whether subject and object may be the limits of a fact, such as in `gene,type,start,end`.
+
+    Then another column, which is no key of the rows, has the entity.
+    """
+    words = [column_word(cell) for cell in cells]
+    others = [word for place, word in enumerate(words) if place not in known.values()]
+    rivals = [word for word in others if word not in USUAL and not word.endswith("id")]
+    return (words[known["subject"]], words[known["object"]]) in VALIDITY and bool(rivals)
 
 
 def refuse_like_labels(source: TriplesFile, cells: Sequence[str], known: dict[str, int], chosen: Sequence[int]) -> None:

@@ -1,6 +1,7 @@
 """JSON Lines, as KGX writes edges: one JSON object a line, whose keys are the columns of a table."""
 
 import json
+import math
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -29,7 +30,7 @@ def read_json_lines(source: TriplesFile) -> Iterator[Block]:
         found = find_columns(source, keys, named=True)
         columns = {name: keys[place] for name, place in found.names.items()}
         texts = {
-            name: [_text(source, number, name, row.get(key)) for number, row in rows.items()]
+            name: [_text(source, number, name, row, key) for number, row in rows.items()]
             for name, key in columns.items()
         }
         blank = tuple(number for number in range(line, line + len(lines)) if number not in rows)
@@ -49,32 +50,37 @@ def _keys(source: TriplesFile) -> dict[str, None]:
     return seen
 
 
-def _object(source: TriplesFile, line: int, text: str) -> dict[str, object]:
+class _Row(dict[str, object]):
+    """The values of a JSON object by key. Of a key that occurs twice, in `twice`, readers take different values."""
+
+    def __init__(self, pairs: list[tuple[str, object]]) -> None:
+        super().__init__(pairs)
+        self.twice = {key for key, count in Counter(key for key, _ in pairs).items() if count > 1}
+
+
+def _object(source: TriplesFile, line: int, text: str) -> _Row:
     try:
-        value = json.loads(text, object_pairs_hook=_pairs, parse_constant=_refuse)
+        value = json.loads(text, object_pairs_hook=_Row)
         json.dumps(value, ensure_ascii=False).encode() if "\\u" in text else None  # half of a pair of surrogates
     except (ValueError, RecursionError) as error:
         raise InputError(f"{source.path}, line {line}: {first_line(error)}: it must be a JSON object") from error
-    if not isinstance(value, dict):
+    if not isinstance(value, _Row):
         raise InputError(f"{source.path}, line {line}: it must be a JSON object, such as an edge of KGX")
     return value
 
 
-def _pairs(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    row = dict(pairs)
-    if len(row) < len(pairs):
-        raise ValueError(f"the key {Counter(key for key, _ in pairs).most_common(1)[0][0]} occurs twice")
-    return row
-
-
-def _refuse(word: str) -> None:
-    raise ValueError(f"{word} is no value of JSON")
-
-
-def _text(source: TriplesFile, line: int, name: str, value: object) -> str:
+def _text(source: TriplesFile, line: int, name: str, row: _Row, key: str) -> str:
     """Return a value as text: numbers and truth values, and in further columns lists and objects, as JSON."""
+    value = row.get(key)
+    wrong = ""
     if name in COLUMNS and isinstance(value, list | dict):
-        raise InputError(f"{source.path}, line {line}: {name} is a list or an object: it must be text")
+        wrong = "is a list or an object: it must be text"
+    elif name in COLUMNS and isinstance(value, float) and not math.isfinite(value):
+        wrong = f"is {value}: it must be text, or null if there is none"
+    elif key in row.twice:
+        wrong = f"is given twice, by the key {key}: leave out one"
+    if wrong:
+        raise InputError(f"{source.path}, line {line}: {name} {wrong}")
     return value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False)
 
 

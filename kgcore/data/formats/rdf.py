@@ -26,6 +26,7 @@ from kgcore.registries import FORMATS
 
 BEGIN, END = 2**16, 2**12  # bytes of a file that are remembered
 MOST_CHECKED = 2**26  # bytes of JSON-LD whose ids and keys are checked
+MOST_HEAD, MOST_ENTITY = 2**24, 4096  # bytes before the first element of XML, and of what one of its entities is
 MOST_SHOWN = 3
 NO_MAPS = {"@list", "@set", "@graph"}  # containers of JSON-LD that are no maps
 # a file without these has no triple about a triple
@@ -35,11 +36,14 @@ ABOUT_TRIPLES = (
 )
 TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
 # the classes of nodes that stand for a triple, asserted or denied
-SUBJECT = TYPE.replace("type", "subject")  # of a node that stands for a triple, whatever its class, as in KGX
+# predicates of a node that stands for a triple, whatever its class, as in KGX
+PARTS = TYPE.replace("type", "subject"), TYPE.replace("type", "object")
 STATEMENTS = {TYPE.replace("type", "Statement"), "http://www.w3.org/2002/07/owl#NegativePropertyAssertion"}
 Terms: TypeAlias = Mapping[str, Any]
 _ELEMENT = re.compile(rb"<([A-Za-z_][^\s/>]*)")
-_NESTED = re.compile(rb"""<!ENTITY\s+(?:%\s+)?([^\s"']+)\s+["'](?:[^"']*&(?!#|amp;|lt;|gt;|quot;|apos;)|[^"']{4096})""")
+_BEFORE = re.compile(rb"<!--.*?-->|^\s+|<\?.*?\?>\s*", re.DOTALL)
+_ENTITY = re.compile(rb"""<!ENTITY\s+(?:%\s+)?(\S+)\s+(?:"([^"]*)"|'([^']*)')""")
+_REFERENCE = re.compile(rb"[&%]([^;#\s]+);")
 _NO_ELEMENT = re.compile(rb"<!--.*?-->|<\?.*?\?>|<!DOCTYPE[^\[>]*(\[.*?\]\s*)?>", re.DOTALL)
 # a label that pyoxigraph makes: 128 random bits in hexadecimal digits, the first one a letter
 _RANDOM = re.compile(r"[a-f][0-9a-f]{28,31}")
@@ -84,14 +88,26 @@ def read_rdf(source: TriplesFile, name: str) -> Iterator[Block]:
 
 
 def _check_entities(source: TriplesFile) -> None:
-    """Raise InputError if entities of XML contain others, or are long: a few of them can become gigabytes."""
+    """Raise InputError if entities of XML grow: a few of them can become gigabytes."""
     with open_packed(source.path) as (stream, _):
-        begin = stream.read(BEGIN)
-    if found := _NESTED.search(begin):
-        name = found[1].decode(errors="replace")
-        raise InputError(
-            f"{source.path}: the XML entity {name} is long, or contains another one: write out what it stands for"
-        )
+        head = _BEFORE.sub(b"", stream.read(MOST_HEAD).removeprefix(MARK))
+    if not head.startswith((b"<!DOCTYPE", b"<!--")):
+        return
+    end = re.search(rb"\]\s*>|^[^\[]*>", head)
+    if end is None:
+        raise InputError(f"{source.path} has no end of its DOCTYPE in {MOST_HEAD // 2**20} MB: leave it out")
+    values = {found[1]: found[2] or found[3] or b"" for found in _ENTITY.finditer(_BEFORE.sub(b"", head[: end.end()]))}
+    sizes = dict.fromkeys(values, 0)
+    for _ in range(len(values) + 1):  # an entity may contain others; a circle grows in each round
+        sizes = {
+            name: len(value) + sum(sizes.get(inner, 0) for inner in _REFERENCE.findall(value))
+            for name, value in values.items()
+        }
+        if large := [name.decode(errors="replace") for name, size in sizes.items() if size > MOST_ENTITY]:
+            raise InputError(
+                f"{source.path}: the XML entity {large[0]} stands for over {MOST_ENTITY:,} bytes: write out what it "
+                "stands for"
+            )
 
 
 def _check_json_ld(source: TriplesFile) -> None:
@@ -218,17 +234,16 @@ def _reifiers(source: TriplesFile, syntax: Any) -> set[str]:
                 break
     if not data:
         return set()
-    found = set[str]()
+    found, has = set[str](), {part: set[str]() for part in PARTS}
     with open_packed(source.path) as (stream, _), suppress(SyntaxError):
         for quad in parse(_Ends(stream), format=syntax):  # type: ignore[arg-type]  # it only reads
             predicate, thing = quad.predicate.value, quad.object
-            stands = (
-                isinstance(thing, Triple) or predicate == SUBJECT or (predicate == TYPE and thing.value in STATEMENTS)
-            )
-            if stands and not _RANDOM.fullmatch(quad.subject.value):
+            stands = isinstance(thing, Triple) or (predicate == TYPE and thing.value in STATEMENTS)
+            if (stands or predicate in PARTS) and not _RANDOM.fullmatch(quad.subject.value):
                 is_blank = isinstance(quad.subject, BlankNode)
-                found.add(_blank(quad.subject.value, {}, source.scope) if is_blank else quad.subject.value)
-    return found
+                node = _blank(quad.subject.value, {}, source.scope) if is_blank else quad.subject.value
+                (found if stands else has[predicate]).add(node)
+    return found | set.intersection(*has.values())
 
 
 def _some(
@@ -250,7 +265,7 @@ def _some(
             subjects.append(s.value if isinstance(s, NamedNode) else name_blank(s.value))
             predicates.append(predicate := quad.predicate.value)
             objects.append(thing := o.value if isinstance(o, NamedNode) else name_blank(o.value))
-            if predicate == SUBJECT or (predicate == TYPE and thing in STATEMENTS):
+            if predicate == TYPE and thing in STATEMENTS:
                 reifiers.add(subjects[-1])
         elif isinstance(o, Triple):
             left_out["triples_about_triples"] += 1

@@ -14,17 +14,19 @@ import numpy as np
 from kgcore.arrays import Ints, Triples, sorted_distinct
 from kgcore.config.jobs import FEWEST_CALIBRATED
 from kgcore.data.formats.base import column_word
-from kgcore.data.formats.columns import MEANING, is_column
+from kgcore.data.formats.columns import MEANING, is_column, looks_like_header
 from kgcore.data.graph import KnowledgeGraph
 
 MOST_EXAMPLES = 3
 GAPS = re.compile(r"(?<=\w)[\s_-]+(?=\w)|\s+|(?<=[A-Za-z]):(?=\d)")  # names that differ here only are near-duplicates
 # beginnings that an identifier may lack
-BASES = re.compile(r'^="|^https?://(?:purl\.obolibrary\.org/obo/|www\.wikidata\.org/\w+/)?|^wdt?:(?=[QP]\d)')
-THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
-MARKS = str.maketrans(
-    {**dict.fromkeys("\u2018\u2019\u00b4\u0060", "'"), **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212", "-")}
-)
+BASES = re.compile(r"^https?://(?:purl\.obolibrary\.org/obo/|www\.wikidata\.org/(?:entity|wiki)/)?|^wdt?:(?=[QP]\d)")
+ENCLOSED = re.compile(r"""^=?"(.*)"$|^'(.*)'$|^<(.*)>$""", re.DOTALL)
+THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+")
+QUOTES, DASHES = "\u2018\u2019\u00b4", "\u2010\u2011\u2012\u2013\u2014\u2212"
+MARKS = str.maketrans({**dict.fromkeys(QUOTES, "'"), **dict.fromkeys(DASHES, "-")})
+# letters that UTF-8 writes with two or three bytes, and that are usual in names
+USUAL_LETTERS = re.compile("[\\x00-\u017f\u0370-\u03ff\u0400-\u04ff\u2010-\u2122]+")
 ZEROS = re.compile(r"^0+(?=\d+(?:\.0+)?$)|(?<=\d)\.0+$")  # of whole numbers that a table of numbers wrote
 PLACEHOLDERS = {
     *("", "-", "--", "---", "?", ".", "n/a", "#n/a", "na", "n.a.", "nan", "<na>", "nil", "null", "none", "unknown"),
@@ -49,7 +51,9 @@ SYNTAX = {
     "propertychainaxiom",
 }
 VOCABULARIES = ("http://www.w3.org/2002/07/owl#", "http://www.w3.org/1999/02/22-rdf-syntax-ns#", "owl:", "rdf:")
-RELATION = {"relation", "predicate", "relationship", "rel", "relationtype", "edgetype"}  # no predicate of one fact
+RELATION = {"relation", "predicate", "relationship", "rel", "relationtype", "edgetype"}  # names of a column
+MOST_FILES = 3  # of a data set, each with a header; more facts that share no name with another are no headers
+IDENTIFIER = re.compile(r"\w*[:/]")
 SWAPPED = 5  # a column of predicates has this many times the names of another column only if columns are swapped
 FEWEST_PREDICATES = 10  # fewer predicates do not show it
 HUB = 0.2  # an entity with a larger share of the facts is a hub
@@ -153,10 +157,14 @@ def _near_duplicates(graph: KnowledgeGraph) -> Finding:
 def _alike(name: str) -> str:
     """Return what a name and those that hardly differ from it have in common."""
     plain = _plain(name).strip()
+    if not plain.isascii():
+        plain = plain.translate(MARKS)
     if not plain.isalnum():
         plain = unescape(unquote(plain)) if "&" in plain or "%" in plain else plain
-        plain = BASES.sub("", plain.translate(MARKS).strip("<>\"' ,;"))
-    return ZEROS.sub("", GAPS.sub(" ", THOUSANDS.sub("", plain))).casefold()
+        plain = ENCLOSED.sub(r"\1\2\3", plain.rstrip(",;"))
+        plain = BASES.sub("", plain) if plain.startswith(("http", "wd")) else plain
+        plain = plain.replace(",", "") if THOUSANDS.fullmatch(plain) else plain
+    return ZEROS.sub("", GAPS.sub(" ", plain)).casefold()
 
 
 def _syntax_in_names(graph: KnowledgeGraph) -> Finding:
@@ -204,8 +212,7 @@ def _is_garbled(name: str) -> bool:
         return False
     for encoding in ("cp1252", "latin-1"):
         with suppress(UnicodeError):
-            name.encode(encoding).decode("utf-8")
-            return True
+            return USUAL_LETTERS.fullmatch(name.encode(encoding).decode("utf-8")) is not None
     return False
 
 
@@ -287,10 +294,12 @@ def _headers(graph: KnowledgeGraph, facts: Triples) -> Finding:
     rows = graph.names_of(facts[alone]), graph.names_of(facts[~alone & np.isin(facts[:, 1], named)])
     first, inside = ([*frame.itertuples(index=False, name=None)] for frame in rows)
     first = [tuple(name.lstrip("\ufeff#") for name in row) for row in first]
-    headers = [row for row in first if not all("://" in name for name in row)]
+    few = len(first) <= MOST_FILES
+    headers = [row for row in first if looks_like_header(row) or (few and not any(map(IDENTIFIER.match, row)))]
     single = {graph.predicates[p] for p in named if counts[p] == 1 and column_word(graph.predicates[p]) in RELATION}
-    ends = ("subject", "object")
-    headers += [row for row in inside if row[1] in single or all(map(is_column, row[::2], ends))]
+    new = {graph.entities[entity] for entity in np.flatnonzero(degrees == 1).tolist()} if single else set()
+    headers += [row for row in inside if row[1] in single and not new.isdisjoint(row)]
+    headers += [row for row in inside if is_column(row[0], "subject") and is_column(row[2], "object")]
     return Finding(
         "Headers among the facts",
         f"{len(headers):,}{such_as(map(' '.join, headers))}",
