@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from kgcore.config import CorruptConfig, TrainConfig
-from kgcore.config.race import RaceConfig
+from kgcore.config import race as settings_of_races
+from kgcore.config.race import RaceConfig, epochs_of_all
 from kgcore.data.graph import KnowledgeGraph
 from kgcore.embed.models.trained import TrainedModel
 from kgcore.embed.training import loop
@@ -180,3 +181,21 @@ def test_a_large_graph_has_its_race_on_a_part_and_no_checkpoint(
     assert made.part[1] == rows
     said = f"a connected part of the graph: {made.part[0]} of 600 training triples."
     assert any(said in sentence for sentence in made.sentences())
+    assert {row.settings["epochs"] for row in made.rows} == {9}  # the user gave them
+
+
+def test_the_winner_of_a_part_has_fewer_epochs_on_all_of_a_large_graph(
+    graph: KnowledgeGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert [epochs_of_all(100, rows) for rows in (1, 500_000, 1_000_000, 20_000_000)] == [100, 100, 50, 10]
+    assert epochs_of_all(9, 20_000_000) == 9
+    monkeypatch.setattr(module, "LARGE", 599)
+    monkeypatch.setattr(module, "RACED", 200)
+    monkeypatch.setattr(settings_of_races, "ENOUGH", 300)
+    given = TrainConfig(model="transe", k=4)
+    config = RaceConfig(train=given, usual=given.replace(epochs=9), race_metric="brier")
+    made, _ = choose(graph, config, Track(CPU, tmp_path))
+    for row in made.rows:
+        assert row.settings["epochs"] == max(min(row.of, 10), round(row.of / 2))
+    trained = f"the model is trained for {made.winner.settings['epochs']} epochs."
+    assert any(trained in sentence for sentence in made.sentences()) == (made.winner.of > 10)

@@ -20,7 +20,7 @@ import torch
 
 from kgcore.config import ASSUMED_BASE_RATE, TrainConfig
 from kgcore.config.base import OBJECTIVES
-from kgcore.config.race import RaceConfig, entries
+from kgcore.config.race import RaceConfig, entries, epochs_of_all
 from kgcore.data.graph import KnowledgeGraph
 from kgcore.data.neighbourhood import neighbourhood
 from kgcore.embed.training.loop import train, worth_compiling
@@ -142,7 +142,11 @@ def choose(
     if part is graph:
         return result, checkpoint
     checkpoint.unlink(missing_ok=True)  # of a model of the part
-    return replace(result, part=(len(part.train), len(graph.train))), checkpoint
+    rows, most = result.rows, len(graph.train)
+    if "epochs" not in config.train.given():
+        fewer = [{**row.settings, "epochs": epochs_of_all(row.settings["epochs"], most)} for row in rows]
+        rows = tuple(replace(row, settings=settings) for row, settings in zip(rows, fewer, strict=True))
+    return replace(result, rows=rows, part=(len(part.train), most)), checkpoint
 
 
 class _Runners:
