@@ -33,6 +33,11 @@ def test_no_script_hides_a_module_that_libraries_import() -> None:
     assert not scripts & {*sys.stdlib_module_names, *packages_distributions(), "coverage"}
 
 
+def test_the_plan_of_large_graphs_is_that_of_its_script() -> None:
+    page = (CHECKOUT / "docs/how-to/plan-a-large-graph.md").read_text(encoding="utf-8")
+    assert "\n\n{}\n\n".format("\n".join(script("plan").rows())) in page
+
+
 @pytest.mark.parametrize(("name", "arguments"), [("ablation", ("wn11", "typed")), ("seeds", ("wn11", "best"))])
 def test_a_script_makes_its_table(
     name: str, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
