@@ -64,10 +64,8 @@ def rows() -> list[str]:
             if plan.partitions == 1 and workers > 1:
                 continue
             figures = f"{plan.compute:.1f} | {plan.disk:.1f} | {plan.hours:.1f} | {plan.hours * workers * PRICE:.2f}"
-            lines.append(
-                f"| {name} | {entities / 1e6:,.1f} million | {triples / 1e6:,.0f} million | {plan.tables / 1e9:.1f} GB | "
-                f"{workers} | {plan.partitions} | {figures} |"
-            )
+            sizes = f"{entities / 1e6:,.1f} million | {triples / 1e6:,.0f} million | {plan.tables / 1e9:.1f} GB"
+            lines.append(f"| {name} | {sizes} | {workers} | {plan.partitions} | {figures} |")
     return lines
 
 
