@@ -125,8 +125,8 @@ class Race:
             said.append(
                 "The race was held on a connected part of the graph: {:,} of {:,} training triples.".format(*self.part)
             )
-        if (epochs := best.settings["epochs"]) < best.of:
-            said.append(f"An epoch of all of them has more steps: the model is trained for {epochs} epochs.")
+            if (epochs := best.settings["epochs"]) < best.of:
+                said.append(f"An epoch of all of them has more steps: the model is trained for {epochs} epochs.")
         if self.time_is_up:
             said.append("The time limit ended the race: the best configuration by then was chosen.")
         failed = [row for row in self.rows if row.state == FAILED]
