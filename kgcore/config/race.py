@@ -13,7 +13,7 @@ from kgcore.errors import InputError
 
 FEWEST_EPOCHS = 9  # so that a ninth of them is an epoch
 SMALL, LONGEST = 10_000, 2.0  # graphs with fewer rows than SMALL have more epochs, at most LONGEST times as many
-ENOUGH, FEWEST_OF_ALL = 500_000, 10  # training triples of which all epochs are needed; epochs of larger graphs
+ENOUGH, FEWEST_OF_ALL = 400_000, 10  # training triples of which all epochs are needed; epochs of larger graphs
 USUAL = "default"  # name of the contender with the settings of the preset `default`
 DECIDES = ("model", "loss")  # if the user gives one of these, only the portfolio's settings for it take part
 

@@ -187,7 +187,7 @@ def test_a_large_graph_has_its_race_on_a_part_and_no_checkpoint(
 def test_the_winner_of_a_part_has_fewer_epochs_on_all_of_a_large_graph(
     graph: KnowledgeGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert [epochs_of_all(100, rows) for rows in (1, 500_000, 1_000_000, 20_000_000)] == [100, 100, 50, 10]
+    assert [epochs_of_all(100, rows) for rows in (1, 400_000, 1_000_000, 20_000_000)] == [100, 100, 40, 10]
     assert epochs_of_all(9, 20_000_000) == 9
     monkeypatch.setattr(module, "LARGE", 599)
     monkeypatch.setattr(module, "RACED", 200)
