@@ -260,7 +260,8 @@ class Connection(H11Protocol):
         data = bytes(first._unseen if first._has_length() else first._unseen[:SLICE])
         del first._unseen[: len(data)]
         try:
-            H11Protocol.data_received(first, data)
+            if data and not first.transport.is_closing():  # no bytes would be the end of the connection
+                H11Protocol.data_received(first, data)
         except Exception:  # asyncio ends a connection whose bytes fail, such as a broken chunk after the answer
             first._unseen.clear()
             first.transport.abort()
