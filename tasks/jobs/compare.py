@@ -1,7 +1,7 @@
 """The table that compares models, losses, negatives and calibrators: one row for every evaluated calibrator."""
 
 from collections.abc import Mapping
-from os.path import commonpath
+from os.path import commonpath, expanduser
 from pathlib import Path
 
 import pandas as pd
@@ -236,10 +236,10 @@ def dataset_name(text: str) -> str:
     """
     if text in DATASETS.names():
         return text
-    paths = [Path(part.strip()).expanduser().resolve() for part in text.split(",")]
+    paths = [Path(expanduser(part.strip())).resolve() for part in text.split(",")]
     if len(paths) > 1 and not Path(text).exists():
         return Path(commonpath([path.parent for path in paths])).name
-    path = Path(text).expanduser().resolve()
+    path = Path(expanduser(text)).resolve()
     return stem_of(path) if format_name(path) and not path.is_dir() else path.name
 
 

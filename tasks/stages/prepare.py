@@ -4,6 +4,7 @@ This file also adds newly labelled triples to the graph of an earlier prepare ru
 """
 
 import logging
+from os.path import expanduser
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -138,7 +139,7 @@ def findable(text: str) -> tuple[str, str]:
     Raises InputError if there is no such data set.
     """
     spec = find_dataset(text)
-    return spec.name, str(Path(text).expanduser().resolve()) if spec.folder else spec.name
+    return spec.name, str(Path(expanduser(text)).resolve()) if spec.folder else spec.name
 
 
 def original_data(store: Store, prepared: str) -> str:

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
+from os.path import expanduser
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -34,12 +35,15 @@ def home() -> Path:
     """Return KGCAL_HOME: the folder of mlflow.db, artifacts, datasets, checkpoints and reports.
 
     The default is `.kgcal` in the checkout of kgcal, or in the user's home folder if there is no checkout. Raises
-    InputError for a path with a question mark, which ends the path of a file in the address of a database.
+    InputError for the folder of an unknown user, and for a path with a question mark, which ends the path of a file in
+    the address of a database.
     """
     checkout = Path(__file__).resolve().parents[2]
     folder = (checkout if (checkout / "pyproject.toml").is_file() else Path.home()) / ".kgcal"
     if value := os.environ.get("KGCAL_HOME"):
-        folder = Path(value).expanduser().resolve()
+        folder = Path(expanduser(value)).resolve()
+        if expanduser(value)[0] == "~":
+            raise InputError(f"KGCAL_HOME is {value}: there is no such user")
     if "?" in str(folder):
         raise InputError(f"KGCAL_HOME is {folder}: choose a folder whose path has no question mark")
     return folder
@@ -151,7 +155,7 @@ def named_artifacts() -> str | None:
     value = os.environ.get("KGCAL_ARTIFACTS")
     if not value:
         return None
-    return value.rstrip("/") if ":" in value else Path(value).expanduser().resolve().as_uri()
+    return value.rstrip("/") if ":" in value else Path(expanduser(value)).resolve().as_uri()
 
 
 def artifact_place() -> str:

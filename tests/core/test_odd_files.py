@@ -300,3 +300,8 @@ def test_a_path_through_a_link_is_that_of_the_system(tmp_path: Path) -> None:
     written(tmp_path, {"deep/g.tsv": TEXT, "deep/er/x.tsv": TEXT})
     os.symlink(tmp_path / "deep/er", tmp_path / "l")
     assert count(f"{tmp_path}/l/../g.tsv") == len(FACTS)
+
+
+def test_the_folder_of_a_user_whom_nobody_knows_is_no_data_set() -> None:
+    with pytest.raises(InputError, match=r"the file ~nobody-here/a\.tsv does not exist"):
+        prepared("~nobody-here/a.tsv")

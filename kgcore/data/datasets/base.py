@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from os.path import commonpath
+from os.path import commonpath, expanduser
 from pathlib import Path
 
 from kgcore.config import PrepareConfig
@@ -176,7 +176,7 @@ def find_dataset(name: str) -> DatasetSpec:
 
 def _path(name: str) -> Path:
     """Return a path. If no file can have the name, because it is too long or has a zero byte, that of no file."""
-    path = Path(name).expanduser()
+    path = Path(expanduser(name))  # a ~ whose user is unknown stays, where Path.expanduser raises an error
     try:
         path.exists()
     except (OSError, ValueError):

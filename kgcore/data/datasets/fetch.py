@@ -6,6 +6,7 @@ import time
 import zipfile
 import zlib
 from collections.abc import Callable, Sequence
+from os.path import expanduser
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import unquote, urlparse
@@ -176,7 +177,7 @@ def _place(mirror: str, archives: Sequence[str]) -> Path | str:
             f"the mirror is {mirror}, which is not an address ({error}): give a folder or a URL, {WHERE}"
         ) from error
     if parsed.scheme in ("", "file") or Path(mirror).is_dir():
-        folder = Path(unquote(parsed.path) if parsed.scheme == "file" else mirror).expanduser()
+        folder = Path(expanduser(unquote(parsed.path) if parsed.scheme == "file" else mirror))
         if not folder.is_dir():
             with_archive = f" that has {archives[0]}" if archives else ""
             raise InputError(f"the mirror {mirror} does not exist: give a folder or a URL{with_archive}, {WHERE}")
