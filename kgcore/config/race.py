@@ -13,7 +13,7 @@ from kgcore.errors import InputError
 
 FEWEST_EPOCHS = 9  # so that a ninth of them is an epoch
 SMALL, LONGEST = 10_000, 2.0  # graphs with fewer rows than SMALL have more epochs, at most LONGEST times as many
-ENOUGH, FEWEST_OF_ALL = 400_000, 10  # training triples of which all epochs are needed; epochs of larger graphs
+MANY, FEWEST_OF_MANY = 400_000, 10  # graphs with more than MANY training triples have fewer epochs, but at least 10
 USUAL = "default"  # name of the contender with the settings of the preset `default`
 DECIDES = ("model", "loss")  # if the user gives one of these, only the portfolio's settings for it take part
 
@@ -61,10 +61,10 @@ def epochs_of_all(epochs: int, rows: int) -> int:
     """Return the number of epochs on all training triples, of a contender of a race on a part of them.
 
     epochs  those of the race
-    rows    number of training triples. With more than ENOUGH, an epoch has so many steps that fewer of them are enough:
-            then all epochs together have as many as `epochs` on ENOUGH. docs/explanation/portfolio.md has what it costs
+    rows    number of training triples. With more than MANY, an epoch has so many steps that fewer of them are enough:
+            then all epochs together have as many as `epochs` on MANY. docs/explanation/portfolio.md has what it costs
     """
-    return max(round(epochs * min(ENOUGH / rows, 1)), min(epochs, FEWEST_OF_ALL))
+    return max(round(epochs * min(MANY / rows, 1)), min(epochs, FEWEST_OF_MANY))
 
 
 def of_confidences(rows: int) -> dict[str, TrainConfig]:

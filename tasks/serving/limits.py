@@ -26,7 +26,7 @@ HEALTH = "/health"  # its answer takes a tenth of a millisecond
 UNREAD = 30.0  # seconds after which a client that takes nothing of its answer is left
 AHEAD = 2**17  # more than a request's head may have
 SLICE = 2**12  # bytes of a body in chunks that are looked at in a round of the event loop: milliseconds
-PACKED = {b"gzip", b"x-gzip", b"deflate", b"br", b"zstd", b"compress", b"x-compress"}  # bodies that would not be read
+ENCODINGS = {b"gzip", b"x-gzip", b"deflate", b"br", b"zstd", b"compress", b"x-compress"}  # of bodies that are not read
 ENDS = "the server ends: ask again when it is back"
 ROWS_AT_ONCE = 10_000  # rows after which the time is checked
 MOST_TOGETHER = 100  # small requests that are answered together
@@ -158,7 +158,7 @@ class LimitedBodies:
         headers = {name: value.lower() for name, value in scope.get("headers", ())}
         if {b"content-length", b"transfer-encoding"} <= headers.keys():  # a proxy may have read the other one
             return await _refused(400, "send either a Content-Length or a Transfer-Encoding", scope, receive, send)
-        if headers.get(b"content-encoding") in PACKED:
+        if headers.get(b"content-encoding") in ENCODINGS:
             return await _refused(415, "the body has a Content-Encoding: send it as it is", scope, receive, send)
 
         async def counted() -> Message:
@@ -210,8 +210,8 @@ class Connection(H11Protocol):
     client sends before it has its answers, about AHEAD bytes are read. A connection also ends when its client sends
     nothing more of a request that it has begun, or nothing of its first one, for UNREAD seconds.
 
-    A body may come in chunks of one byte, each of which takes as long as a thousand bytes. So one connection at a time
-    takes SLICE bytes in a round of the event loop, unless its request has a length.
+    A chunk of one byte takes as long to read as a thousand bytes. So one connection at a time takes SLICE bytes in a
+    round of the event loop, unless its request has a length.
     """
 
     _slicing: ClassVar["WeakKeyDictionary[asyncio.AbstractEventLoop, deque[Connection]]"] = WeakKeyDictionary()

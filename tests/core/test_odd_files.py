@@ -282,7 +282,7 @@ def test_a_file_of_another_kind_has_a_way_to_be_read(tmp_path: Path, name: str, 
         ),
         (
             '{"subject": NaN, "predicate": "p", "object": "x"}',
-            "subject is nan: it must be text, or null if there is none",
+            "subject is nan: write text, or null",
         ),
     ],
 )

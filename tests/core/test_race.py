@@ -191,7 +191,7 @@ def test_the_winner_of_a_part_has_fewer_epochs_on_all_of_a_large_graph(
     assert epochs_of_all(9, 20_000_000) == 9
     monkeypatch.setattr(module, "LARGE", 599)
     monkeypatch.setattr(module, "RACED", 200)
-    monkeypatch.setattr(settings_of_races, "ENOUGH", 300)
+    monkeypatch.setattr(settings_of_races, "MANY", 300)
     given = TrainConfig(model="transe", k=4)
     config = RaceConfig(train=given, usual=given.replace(epochs=9), race_metric="brier")
     made, _ = choose(graph, config, Track(CPU, tmp_path))

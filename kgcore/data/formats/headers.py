@@ -47,7 +47,7 @@ WEAK = {"value", "p", "r"}  # names that other columns often have, such as p-val
 LETTERS = {("s", "p", "o"), ("h", "r", "t")}  # all three together are no such columns
 # names, or their ends, of columns that describe another one
 BESIDE, DESCRIBES = {"rank", "datatype", "unit", "language", "split", "graph"}, ("label", "name", "type", "category")
-USUAL = {*FURTHER, *KEYS, "", "index", "unnamed0", "indexlevel0"}
+USUAL = {*FURTHER, *KEYS, *map(column_word, PANDAS)}
 USUAL |= {*NAMES["subject"], *NAMES["predicate"], *NAMES["object"]}
 GEPHI = {"source", "target", "type", "label"}  # Gephi's type is Directed or Undirected
 

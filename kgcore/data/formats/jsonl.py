@@ -76,7 +76,7 @@ def _text(source: TriplesFile, line: int, name: str, row: _Row, key: str) -> str
     if name in COLUMNS and isinstance(value, list | dict):
         wrong = "is a list or an object: it must be text"
     elif name in COLUMNS and isinstance(value, float) and not math.isfinite(value):
-        wrong = f"is {value}: it must be text, or null if there is none"
+        wrong = f"is {value}: write text, or null"
     elif key in row.twice:
         wrong = f"is given twice, by the key {key}: leave out one"
     if wrong:

@@ -36,8 +36,8 @@ ABOUT_TRIPLES = (
 )
 TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
 # the classes of nodes that stand for a triple, asserted or denied
-# predicates of a node that stands for a triple, whatever its class, as in KGX
-PARTS = TYPE.replace("type", "subject"), TYPE.replace("type", "object")
+# the predicates that a node has if it stands for a triple, whatever its class, as in KGX
+DESCRIBE = TYPE.replace("type", "subject"), TYPE.replace("type", "object")
 STATEMENTS = {TYPE.replace("type", "Statement"), "http://www.w3.org/2002/07/owl#NegativePropertyAssertion"}
 Terms: TypeAlias = Mapping[str, Any]
 _ELEMENT = re.compile(rb"<([A-Za-z_][^\s/>]*)")
@@ -237,12 +237,12 @@ def _reifiers(source: TriplesFile, syntax: Any) -> set[str]:
                 break
     if not data:
         return set()
-    found, has = set[str](), {part: set[str]() for part in PARTS}
+    found, has = set[str](), {part: set[str]() for part in DESCRIBE}
     with open_packed(source.path) as (stream, _), suppress(SyntaxError):
         for quad in parse(_Ends(stream), format=syntax):  # type: ignore[arg-type]  # it only reads
             predicate, thing = quad.predicate.value, quad.object
             stands = isinstance(thing, Triple) or (predicate == TYPE and thing.value in STATEMENTS)
-            if (stands or predicate in PARTS) and not _RANDOM.fullmatch(quad.subject.value):
+            if (stands or predicate in DESCRIBE) and not _RANDOM.fullmatch(quad.subject.value):
                 is_blank = isinstance(quad.subject, BlankNode)
                 node = _blank(quad.subject.value, {}, source.scope) if is_blank else quad.subject.value
                 (found if stands else has[predicate]).add(node)

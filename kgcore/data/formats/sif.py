@@ -16,7 +16,7 @@ from kgcore.data.formats.text import MARK, check_text, whole_lines
 from kgcore.errors import InputError
 from kgcore.registries import FORMATS
 
-NODES = "PARTICIPANT\tPARTICIPANT_TYPE"  # begins the table of nodes below the edges of Pathway Commons
+NODE_TABLE = "PARTICIPANT\tPARTICIPANT_TYPE"  # begins the table of nodes below the edges of Pathway Commons
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 
 
@@ -35,7 +35,7 @@ def read_sif(source: TriplesFile) -> Iterator[Block]:
             names = lines[skip].split(separator)[: len(COLUMNS)]
             columns = find_columns(source, names) if len(names) == len(COLUMNS) else columns
             skip += columns.header
-        if columns.header and (ends := [n for n, text in enumerate(lines) if text.startswith(NODES)]):
+        if columns.header and (ends := [n for n, text in enumerate(lines) if text.startswith(NODE_TABLE)]):
             lines, is_last = lines[: ends[0]], True
         rows, faults, nodes = _rows(source, lines[skip:], line + skip, separator, columns)
         table = pa.table([pa.array([row[place] for row in rows], pa.string()) for place in range(3)], names=COLUMNS)
