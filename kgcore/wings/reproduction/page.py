@@ -121,11 +121,11 @@ def _beats_uncalibrated(frame: pd.DataFrame) -> str:
     share = f"in {(fits < 0).mean():.1%} of {len(fits)} fits"
     if (fits < 0).all():
         return f"Calibration beats uncalibrated scores: this holds, {share}."
-    worst = fits.reset_index().loc[fits.argmax(), ["dataset", "model", "loss", "negatives", "calibrator"]]
-    of_fit = " ".join(map(str, worst))
+    names = ["dataset", "model", "loss", "negatives", "calibrator"]
+    worst = fits.rename("gap").reset_index().sort_values("gap")[names].to_numpy(dtype=str)[-1]
     return (
         f"Calibration beats uncalibrated scores: this does not hold everywhere, but {share}; the Brier score is higher "
-        f"by {fits.max():.4f} at most ({of_fit})."
+        f"by {fits.max():.4f} at most ({' '.join(worst)})."
     )
 
 
