@@ -122,7 +122,7 @@ def _beats_uncalibrated(frame: pd.DataFrame) -> str:
     if (fits < 0).all():
         return f"Calibration beats uncalibrated scores: this holds, {share}."
     names = ["dataset", "model", "loss", "negatives", "calibrator"]
-    worst = fits.rename("gap").reset_index().sort_values("gap")[names].to_numpy(dtype=str)[-1]
+    worst = pd.DataFrame({"gap": fits}).reset_index().sort_values("gap")[names].to_numpy(dtype=str)[-1]
     return (
         f"Calibration beats uncalibrated scores: this does not hold everywhere, but {share}; the Brier score is higher "
         f"by {fits.max():.4f} at most ({' '.join(worst)})."
