@@ -120,10 +120,11 @@ class KnowledgeGraph:
         for names in (self.entities, self.predicates):
             digest.update("\n".join(names).encode() + b"\0")
         for split in splits:
-            digest.update(np.ascontiguousarray(split.triples).tobytes())
+            digest.update(np.ascontiguousarray(split.triples))
             digest.update(split.labels.astype(np.int8).tobytes())
             if split.confidences is not None:
-                digest.update(b"confidences" + np.ascontiguousarray(split.confidences).tobytes())
+                digest.update(b"confidences")
+                digest.update(np.ascontiguousarray(split.confidences))
         return digest.hexdigest()
 
     def number(self, names: pd.DataFrame) -> tuple[Triples, Bools]:
