@@ -120,11 +120,11 @@ class KnowledgeGraph:
         for names in (self.entities, self.predicates):
             digest.update("\n".join(names).encode() + b"\0")
         for split in splits:
-            digest.update(np.ascontiguousarray(split.triples))
+            digest.update(np.ascontiguousarray(split.triples).data)
             digest.update(split.labels.astype(np.int8).tobytes())
             if split.confidences is not None:
                 digest.update(b"confidences")
-                digest.update(np.ascontiguousarray(split.confidences))
+                digest.update(np.ascontiguousarray(split.confidences).data)
         return digest.hexdigest()
 
     def number(self, names: pd.DataFrame) -> tuple[Triples, Bools]:

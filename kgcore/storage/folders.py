@@ -165,7 +165,9 @@ def read_model(folder: Path) -> "TrainedModel":
 
 def _is_finite(table: "Tensor") -> bool:
     """Return whether all numbers of a float32 table are finite. Memory: a block of its rows, because it is mapped."""
-    return str(table.dtype) == "torch.float32" and all(bool(part.isfinite().all()) for part in table.split(BATCH))
+    from torch import split
+
+    return str(table.dtype) == "torch.float32" and all(bool(part.isfinite().all()) for part in split(table, BATCH))
 
 
 def write_sealed(path: Path, data: dict[str, Any]) -> None:
