@@ -9,7 +9,7 @@ from scipy.sparse import csc_array, csr_array
 from kgcore.arrays import Bools, Floats, Ints, Triples
 from kgcore.data.graph import TripleIndex
 from kgcore.evidence.base import ZERO, Feature, Source, Tile, Tiled
-from kgcore.evidence.lookup import Counts, KeyTable, Links, expanded, meeting, ones_at, row_maxima, row_sums
+from kgcore.evidence.lookup import Counts, Ints32, KeyTable, Links, expanded, meeting, ones_at, row_maxima, row_sums
 from kgcore.registries import EVIDENCE
 
 TYPE_SMOOTHING = 0.5
@@ -247,8 +247,8 @@ class Constants(Feature):
     starts: Ints
     items: Ints
     rules: KeyTable
-    support: Ints
-    bodies: Ints
+    support: Ints32
+    bodies: Ints32
 
     names = (
         *("object_share", "object_rule_best", "object_rule_mean", "object_rule_lift", "object_rules"),
@@ -333,11 +333,11 @@ class Constants(Feature):
         return np.stack([share, row_maxima(rows, shares, count), mean, lift, np.log1p(fired)], axis=1)
 
 
-def _mined(has: csc_array, width: int, kinds: Ints) -> tuple[Ints, Ints, Ints]:
+def _mined(has: csc_array, width: int, kinds: Ints) -> tuple[Ints, Ints32, Ints32]:
     """Return the ascending keys of the rules, support and bodies. has: (E, I); kinds: (I - width,) of the heads."""
     columns = has.shape[1]
-    empty = np.zeros(0, dtype=np.int64)
-    keys, supports, bodies = [empty], [empty], [empty]
+    keys, small = [np.zeros(0, dtype=np.int64)], np.zeros(0, dtype=np.int32)
+    supports, bodies = [small], [small]
     by_entity = has.tocsr()
     for start in range(0, len(kinds), HEADS_AT_ONCE):
         part = kinds[start : start + HEADS_AT_ONCE]
@@ -351,6 +351,6 @@ def _mined(has: csc_array, width: int, kinds: Ints) -> tuple[Ints, Ints, Ints]:
         having = Counts.of_matrix(has[:, several].T @ by_entity)
         order = np.lexsort((item, head))
         keys.append(((head + width + start) * columns + item)[order])
-        supports.append(support[order].astype(np.int64))
-        bodies.append(having(np.searchsorted(several, own) * columns + item)[order])
+        supports.append(support[order].astype(np.int32))
+        bodies.append(having(np.searchsorted(several, own) * columns + item)[order].astype(np.int32))
     return np.concatenate(keys), np.concatenate(supports), np.concatenate(bodies)

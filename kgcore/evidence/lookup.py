@@ -36,25 +36,25 @@ class KeyTable:
     """Distinct integer keys in ascending order. `find` returns the place of a key.
 
     keys    (N,) ascending
-    marks   (2^bits,) whether some key has this hash. A look-up searches only for keys whose hash is marked, because a
-            binary search costs twenty times as much as a hash
+    marks   (2^bits / 64,) the bit of a hash is 1 if some key has this hash. A look-up searches only for keys whose hash
+            is marked, because a binary search costs twenty times as much as a hash
     """
 
     keys: Ints
-    marks: Bools
+    marks: npt.NDArray[np.uint64]
 
     @classmethod
     def of(cls, keys: Ints) -> Self:
-        """Build the table of ascending distinct keys. Memory: 8 bytes and 8 to 16 marks a key."""
-        bits = max(4, len(keys).bit_length() + 3)
-        marks = np.zeros(2**bits, dtype=bool)
+        """Build the table of ascending distinct keys. Memory: 8 bytes and 8 to 16 bits a key."""
+        bits = max(6, len(keys).bit_length() + 3)
+        marks = np.zeros(2**bits // 64, dtype=np.uint64)
         _loops().mark_keys(np.ascontiguousarray(keys), marks, bits)
         return cls(keys, marks)
 
     def find(self, keys: Ints) -> tuple[Ints, Ints]:
         """Find keys (n,). Return the rows of those that the table has, ascending, and their places in the table."""
         rows, places = np.empty(len(keys), dtype=np.int64), np.empty(len(keys), dtype=np.int64)
-        bits = len(self.marks).bit_length() - 1
+        bits = (64 * len(self.marks)).bit_length() - 1
         found = _loops().find_keys(self.keys, self.marks, bits, np.ascontiguousarray(keys), rows, places)
         return rows[:found].copy(), places[:found].copy()
 
@@ -75,13 +75,13 @@ class Counts:
     """
 
     table: KeyTable
-    counts: Ints
+    counts: Ints32
 
     @classmethod
     def of(cls, keys: Ints) -> Self:
         """Count keys (n,), in any order."""
         found, counts = np.unique(keys, return_counts=True)
-        return cls(KeyTable.of(found), counts)
+        return cls(KeyTable.of(found), counts.astype(np.int32))
 
     @classmethod
     def of_matrix(cls, matrix: "csc_array | csr_array") -> Self:
@@ -89,7 +89,7 @@ class Counts:
         entries = matrix.tocoo()
         keys = entries.row.astype(np.int64) * entries.shape[1] + entries.col
         order = np.argsort(keys)
-        return cls(KeyTable.of(keys[order]), entries.data[order].astype(np.int64))
+        return cls(KeyTable.of(keys[order]), entries.data[order].astype(np.int32))
 
     def __call__(self, keys: Ints) -> Ints:
         """Return how often each of the keys (n,) occurs: 0 for an unknown key."""

@@ -127,7 +127,7 @@ class Rules(Feature):
         ends = np.repeat(np.arange(entities), links.degrees)
         leaving = Counts.of(ends * width + links.kinds)
         x, kind = np.divmod(leaving.table.keys, width)
-        many = csr_array((leaving.counts, (kind, x)), shape=(width, entities))
+        many = csr_array((leaving.counts.astype(np.int64), (kind, x)), shape=(width, entities))
         has = np.unique((s * predicates + p)[s != o])
         subjects = csr_array((np.ones(len(has), dtype=np.int64), np.divmod(has, predicates)), (entities, predicates))
         return cls(source.facts, links, support, Counts.of_matrix(subjects.T @ many.T), leaving)

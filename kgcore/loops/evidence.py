@@ -140,24 +140,26 @@ def _hash(key: int, bits: int) -> Any:
 
 
 @exact_loop
-def mark_keys(keys: Ints, marks: npt.NDArray[np.bool_], bits: int) -> None:
-    """Set the mark (2^bits,) of the hash of each key (n,)."""
+def mark_keys(keys: Ints, marks: npt.NDArray[np.uint64], bits: int) -> None:
+    """Set the mark of the hash of each key (n,): one of the 2^bits bits of `marks`."""
     for key in keys:
-        marks[_hash(key, bits)] = True
+        place = _hash(key, bits)
+        marks[place >> 6] |= np.uint64(1) << np.uint64(place & 63)
 
 
 @exact_loop
-def find_keys(keys: Ints, marks: npt.NDArray[np.bool_], bits: int, wanted: Ints, rows: Ints, places: Ints) -> int:
+def find_keys(keys: Ints, marks: npt.NDArray[np.uint64], bits: int, wanted: Ints, rows: Ints, places: Ints) -> int:
     """Fill rows and places with the row of each wanted key (n,) that ascending keys have, and its place there.
 
-    marks  (2^bits,) whether some key has this hash
+    marks  2^bits bits: whether some key has this hash
 
     Return their number.
     """
     found = 0
     for row in range(len(wanted)):
         key = wanted[row]
-        if not marks[_hash(key, bits)]:
+        place = _hash(key, bits)
+        if not (marks[place >> 6] >> np.uint64(place & 63)) & np.uint64(1):
             continue
         first, length = 0, len(keys)
         while length > 0:
