@@ -220,3 +220,18 @@ def test_twins_have_the_earliest_time_of_them(tmp_path: Path) -> None:
     shape = shape_of(prepared.graph)
     assert (shape.symmetric, shape.leaking, shape.twin_facts) == (1, 0, shape.facts)
     assert prepared.drawn == "Valid begins at 2016, and test at 2018."
+
+
+def test_a_random_split_takes_as_many_facts_of_twins_as_of_others() -> None:
+    """Half of the facts are symmetric: their pairs must not be held out more often than single facts."""
+    excess = []
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        ends = np.stack(np.triu_indices(100, 1), axis=1)
+        pairs, single = (rng.permutation(ends)[:count] for count in (800, 1_600))
+        both = np.concatenate([pairs, pairs[:, ::-1]])
+        rows = [np.c_[part[:, 0], np.full(len(part), p), part[:, 1]] for p, part in enumerate((both, single))]
+        every = np.unique(np.c_[np.concatenate(rows), np.ones(3_200, dtype=np.int64)], axis=0)
+        drawn = draw_splits(every, SplitDraw(0.1, 0.1, seed)).rows
+        excess += [(drawn[name][:, 1] == 0).mean() - 0.5 for name in ("valid", "test")]
+    assert np.mean(excess) == pytest.approx(0, abs=0.02)
