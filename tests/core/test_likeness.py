@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from kgcore.answer.population.likeness import CalibrationTriples, SampleDifference, difference, separation, true_share
+from kgcore.answer.population.likeness import (
+    CalibrationTriples,
+    SampleDifference,
+    Z,
+    difference,
+    separation,
+    separation_of_scores,
+    true_share,
+)
 from kgcore.arrays import Floats, Triples
 from kgcore.calibrate.calibrated import CorruptionSettings
 from kgcore.errors import InputError
@@ -121,3 +129,18 @@ def test_the_share_of_true_rows_is_found_if_both_kinds_score_as_in_calibration(s
     rows = joined(scored(int(3_000 * share), int(3_000 * (1 - share)), 0), scored(10, 10, 1))
     assert true_share(rows, calibration, truth) == pytest.approx(share, abs=0.05)
     assert true_share((rows[0], rows[1] - 99), calibration, truth) == 0.001
+
+
+@pytest.mark.parametrize(("share", "alike"), [(0.5, True), (0.2, False)])
+def test_scores_tell_a_file_with_fewer_true_rows(share: float, alike: bool) -> None:
+    rng = np.random.default_rng(6)
+
+    def scored(true: int, false: int) -> tuple[Triples, Floats]:
+        triples, values = drawn(rng, true + false)
+        return triples, values[:, 0] + 0.8 * (np.arange(true + false) < true)
+
+    rows, calibration = scored(round(600 * share), round(600 * (1 - share))), scored(1_000, 1_000)
+    auroc, error = separation_of_scores(rows, calibration, np.ones(2_000))
+    found = SampleDifference(0.5, 0.45, 0.55, auroc, Z * error)
+    assert found.alike == alike
+    assert ("of the scores" in str(found)) != alike

@@ -1,10 +1,12 @@
 """Triples with a twin in train: which they are, how many are true, and what they change."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from kgcore.answer.population.calibration import _shares_with_twins
 from kgcore.answer.population.fit import fit_population
 from kgcore.answer.population.population import UnknownFacts
 from kgcore.arrays import Triples
@@ -159,3 +161,17 @@ def test_candidates_with_a_twin_have_the_probability_of_their_number(rng: np.ran
         sums.append(fit.probabilities(survey.log_odds[with_twin], survey.drawn.triples[with_twin, 1]).sum())
     assert sums[0] < 200
     assert sums[1] == pytest.approx(300, abs=30)
+
+
+@pytest.mark.parametrize(("missing", "share"), [(200, 0.06), (400, 0.1), (800, 0.0)])
+def test_twins_that_are_missing_together_say_nothing(missing: int, share: float) -> None:
+    """Of 1,000 facts a tenth has a twin. 40 candidates with one stand for 20 or 40 missing facts, but not for 80."""
+    graph, _ = graph_with_single_facts(0)
+    survey, _, _ = simulated_survey(0, true=700, facts=1_000)
+    with_twin = np.flatnonzero(survey.drawn.triples[:, 1] == 0)[:40]
+    survey = replace(survey, twin_shares=0.1 * np.isin(np.arange(len(survey.drawn)), with_twin))
+    population = SimpleNamespace(blocks=[SimpleNamespace(predicate=0)], graph=graph, positives=graph.valid.triples)
+    population.counts = lambda triples: np.array([float(len(triples))])
+    values = np.array([float(missing)])
+    true = UnknownFacts(values, values, values, "number", by_predicate=True)
+    assert _shares_with_twins(population, survey, true)[0] == pytest.approx(min(share, 40 / missing), abs=0.05)

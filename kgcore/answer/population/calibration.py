@@ -37,6 +37,14 @@ ELSEWHERE = (
 )
 MOST_NAMED = 3  # predicates without candidates that a sentence names
 MUCH_LESS = 0.9  # share of the stated true candidates below which the evidence contradicts the statement
+REFUTED = 2.0  # times as many facts with a twin as there are candidates with one cannot be missing one by one
+TOGETHER = (
+    ". Of {names}, far fewer candidates have a mirror image or an inverse in train than if facts were missing one by "
+    "one: to have one makes a candidate no likelier"
+)
+ALL_ALIKE = (
+    ". It is taken for the completeness of every predicate: if they differ, the list can be far off, so state a file"
+)
 
 
 @dataclass(frozen=True)
@@ -107,7 +115,8 @@ class Calibration:
         number = _count(true) if low == high else f"{_count(true)} ({low} to {high})"
         others = (self.true.everywhere or 0.0) - true if self.population.rows is None else 0.0
         elsewhere = ""
-        if others > 0.05 * true:
+        noise = 0.0 if self.asked is None else 2 / math.sqrt(max(1, int((self.survey.facts[:, 1] == self.asked).sum())))
+        if others > (0.05 + noise) * true:
             elsewhere = ELSEWHERE.format(number=_count(others), left_out=self._left_out())
         text = (
             f"the probabilities are about {candidates:,} candidates, {number} of them true by the stated "
@@ -118,7 +127,23 @@ class Calibration:
                 f". Only about {_count(likely)} candidates look like these facts: fewer are true than stated, or they "
                 "are unlike the facts of validation"
             )
+        if together := self._missing_together():
+            text += TOGETHER.format(names=", ".join(together))
+        if (
+            self.asked is None
+            and asked.sum() > 1
+            and self.basis.startswith("completeness")
+            and not self.true.by_predicate
+        ):
+            text += ALL_ALIKE
         return text
+
+    def _missing_together(self) -> list[str]:
+        """Return the predicates whose facts are missing together with their twins: see `_shares_with_twins`."""
+        assert self.true is not None
+        shares = _shares_with_twins(self.population, self.survey, self.true)
+        apart = [number for number, share in shares.items() if not share and self.asked in (None, number)]
+        return [self.population.graph.predicates[number] for number in apart]
 
     def _left_out(self) -> str:
         """Return the predicates of the graph without candidates, the most frequent first; '' if one is asked about."""
@@ -213,7 +238,8 @@ def _shares_with_twins(population: Population, survey: Survey, true: UnknownFact
 
     Facts with a twin are taken to be missing by chance, each by itself. So a predicate has the same share of all
     missing facts as of the known ones, unless the user states its number. True candidates with a twin are at most as
-    many as there are candidates with a twin.
+    many as there are candidates with a twin. If these are less than 1 / REFUTED of the expected number, facts and their
+    twins are missing together, and the share is 0.
     """
     known, facts = (
         population.counts(triples).astype(np.float64)
@@ -227,7 +253,8 @@ def _shares_with_twins(population: Population, survey: Survey, true: UnknownFact
         with_twin = survey.rows_with_twin(predicate)
         if len(with_twin):
             number = float(survey.twin_shares[with_twin[0]]) * numbers[place]
-            number = min(number, float(survey.drawn.weights[with_twin].sum()), of_facts[place])
+            candidates = float(survey.drawn.weights[with_twin].sum())
+            number = min(number, candidates, of_facts[place]) if number <= REFUTED * candidates else 0.0
             shares[predicate] = float(number / of_facts[place])
     return shares
 

@@ -1,7 +1,8 @@
 """How like the triples of a file are to the triples that a calibrator was fitted to: a two-sample test on evidence.
 
 Boosted trees learn to tell the rows of a file from calibration triples of the same predicates (Lopez-Paz & Oquab, ICLR
-2017: classifier two-sample tests). If they cannot, the calibrator is right for the file as it is.
+2017: classifier two-sample tests), and the scores are compared, too: they show best that the file has another share
+of true rows. If neither differs, the calibrator is right for the file as it is.
 
 If they can, no weights of labelled calibration triples are right for the file without a further assumption. If true
 rows are like true calibration triples, the file has the density f = alpha f+ + (1 - alpha) g. For any smaller share
@@ -29,6 +30,7 @@ SEED = 0  # of the comparison, which is the same for the same file
 FOLDS = 3  # of subjects, and of objects
 Z = 2.576  # standard errors of the limits: 99 %
 ALIKE = 0.52  # an AUROC that is not above it is no difference
+SHIFTED = 0.01  # an AUROC of the scores that is so far from 1/2 is no difference
 MOST_ROWS = 4_000  # rows of the file, and calibration triples, that are compared
 FEWEST, FOR_A_ROW = 1_000, 10  # calibration triples that are compared; more make the error hardly smaller
 FEWEST_OF_A_PREDICATE = 5  # of these, on average
@@ -41,19 +43,30 @@ class SampleDifference:
 
     auroc      AUROC of trees that tell the file from the calibration triples; 0.5: they are alike
     low, high  its 99 % limits; rows with a common subject or object are dependent
+    by_score   AUROC of the calibrator's own scores, which tells another share of true rows best: below 0.5, the file
+               has fewer
+    within     half of the width of its 99 % limits
     """
 
     auroc: float
     low: float
     high: float
+    by_score: float = 0.5
+    within: float = 0.0
 
     @property
     def alike(self) -> bool:
         """Whether the file is not shown to differ from the calibration triples."""
-        return self.low <= ALIKE
+        return self.low <= ALIKE and not self._shifted
+
+    @property
+    def _shifted(self) -> bool:
+        return abs(self.by_score - 0.5) > SHIFTED + self.within
 
     def __str__(self) -> str:
-        return f"AUROC {self.auroc:.2f} [{self.low:.2f}, {self.high:.2f}] of trees that tell them apart"
+        text = f"AUROC {self.auroc:.2f} [{self.low:.2f}, {self.high:.2f}] of trees that tell them apart"
+        ends = self.by_score - self.within, self.by_score + self.within
+        return text + self._shifted * f", {self.by_score:.2f} [{ends[0]:.2f}, {ends[1]:.2f}] of the scores"
 
 
 @dataclass(frozen=True)
@@ -82,7 +95,11 @@ class CalibrationTriples:
         rate = float(np.clip(labelled.sum() / max(1, len(labelled)), LEAST, 1 - LEAST))
         weights = truth * base_rate / rate + (1 - truth) * (1 - base_rate) / (1 - rate)
         triples, weights = _thinned(triples, weights, rows, rng)
-        return difference((rows, self._evidence(rows)), (triples, self._evidence(triples)), weights, rng)
+        of_rows, of_triples = self._evidence(rows), self._evidence(triples)
+        found = difference((rows, of_rows), (triples, of_triples), weights, rng)
+        scores = self._scores(rows, of_rows), self._scores(triples, of_triples)
+        auroc, error = separation_of_scores((rows, scores[0]), (triples, scores[1]), weights)
+        return replace(found, by_score=auroc, within=Z * error)
 
     def drawn(self, predicates: Ints, rng: np.random.Generator) -> tuple[Triples, Probabilities]:
         """Draw calibration triples (m, 3) of some predicates, with their truth (m,): 1, 0, or a confidence.
@@ -104,6 +121,13 @@ class CalibrationTriples:
     def _evidence(self, triples: Triples) -> Evidence:
         trained = self.model.trained
         return trained.evidence(triples) if isinstance(trained, CombinedModel) else self._features.evidence(triples)
+
+    def _scores(self, triples: Triples, evidence: Evidence) -> Scores:
+        """Return what the calibrator sees of the triples (n, 3)."""
+        trained = self.model.trained
+        if isinstance(trained, CombinedModel):
+            return trained.combined.scores(evidence, triples[:, 1])
+        return trained.score(triples)
 
     @cached_property
     def _features(self) -> Features:
@@ -183,6 +207,25 @@ def difference(
     z = _judged(sample, _entity_folds(sample, triples[used], rng), rng)
     auroc, error = separation(z, sample.labels == 1, sample.weights, triples[used])
     return SampleDifference(auroc, auroc - Z * error, auroc + Z * error)
+
+
+def separation_of_scores(
+    rows: tuple[Triples, Scores], calibration: tuple[Triples, Scores], weights: Weights
+) -> tuple[float, float]:
+    """Return the AUROC of scores that tell the rows of a file from calibration triples, and its standard error.
+
+    rows, calibration  (n, 3) and (m, 3) triples, and their scores
+    weights            (m,) weights of these triples, above 0
+
+    Each predicate of the calibration triples is weighted to its share of the file. It has more power than trees against
+    another share of true rows, because it fits nothing.
+    """
+    triples, z = (np.concatenate(parts) for parts in zip(rows, calibration, strict=True))
+    n, m = len(rows[0]), len(calibration[0])
+    labels, weights = np.r_[np.ones(n), np.zeros(m)], np.r_[np.ones(n), weights]
+    sample = EvidenceSample(("score",), z[:, None], labels, weights, triples[:, 1])
+    sample = _matched(sample.part(used := _common(sample)))
+    return separation(z[used], sample.labels == 1, sample.weights, triples[used])
 
 
 def _common(sample: EvidenceSample) -> Ints:

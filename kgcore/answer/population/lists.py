@@ -168,8 +168,11 @@ def answers_to(question: Question, answers: Answers, calibration: Calibration | 
     calibration  to the missing facts of the predicate; None: nothing is stated about these. Then the probabilities are
                  those of the model's calibrator, and about triples like the ones that it was fitted to
 
-    Calibrated answers are the candidates of the population and the known facts; otherwise, all entities.
+    Calibrated answers are the candidates of the population and the known facts; otherwise, all entities. Raises
+    InputError for a `top` below 1.
     """
+    if top < 1:
+        raise InputError(f"top is {top}: it must be at least 1")
     if calibration is None:
         triples = best_answers_to(question, answers.model, top)
         table = flagged(answers.table(answers.named(triples)), triples, answers.model.graph)
