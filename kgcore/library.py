@@ -156,7 +156,7 @@ def read(
     folder    where public and generated data sets are kept; None: the user's cache
     settings  of PrepareConfig: split, valid_share, columns, ...
 
-    Raises InputError for an unknown setting, for data that cannot be used, and for a download that fails.
+    Raises InputError for an unknown setting, data that cannot be used, and a download that fails.
 
     >>> import kgcore as kg, pandas as pd
     >>> kg.read("family", size=300)
@@ -275,7 +275,7 @@ def calibrate(
     >>> calibrated["synthetic.platt"]  # doctest: +ELLIPSIS
     calibrated model of family: synthetic.platt, base rate 0.1, stated
     Brier score on test: ...
-    other calibrators: uncalibrated, base_rate, ground_truth..., ground_truth..., synthetic.isotonic
+    other calibrators: uncalibrated, base_rate, ...
     >>> asked = pd.DataFrame({"subject": ["person_2"], "predicate": ["spouse_of"], "object": ["person_3"]})
     >>> calibrated.predict(asked).columns.tolist()[:5]
     ['subject', 'predicate', 'object', 'score', 'probability']
@@ -297,7 +297,7 @@ def calibrate(
         source = kept_sources(made["test"].source, graph.test.positives[:, 1], made["test"].triples[:, 1])
     wanted = [bound for bound in result.fitted if negatives in (None, bound.negatives)]
     if not (answers := answering_label(wanted, result.audits)):
-        raise InputError(f"no calibrator has negatives of the kind {negatives}: leave out negatives")
+        raise InputError(f"no calibrator has negatives of the kind {negatives!r}: leave out negatives")
     first = CalibratedModel(model, result.fitted[0], graph)
     return MeasuredModel(first, result.fitted, predictions, source, material.cold)[answers]
 
@@ -352,9 +352,8 @@ def _material(
         evidence = TableEvidence(rows.nonzero()[0], features.evidence(table.triples[rows]), groups)
         if isinstance(graph, ReadGraph) and (held := graph.unseen):
             unseen = fit_unseen(graph, held.names, held.splits, features, table, configs.evidence)
-    source, answers = made["valid"].source, unseen[0] if unseen else None
-    bases = calibration_bases(table, config, corrupt)
-    return Material(table, config, bases, source, cold, evidence=evidence, unseen=answers)
+    bases, source = calibration_bases(table, config, corrupt), made["valid"].source
+    return Material(table, config, bases, source, cold, evidence=evidence, unseen=unseen[0] if unseen else None)
 
 
 def _fields(value: KnowledgeGraph | TrainedModel) -> Mapping[str, Any]:
@@ -369,6 +368,8 @@ def _written(tables: Frames, folder: Path) -> Path:
     """Write tables to files that are read as a user's own. Return their folder."""
     folder.mkdir()
     for split, table in {"train": tables}.items() if isinstance(tables, pd.DataFrame) else tables.items():
+        if not re.fullmatch(r"[A-Za-z]\w{0,63}", str(split)):
+            raise InputError(f"a table has the name {split!r}: the names are train, and perhaps valid and test")
         if not isinstance(table, pd.DataFrame):
             raise InputError(f"the table {split} is of the type {type(table).__name__}: it must be a table of pandas")
         try:

@@ -55,6 +55,8 @@ def predict(
         raise InputError(f"candidates and --predicate {predicate} are given: give candidates or --predicate")
     if not predicate and (subjects or objects or pairs != PairsConfig(completeness=pairs.completeness)):
         raise InputError("subjects, objects, top, per, above and known_facts are for pairs: give --predicate, too")
+    if runner != THREADS and not predicate:
+        raise InputError(f"--runner {runner} is for pairs: give --predicate, too, or leave it out")
 
     def answer() -> Result:
         from tasks.jobs.predict import predict_candidates, predict_pairs  # loads scikit-learn and torch

@@ -9,7 +9,7 @@ from flows.pipeline import after_training
 from kgcore.base_rate import BaseRate
 from kgcore.config import EXAM_SHARE
 from kgcore.measure.report.summary import PipelineSummary
-from tasks.jobs.compare import dataset_name
+from tasks.jobs.compare import check_dataset, dataset_name
 from tasks.jobs.exam import add_field_labels
 from tasks.jobs.manifest import newest_pipeline, resolve
 from tasks.jobs.pipeline import finish_pipeline
@@ -54,7 +54,8 @@ def recalibrate(
     Args:
         model: run id of a train run or of a run that came from it, URI of a model or calibrator, or latest (the newest
             finished pipeline)
-        dataset: data set whose newest finished pipeline `latest` is; if empty, the newest of all
+        dataset: data set whose newest finished pipeline `latest` is; if empty, the newest of all. A named run must be
+            of it
         labels: file of newly labelled triples: subject, predicate, object, label. They are added to the validation
             split, except those that belong to the exam
         candidates: file of the triples that you want probabilities for; or valid or test, a held-out split with its
@@ -72,6 +73,7 @@ def recalibrate(
     if dataset and model == LATEST:
         model = newest_pipeline(open_store(), dataset_name(dataset)).run_id
     trained, configs = model_and_settings(model, stated, candidates, exam_share)
+    check_dataset(open_store().get(trained.run_id).tags.dataset or "", dataset, f"the run {model}")
     fitted = None if refit or labels or candidates or stated is None else calibrators_of(model)
     if fitted is None and not candidates:
         note_candidates(model)

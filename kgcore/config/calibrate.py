@@ -158,6 +158,8 @@ class CalibrateConfig(Config):
         """Split a text LOW:HIGH into its ends. The middle of an interval is the base rate if none is given."""
         if isinstance(text := given.get("base_rate"), str) and (rate := BaseRate.read(text)):
             ends = {"base_rate_low": rate.low, "base_rate_high": rate.high} if rate.limits else {}
+            if any(given.get(end) not in (None, value) for end, value in ends.items()):
+                raise InputError(f"base_rate is the interval {text}: leave out base_rate_low and base_rate_high")
             return given | {"base_rate": rate.value} | ends
         low, high = given.get("base_rate_low"), given.get("base_rate_high")
         if isinstance(low, float) and isinstance(high, float) and 0 < low <= high < 1:

@@ -135,6 +135,12 @@ class PairsConfig(Config):
         "leave_out", "what to do with pairs that are known facts"
     )
 
+    @model_validator(mode="after")
+    def _counted(self) -> Self:
+        if self.per != "all" and not self.top:
+            raise InputError(f"per is {self.per}, and top is 0: give the number of pairs for each {self.per}")
+        return self
+
 
 class AuditConfig(Config):
     """The audit of the training facts."""
@@ -223,6 +229,9 @@ class DiscoverConfig(Config):
     def _one_promise(self) -> Self:
         if self.fdr and self.coverage:
             raise InputError(f"fdr is {self.fdr:g} and coverage is {self.coverage:g}: give one of them")
+        if self.above and (self.fdr or self.coverage):
+            name = "fdr" if self.fdr else "coverage"
+            raise InputError(f"above is {self.above:g} and {name} is {getattr(self, name):g}: give one of them")
         return self
 
 

@@ -54,6 +54,8 @@ from tasks.tracking.store import Store, open_store
 from tasks.workspace.flow_run import progress_bar
 from tasks.workspace.settings import temporary_folder
 
+OF_STORED = ("score", "relation", "scorer", "base_rate")  # settings that a stored calibrator needs
+
 
 @dataclass(frozen=True)
 class ScoresRequest:
@@ -240,11 +242,21 @@ def calibrate_scores(
         seen = watch_scores(store, request, config)
         return recalibrate_scores(store, seen, request, config, evaluation) if request.recalibrate else seen
     if not request.file:
+        _check_unused(config)
         return _apply_stored(store, request, config)
     usable(config)
     with progress_bar("read", 100) as move:
         file = read_scores(Path(request.file), config, lambda done: move(int(100 * done)))
     return log_fit(store, fit_and_measure(file, config, evaluation, progress_bar), request, config, evaluation)
+
+
+def _check_unused(config: ScoresConfig) -> None:
+    """Raise InputError if a setting of a fit is given, because a stored calibrator answers."""
+    default = ScoresConfig().as_dict()
+    given = [name for name, value in config.as_dict().items() if name not in OF_STORED and value != default[name]]
+    if given:
+        options = ", ".join(f"--{name}" for name in given).replace("_", "-")
+        raise InputError(f"--model names a calibrator that is fitted already: leave out {options}")
 
 
 def _apply_stored(store: Store, request: ScoresRequest, config: ScoresConfig) -> ScoresResult:

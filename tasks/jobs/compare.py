@@ -8,7 +8,7 @@ import pandas as pd
 
 from kgcore.config import ASSUMED_BASE_RATE
 from kgcore.data.formats.base import format_name, stem_of
-from kgcore.errors import InputError
+from kgcore.errors import InputError, MismatchError
 from kgcore.measure.metrics.base import highest_best, metric_names, ranked
 from kgcore.measure.report.result import Result, ResultTable, table_of
 from kgcore.measure.report.results import title
@@ -241,6 +241,17 @@ def dataset_name(text: str) -> str:
         return Path(commonpath([path.parent for path in paths])).name
     path = Path(expanduser(text)).resolve()
     return stem_of(path) if format_name(path) and not path.is_dir() else path.name
+
+
+def check_dataset(name: str, dataset: str, what: str) -> None:
+    """Raise MismatchError if `--dataset DATASET` is given, and is not the data set `name` of a run or a model.
+
+    what  names the run or the model in the message
+    """
+    if dataset and (other := dataset_name(dataset)) != name:
+        raise MismatchError(
+            f"{what} is of the data set {name}, not of {other}: leave out --dataset, or name another one"
+        )
 
 
 def write_csv(frame: pd.DataFrame, path: Path) -> None:

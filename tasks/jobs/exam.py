@@ -23,6 +23,7 @@ from kgcore.errors import InputError
 from kgcore.wings.monitoring.exam import TEST, WEIGHT, Exam, Paper, first_exam, read_exam, write_exam
 from kgcore.wings.monitoring.gate import Verdict, gate, level_of
 from tasks.jobs.compare import comparison
+from tasks.jobs.find_model import LEAST_SHARED, shared_facts
 from tasks.stages.prepare import original_data
 from tasks.stages.running import config_of
 from tasks.tracking.artifacts import ENSEMBLE_SUMMARY, GRAPH, SUMMARY, Artifact, save
@@ -385,10 +386,8 @@ def _check_enough(rows: Bools, whose: str) -> None:
 
 def _check_same_graph(graph: KnowledgeGraph, champion: CalibratedModel) -> None:
     """Raise InputError if the champion was trained on a different graph with the same name."""
-    theirs = champion.graph.names_of(champion.graph.train.triples)
-    triples, known = graph.number(theirs)
-    shared = graph.index(graph.train.triples).contains(triples[known]).sum() / len(theirs)
-    if shared < 0.5:
+    shared = shared_facts(graph, champion.graph)
+    if shared < LEAST_SHARED:
         raise InputError(
             f"the champion of {graph.name} was trained on a different graph with the same name: only {shared:.0%} of "
             "its training triples are in this graph, and at least 50% are needed. Rename the data set, or remove the "

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgcore.config import CalibrateConfig
+from kgcore.data.graph import KnowledgeGraph
 from kgcore.errors import InputError, MismatchError
-from tasks.jobs.compare import dataset_name
+from tasks.jobs.compare import check_dataset, dataset_name
 from tasks.jobs.manifest import named_run, newest_pipeline, resolve
 from tasks.stages.calibrate import completeness_of, scores_of
 from tasks.stages.running import config_of
 from tasks.tracking.artifacts import (
     CALIBRATION_AUDIT,
     COMBINED_MIXTURE,
+    GRAPH,
     HELD_OUT_LOG_ODDS,
     MANIFEST,
     MIXTURE,
@@ -31,6 +33,7 @@ if TYPE_CHECKING:  # scikit-learn and torch take more than a second to load
     from kgcore.wings.external.calibrator import ScoreCalibrator
 
 FEW_LABELS = "The labelled false triples are too few to answer."
+LEAST_SHARED = 0.5  # share of the champion's training facts that a graph of the same name has
 SEED = 0  # of the draw of negatives
 log = logging.getLogger("kgcal")
 
@@ -74,8 +77,8 @@ class FoundScores(Located):
 class Ask:
     """The choice of the calibrated model that answers.
 
-    model       a run id or `latest`, or the URI of a calibrator, of an ensemble or of a version of a registered model;
-                '': the champion of the data set or, if it has none, the calibrators of its newest run
+    model       a run id or `latest`, the newest run of the data set, or the URI of a calibrator, of an ensemble or of a
+                version of a registered model; '': the champion of the data set or, if it has none, its newest run
     dataset     name of the data set, or the folder of the user's files; '': the data set of the newest pipeline
     calibrator  label of one of the calibrators or ensembles of a run, such as `synthetic.isotonic` or
                 `synthetic.linear`; '': the best on validation of those fitted on labelled negatives if there are
@@ -125,6 +128,8 @@ def find_calibrated_model(ask: Ask, its_calibrator: bool = True) -> FoundModel:
                     calibrated to the question
     """
     found, because = read_located(locate(ask)), list[str]()
+    if ask.model:
+        check_dataset(found.dataset, ask.dataset, f"the model {ask.model}")
     if not ask.calibrator and found.uri == f"models:/{found.model_id}" != ask.model:
         newest = "calibrators answer" if its_calibrator else "models answer, calibrated to the question"
         because += [] if ask.model else [f"{found.dataset} has no champion: the newest {newest}."]
@@ -134,10 +139,36 @@ def find_calibrated_model(ask: Ask, its_calibrator: bool = True) -> FoundModel:
             f"answers: {found.label.replace('_', ' ')}," if its_calibrator else "answers, calibrated to the question:"
         )
         because = [f"The champion {label} {found.uri}."]
+        because += _of_another_graph(found)
     found = replace(found, because=" ".join(because))
     if found.because:
         log.info("%s", found.because)
     return found
+
+
+def _of_another_graph(champion: FoundModel) -> list[str]:
+    """Return a sentence if the newest run of the champion's data set has a graph of the same name, but of other facts.
+
+    The graph is read only if it is not the champion's.
+    """
+    store, newest = open_store(), open_store().find(RunTags(stage="pipeline", dataset=champion.dataset))
+    prepared = store.load(newest[0].run_id, MANIFEST)["prepare"] if newest else ""
+    if not prepared or store.get(prepared).dataset.digest == champion.model.graph.fingerprint()[:16]:
+        return []
+    shared = shared_facts(store.load(prepared, GRAPH), champion.model.graph)
+    if shared >= LEAST_SHARED:
+        return []
+    return [
+        f"The newest run has another graph of this name, with {shared:.0%} of the champion's training facts: "
+        "`--model latest` asks it."
+    ]
+
+
+def shared_facts(graph: KnowledgeGraph, other: KnowledgeGraph) -> float:
+    """Return the share of another graph's training facts that are training facts of a graph, by their names."""
+    theirs = other.names_of(other.train.triples)
+    triples, known = graph.number(theirs)
+    return float(graph.index(graph.train.triples).contains(triples[known]).sum() / len(theirs))
 
 
 def _because(found: FoundModel) -> str:
@@ -166,6 +197,8 @@ def locate(ask: Ask) -> Located:
     calibrator.
     """
     store, model, calibrator = open_store(), ask.model, ask.calibrator
+    if model == LATEST and ask.dataset and not ask.scorer:
+        model = _newest_calibration(store, dataset_name(ask.dataset))
     if not model:
         if ask.scorer:
             name = registered_scores(ask.scorer)

@@ -273,7 +273,7 @@ def for_file(predictor: Predictor, blocks: Iterator[Block], stated: Stated) -> P
         answering=replace(predictor.answering, model=answer.model, stated=answer.stated, basis=basis),
         counts=answer.counts,
         about=answer.about,
-        unknown_only=answer.calibration is not None,
+        unknown_only=True,
         calibration=answer.calibration if answer.counts else None,
     )
 

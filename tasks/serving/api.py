@@ -53,6 +53,7 @@ LOCAL = "127.0.0.1"
 PART = 2**18  # bytes of a file that are sent at a time
 MEDIA = {"csv": "text/csv", "tsv": "text/tab-separated-values", "parquet": "application/vnd.apache.parquet"}
 AT_ONCE = 2**13  # bytes of a body to /predict: a smaller one does not wait for threads that work on large ones
+MOST_TABS = 3  # of a file that is one line: more show that its line breaks were dropped
 MOST_THREADS = 2  # that work on bodies of one kind: more would only wait for each other
 GRACE = 5  # seconds for answers after SIGTERM
 
@@ -93,7 +94,7 @@ def _answer_scores(app: FastAPI, served: ServedScores) -> None:
     @app.post("/file")
     async def file(query: Annotated[ScoreFileQuery, Query()], request: Request) -> Response:
         """Answer a file of scores, which is the body, with the same rows and their probabilities."""
-        calibrator, body = served.current.calibrator.at(query.base_rate), await request.body()
+        calibrator, body = served.current.calibrator.at(query.base_rate), await _file_of(request)
 
         def work(turn: Turn) -> Response:
             def answer(source: Path) -> Iterator[pa.Table]:
@@ -158,8 +159,22 @@ def _answer_triples(app: FastAPI, served: Served) -> None:
 
         The header `about` says what the probabilities are about.
         """
-        now, body = served.current, await request.body()
+        now, body = served.current, await _file_of(request)
         return await in_turn(request, many, lambda turn: _answer_file(now, query, body, turn))
+
+
+async def _file_of(request: Request) -> bytes:
+    """Return the body, which is a file. Raises HTTPException, with status 415, for what curl makes of one in a form.
+
+    `curl -d @FILE` and `curl --data-binary @FILE` have the same content type, but the first one drops line breaks.
+    """
+    kind, body = request.headers.get("content-type", ""), await request.body()
+    joined = (
+        kind.startswith("application/x-www-form-urlencoded") and b"\n" not in body and body.count(b"\t") > MOST_TABS
+    )
+    if joined or kind.startswith("multipart/form-data"):
+        raise HTTPException(415, "the body is a form, or has no line breaks: send it with `curl --data-binary @FILE`")
+    return body
 
 
 def _body_schema(kind: type[BaseModel], rows: str) -> dict[str, Any]:

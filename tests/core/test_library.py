@@ -5,7 +5,9 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
@@ -131,7 +133,7 @@ def test_mistakes_of_calibration_are_sentences(calibrated: MeasuredModel, graph:
     for settings, message in (
         ({"base_rates": 0.1}, "did you mean base_rate?"),
         ({"base_rate": 2}, "base_rate is 2: it must be above 0 and below 1"),
-        ({"negatives": "candidates"}, "no calibrator has negatives of the kind candidates: leave out negatives"),
+        ({"negatives": "candidates"}, "no calibrator has negatives of the kind 'candidates': leave out negatives"),
     ):
         with pytest.raises(InputError, match=message):
             kg.calibrate(model, graph, calibrators="platt", calibration_eta=3, **settings)
@@ -187,3 +189,22 @@ def test_what_it_says_of_itself(calibrated: MeasuredModel, graph: ReadGraph) -> 
     assert "labelled negatives" in table.attrs["about"]
     assert isinstance(synthetic.plot_reliability(bins=5, bootstrap_replicates=50), Figure)
     assert synthetic["isotonic"].label == "synthetic.isotonic"
+
+
+def test_whole_numbers_among_text_are_written_as_whole_numbers() -> None:
+    """Pandas reads a column block by block: 1 becomes 1.0 in a block with a missing value."""
+    subjects = [1.0, "1", "x", 2, 2.5, np.float32(3)] * 9
+    names = pd.DataFrame({"subject": subjects, "predicate": "p", "object": [f"y{i % 8}" for i in range(54)]})
+    assert set(kg.read(names).entities) == {"1", "x", "2", "2.5", "3", *(f"y{i}" for i in range(8))}
+
+
+@pytest.mark.parametrize("name", ["../part", "/tmp/part", 1, "a" * 300])
+def test_the_name_of_a_table_is_no_path(name: Any) -> None:
+    facts = pd.DataFrame([(f"a{i}", "p", f"b{i % 7}") for i in range(60)], columns=["subject", "predicate", "object"])
+    with pytest.raises(InputError, match="the names are train, and perhaps valid and test"):
+        kg.read({"train": facts, name: facts})
+
+
+def test_an_interval_of_the_base_rate_is_given_once(graph: ReadGraph) -> None:
+    with pytest.raises(InputError, match="leave out base_rate_low and base_rate_high"):
+        kg.calibrate(kg.train(graph, "transe", k=4, epochs=1), graph, base_rate="0.1:0.2", base_rate_low=0.3)

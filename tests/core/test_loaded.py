@@ -264,6 +264,8 @@ def test_a_loaded_model_ranks_discovers_and_explains(small_graph: KnowledgeGraph
         loaded.answers("e1", "p0", "e2")
     with pytest.raises(InputError, match="has no entity 'x'"):
         loaded.discover("x")
+    with pytest.raises(InputError, match="top is 0: it must be at least 1"):
+        loaded.answers("e1", "p0", top=0)
 
 
 def test_a_loaded_model_lists_missing_facts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -215,6 +215,7 @@ def test_a_list_with_few_false_facts_has_p_values(trained: Trained) -> None:
         (("--completeness", "2"), "completeness is '2': it must be above 0 and below 1, or LOW:HIGH"),
         (("--completeness", "0.9", "--base-rate", "0.1"), "each of them says how many candidates are true, so state"),
         (("-o", "facts.json"), "facts.json is of an unknown kind: its name must end in .parquet, .csv, .tsv"),
+        (("--coverage", "0.9", "--above", "0.5"), "above is 0.5 and coverage is 0.9: give one of them"),
         (("--fdr", "1"), "fdr is 1.0: it must be at least 0 and below 1"),
     ],
 )

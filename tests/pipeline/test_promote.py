@@ -14,6 +14,7 @@ from kgcore.config import CalibrateConfig, GateConfig, PrepareConfig, TrainConfi
 from kgcore.errors import InputError
 from kgcore.measure.evaluation.evaluate import TOLERANCE
 from kgcore.measure.report.summary import PipelineSummary
+from tasks.jobs.find_model import Ask, find_calibrated_model
 from tasks.jobs.promote import Decision
 from tests.conftest import FEW_CORRUPTIONS, FEW_REPLICATES, use_home
 from tests.folders import ROWS, TEST, TRAIN, VALID, write_folder
@@ -166,6 +167,8 @@ def test_a_champion_of_another_graph_is_not_compared_with(begun: Begun, home: Pa
     trained(epochs=1, graph_seed=1, calibrators=("beta",))
     with pytest.raises(InputError, match="was trained on a different graph with the same name"):
         decided()
+    assert "The newest run has another graph of this name, with" in find_calibrated_model(Ask(dataset="family")).because
+    assert "another graph" not in find_calibrated_model(Ask("latest", "family")).because
 
 
 def with_base_rates(folder: Path, splits: tuple[list[str], ...]) -> tuple[PrepareConfig, TrainConfig, CalibrateConfig]:

@@ -292,6 +292,21 @@ def test_a_faulty_file_gets_one_sentence(client: TestClient, ending: str, conten
     assert done.json()["error"].startswith(message)
 
 
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [
+        ("application/x-www-form-urlencoded", b"a\tparent_of\tbc\tparent_of\td"),
+        ("multipart/form-data; boundary=x", b"--x\r\n\r\na\tparent_of\tb\r\n--x--"),
+    ],
+)
+def test_a_form_that_has_lost_its_rows_is_refused(client: TestClient, kind: str, content: bytes) -> None:
+    done = client.post("/file?format=tsv", content=content, headers={"content-type": kind})
+    assert done.status_code == 415
+    assert done.json()["error"].endswith("send it with `curl --data-binary @FILE`")
+    form = {"content-type": "application/x-www-form-urlencoded"}  # as `curl --data-binary` sends it
+    assert client.post("/file?format=tsv", content=b"a\tparent_of\tb\n", headers=form).status_code == 200
+
+
 @pytest.mark.parametrize("address", ["/predict", "/file?format=tsv"])
 def test_a_large_body_gets_the_limit(client: TestClient, address: str) -> None:
     large = client.post(address, content=b"a" * (MOST_BYTES + 1))

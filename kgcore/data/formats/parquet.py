@@ -78,13 +78,24 @@ def table_of(triples: np.ndarray[Any, Any] | Sequence[Sequence[str]]) -> "pd.Dat
 
 
 def mixed_as_text(column: "pd.Series") -> "pd.Series":
-    """Return a column of pandas that has text and numbers as text, as a file has it; any other column as it is."""
+    """Return a column of pandas that has text and numbers as text, as a file has it; any other column as it is.
+
+    A whole number has no fraction: pandas reads a column block by block, and one with a missing number as floats.
+    """
     from pandas.api.types import infer_dtype
 
     values = column.astype(object) if column.dtype == "category" else column
     if infer_dtype(values) not in ("mixed", "mixed-integer"):
         return column
-    return values.map(lambda value: str(value) if isinstance(value, Number | np.generic) else value, na_action="ignore")
+    return values.map(_number_as_text, na_action="ignore")
+
+
+def _number_as_text(value: object) -> object:
+    if not isinstance(value, Number | np.generic):
+        return value
+    if isinstance(value, float | np.floating) and float(value).is_integer() and abs(float(value)) < 2**53:
+        return f"{value:.0f}"
+    return str(value)
 
 
 def _check_size(path: Path, table: pa.Table) -> None:
