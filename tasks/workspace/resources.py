@@ -25,7 +25,9 @@ GPU_LIMIT = "gpu"  # name of a Prefect concurrency limit
 DASK, THREADS = "dask", "threads"
 CONNECT_SECONDS = 30
 # how libraries say it that do not raise OSError, or without its number
-NO_SPACE_TEXT = re.compile(r"No space left|disk is full|disk I/O error|readonly database|requested and \d+ written")
+NO_SPACE_TEXT = re.compile(
+    r"No space left|File too large|Disk quota|disk is full|disk I/O error|readonly database|requested and \d+ written"
+)
 P = TypeVar("P")
 R = TypeVar("R")
 

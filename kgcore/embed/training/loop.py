@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors.torch import save_file
 from torch import Tensor
 
 from kgcore.arrays import Triples
@@ -135,17 +135,13 @@ class Checkpoint:
 def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     """Write the checkpoint to a partial file in the same folder, and then rename that file to `path`.
 
-    An interruption therefore never leaves an incomplete checkpoint at `path`.
+    An interruption therefore never leaves an incomplete checkpoint at `path`. Memory: no copy of tensors on a CPU.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
-    data = save(
-        {name: tensor.detach().cpu().contiguous() for name, tensor in checkpoint.tensors.items()},
-        metadata={"state": json.dumps(checkpoint.state)},
-    )
-    with partial.open("wb") as file:
-        file.write(data)
-        file.flush()
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in checkpoint.tensors.items()}
+    save_file(tensors, partial, metadata={"state": json.dumps(checkpoint.state)})
+    with partial.open("rb") as file:
         os.fsync(file.fileno())
     partial.replace(path)
 
