@@ -230,6 +230,17 @@ def test_a_fault_in_a_file_leaves_no_output(trained: Trained, tmp_path: Path) ->
     assert not (tmp_path / "out.csv").exists()
 
 
+def test_swapped_columns_are_noticed(trained: Trained, tmp_path: Path) -> None:
+    rows = [line.split("\t")[:3] for line in trained.test.with_name("train.txt").read_text().splitlines()]
+    born = [(o, p, s) for s, p, o in rows if p == "born_in"][:60]
+    file = tmp_path / "swapped.tsv"
+    for said, order in ((True, 1), (False, -1)):
+        file.write_text("".join("\t".join(row[::order]) + "\n" for row in born))
+        done = trained.kgcal("predict", str(file), "--base-rate", "0.1")
+        assert done.returncode == 0, done.stderr
+        assert ("exchanged: are the columns swapped?" in " ".join(done.stdout.split())) is said
+
+
 @pytest.mark.long
 def test_all_pairs_of_a_predicate_are_those_of_a_file_with_the_same_triples(trained: Trained, tmp_path: Path) -> None:
     rows = [line.split("\t")[:3] for line in trained.test.read_text().splitlines()]

@@ -37,6 +37,11 @@ LABELS_SAY = (
 )
 CHOSEN = "{why}, so how they were chosen is not used, and their sum is no number of true triples"
 WHY = f"fewer than {FEWEST_ROWS} triples are new to the graph", "none of the triples is a validation fact"
+FEWEST_SWAPPED, SWAPPED = 10, 0.9  # triples, and their share, that show that two columns are swapped
+TURNED = (
+    "{fitting:,} of the {count:,} triples fit their predicate only with subject and object exchanged: are the columns "
+    "swapped?"
+)
 SEED = SurveyConfig().survey_seed
 BEYOND, OFF_TYPE = "beyond the calibrated range", "off-type"
 
@@ -93,8 +98,28 @@ def answer_of_file(
     A completeness does not say how many of too few triples are true, or of triples without a validation fact. Each then
     has its probability among the missing facts of the predicate, or of the graph if there are several predicates.
 
+    A sentence asks whether two columns are swapped, if the triples fit their predicates only the other way round.
     Raises InputError if what is stated is wrong, FitError if a fit does not converge.
     """
+    answer = _answer(model, triples, completeness, base_rate, at_least, difference, survey)
+    domains = Domains(model.graph)
+    if len(triples) < FEWEST_SWAPPED or domains.off_type(triples).mean() < SWAPPED:
+        return answer
+    fitting = int((~domains.off_type(triples[:, ::-1])).sum())
+    if fitting < SWAPPED * len(triples):
+        return answer
+    return replace(answer, about=f"{answer.about}. {TURNED.format(fitting=fitting, count=len(triples))}")
+
+
+def _answer(
+    model: CalibratedModel,
+    triples: Triples,
+    completeness: str,
+    base_rate: str | float | None,
+    at_least: int,
+    difference: Callable[[Triples], SampleDifference],
+    survey: Callable[[Population], Survey],
+) -> FileAnswer:
     graph, bound = model.graph, model.calibrator
     stored = FileAnswer(model, model.about, model.knows_base_rate)
     if not len(triples) or (bound.negatives in (CANDIDATES, "none") and not completeness):
@@ -221,8 +246,8 @@ def explainer_of(calibration: Calibration, config: ExplainConfig = ExplainConfig
 
 
 def as_sentence(text: str) -> str:
-    """Return a text with a capital letter at its start, and a point at its end."""
-    return f"{text[:1].upper()}{text[1:]}."
+    """Return a text with a capital letter at its start, and a point at its end, unless it is a question."""
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('?') else '.'}"
 
 
 def _about(answers: Answers) -> str:
