@@ -160,9 +160,7 @@ class TrainedModel(Scorer):
         digest = hashlib.sha256(repr((self.name, self.k, sorted(self.options.items()), *inverse)).encode())
         shared = [tensor for _, tensor in sorted(self.embeddings.shared.items())]
         for table in (self.embeddings.entities, self.embeddings.predicates, *shared):
-            digest.update(
-                np.ascontiguousarray(table.detach().cpu().numpy()).data
-            )  # not a copy: large tables are mapped
+            digest.update(np.ascontiguousarray(table.detach().cpu().numpy()).data)  # no copy: it may be mapped
         if self.cohort is not None:
             digest.update(repr((self.cohort.weight, self.cohort.temperature)).encode())
             for numbers in (self.cohort.members, self.cohort.starts):
