@@ -16,8 +16,8 @@ from kgcore.answer.answers import ANSWERS, Answers, check_free
 from kgcore.answer.calibrated_model import CalibratedModel
 from kgcore.answer.explainer import Explainer
 from kgcore.answer.explanation import Explanation, UnseenExplanation
-from kgcore.config import DiscoverConfig, PredictConfig
-from kgcore.config.jobs import SurveyConfig
+from kgcore.base_rate import BaseRate
+from kgcore.config.jobs import DiscoverConfig, PredictConfig, SurveyConfig
 from kgcore.data.formats.base import COLUMNS
 from kgcore.errors import InputError, MismatchError
 from kgcore.storage.folders import (
@@ -44,7 +44,7 @@ _MODEL_FILES = ("model.json", "embeddings.safetensors")
 _GRAPH_FILES = ("graph.json", *(f"{name}.parquet" for name in ("entities", "predicates", "train", "valid", "test")))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LoadedModel:
     """A calibrated model that answers. Several threads may ask it at the same time.
 
@@ -274,7 +274,7 @@ class LoadedModel:
             p = Question.of(self.calibrated.graph, "", predicate, "").predicate
             calibration = self._calibration(p, completeness, base_rate, DiscoverConfig().top)
             return explainer_of(calibration).about(subject, predicate, object)
-        model = self.calibrated if base_rate is None else self.calibrated.at(float(base_rate))
+        model = self.calibrated if (rate := BaseRate.read(base_rate)) is None else self.calibrated.at(rate)
         return Explainer(model).about(subject, predicate, object)
 
     @cached_property

@@ -45,7 +45,7 @@ def _is_model(folder: Path) -> bool:
         return False
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class MeasuredModel(LoadedModel):
     """A calibrated model that answers as a loaded one does, with all calibrators of its fit, and test to measure them.
 
@@ -103,9 +103,14 @@ class MeasuredModel(LoadedModel):
         return frame
 
     def plot_reliability(self, **settings: Any) -> "Figure":
-        """Draw the reliability diagram of the calibrators with the same negatives as this one. Settings: `evaluate`."""
+        """Draw the reliability diagram of the calibrators with the same negatives as this one. Settings: `evaluate`.
+
+        Raises InputError for a baseline, which has no diagram.
+        """
+        if (negatives := self.calibrated.calibrator.negatives) == "none":
+            raise InputError(f"{self.label} is a baseline, which has no diagram: take one of the calibrators")
         figures = reliability_figures(self._measured(settings), self.predictions.confidences is not None)
-        return figures[f"reliability_{self.calibrated.calibrator.negatives}"]
+        return figures[f"reliability_{negatives}"]
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write the folder that `kgcore.load` reads: calibrator, embedding models, graph.

@@ -205,6 +205,14 @@ def test_the_name_of_a_table_is_no_path(name: Any) -> None:
         kg.read({"train": facts, name: facts})
 
 
+def test_a_baseline_has_no_diagram_and_models_are_told_apart(calibrated: MeasuredModel) -> None:
+    with pytest.raises(InputError, match="base_rate is a baseline, which has no diagram"):
+        calibrated["base_rate"].plot_reliability()
+    assert len({calibrated, calibrated["base_rate"], calibrated}) == 2
+    with pytest.raises(InputError, match="base_rate is 'x'"):
+        calibrated.explain("person_1", "parent_of", "person_2", base_rate="x")
+
+
 def test_an_interval_of_the_base_rate_is_given_once(graph: ReadGraph) -> None:
     with pytest.raises(InputError, match="leave out base_rate_low and base_rate_high"):
         kg.calibrate(kg.train(graph, "transe", k=4, epochs=1), graph, base_rate="0.1:0.2", base_rate_low=0.3)
