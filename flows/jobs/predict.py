@@ -53,10 +53,9 @@ def predict(
     request = Request(Ask(model, dataset, calibrator), output, base_rate, device)
     if predicate and candidates:
         raise InputError(f"candidates and --predicate {predicate} are given: give candidates or --predicate")
-    if not predicate and (subjects or objects or pairs != PairsConfig(completeness=pairs.completeness)):
-        raise InputError("subjects, objects, top, per, above and known_facts are for pairs: give --predicate, too")
-    if runner != THREADS and not predicate:
-        raise InputError(f"--runner {runner} is for pairs: give --predicate, too, or leave it out")
+    alone = not subjects and not objects and runner == THREADS and pairs == PairsConfig(completeness=pairs.completeness)
+    if not predicate and not alone:
+        raise InputError("subjects, objects, top, per, above, known_facts, runner are for pairs: give --predicate, too")
 
     def answer() -> Result:
         from tasks.jobs.predict import predict_candidates, predict_pairs  # loads scikit-learn and torch

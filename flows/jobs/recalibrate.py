@@ -16,6 +16,7 @@ from tasks.jobs.pipeline import finish_pipeline
 from tasks.jobs.recalibrate import (
     at_rate_of_labels,
     calibrators_of,
+    dataset_of,
     model_and_settings,
     note_candidates,
     note_champion,
@@ -73,7 +74,7 @@ def recalibrate(
     if dataset and model == LATEST:
         model = newest_pipeline(open_store(), dataset_name(dataset)).run_id
     trained, configs = model_and_settings(model, stated, candidates, exam_share)
-    check_dataset(open_store().get(trained.run_id).tags.dataset or "", dataset, f"the run {model}")
+    check_dataset(dataset_of(trained), dataset, f"the run {model}")
     fitted = None if refit or labels or candidates or stated is None else calibrators_of(model)
     if fitted is None and not candidates:
         note_candidates(model)

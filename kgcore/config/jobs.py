@@ -135,12 +135,6 @@ class PairsConfig(Config):
         "leave_out", "what to do with pairs that are known facts"
     )
 
-    @model_validator(mode="after")
-    def _counted(self) -> Self:
-        if self.per != "all" and not self.top:
-            raise InputError(f"per is {self.per}, and top is 0: give the number of pairs for each {self.per}")
-        return self
-
 
 class AuditConfig(Config):
     """The audit of the training facts."""

@@ -54,7 +54,8 @@ from tasks.tracking.store import Store, open_store
 from tasks.workspace.flow_run import progress_bar
 from tasks.workspace.settings import temporary_folder
 
-OF_STORED = ("score", "relation", "scorer", "base_rate")  # settings that a stored calibrator needs
+# settings that may be given beside a stored calibrator: what it needs, and the columns of labelled files
+OF_STORED = ("score", "relation", "scorer", "base_rate", "label", "weight", "split")
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,12 @@ from tasks.tracking.store import Store, open_store
 log = logging.getLogger("kgcal")
 
 
+def dataset_of(trained: StageRef) -> str:
+    """Return the name of the data set of a train run."""
+    store = open_store()
+    return store.get(store.get(trained.run_id).tags.inputs["prepare"]).dataset.name
+
+
 def model_and_settings(
     text: str,
     base_rate: BaseRate | None,

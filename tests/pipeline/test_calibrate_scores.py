@@ -188,8 +188,8 @@ def test_drift_is_answered_by_a_new_champion(calibrated: FittedHome) -> None:
         ((*FIT, *QUICK, "--calibrator", "histogram"), "there is no calibrator 'histogram': there are uncalibrated"),
         ((*FIT, "--model", "latest"), "give one of them"),
         (
-            (*["--model", "latest", "--apply", "others.tsv", "-o", "x.csv", "--folds", "3", "--label", "z"],),
-            "--model names a calibrator that is fitted already: leave out --label, --folds",
+            (*["--model", "latest", "--apply", "others.tsv", "-o", "x.csv", "--folds", "3", "--scale", "probability"],),
+            "--model names a calibrator that is fitted already: leave out --scale, --folds",
         ),
         (("--watch",), "--watch needs a file of newly labelled scores"),
         ((*FIT, "--watch"), "the model models:/kgcal-scores-miner@champion does not exist"),

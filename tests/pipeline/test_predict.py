@@ -331,12 +331,15 @@ def test_two_dask_workers_find_the_same_rows_to_the_bit(trained: Trained, tmp_pa
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--runner", "dask"), "--runner dask is for pairs: give --predicate, too, or leave it out"),
+        (("a", "b", "c", "--runner", "dask"), "runner are for pairs: give --predicate, too"),
         (
             ("a", "b", "c", "--model", "latest", "--dataset", "nowhere"),
             "nowhere has neither a champion nor a finished run",
         ),
-        (("--top", "3"), "subjects, objects, top, per, above and known_facts are for pairs: give --predicate, too"),
+        (
+            ("--top", "3"),
+            "subjects, objects, top, per, above, known_facts, runner are for pairs: give --predicate, too",
+        ),
         (("--predicate", "cousin"), "has no predicate 'cousin' (near names: cousin_of; frequent predicates: "),
         (("a", "b", "c", "--predicate", "cousin_of"), "give candidates or --predicate"),
         (("--predicate", "cousin_of", "--subjects", "none"), "none cannot be read: No such file or directory"),

@@ -12,7 +12,7 @@ import numpy as np
 
 from kgcore.arrays import Bools, Ints, is_first, sorted_distinct
 from kgcore.config.base import COLD, GROUP, RANDOM, TIME, SplitRule
-from kgcore.data.datasets.twins import Families, Repeat, repeats_of
+from kgcore.data.datasets.twins import Families, Repeat, order_of_units, repeats_of
 from kgcore.data.graph import SPLITS
 from kgcore.errors import InputError
 
@@ -336,7 +336,7 @@ def _units(rows: Ints, true: Bools, families: Families, mirrored: bool) -> Ints:
 def _random(rows: Ints, units: Ints, true: Bools, draw: SplitDraw, rng: np.random.Generator) -> Ints:
     """Return the place (n,) of each row of a random split."""
     facts = np.flatnonzero(true)
-    order = facts[_by_unit(units[facts], rng.permutation(len(facts)))]
+    order = facts[order_of_units(units[facts], rng.permutation(len(facts)))]
     bound = np.zeros(len(units), dtype=bool)  # units that train needs
     bound[units[order[_first_of_a_name(rows[order])]]] = True
     free = order[~bound[units[order]]]
@@ -368,19 +368,6 @@ def _random(rows: Ints, units: Ints, true: Bools, draw: SplitDraw, rng: np.rando
     cut = round(len(false) * draw.of_valid)
     places[mixed[:cut]], places[mixed[cut:]] = VALID, TEST
     return places
-
-
-def _by_unit(units: Ints, order: Ints) -> Ints:
-    """Return a random order (n,) of facts in which each unit is equally likely to be early, whatever its size.
-
-    units  (n,) unit of each fact
-    order  (n,) a random order of the facts, in which a unit with several would come earlier
-    """
-    _, first, place = np.unique(units, return_index=True, return_inverse=True)
-    ranks = np.empty(len(order), dtype=np.int64)
-    ranks[order] = np.arange(len(order))
-    result: Ints = np.argsort(ranks[first][place.reshape(-1)], kind="stable")
-    return result
 
 
 def _first_of_a_name(rows: Ints) -> Bools:

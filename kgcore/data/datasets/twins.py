@@ -122,3 +122,12 @@ class Families:
             first, second = np.minimum(first, second), np.maximum(first, second)
         keys: npt.NDArray[np.uint64] = (first * np.uint64(entities) + second) * np.uint64(2 * len(self.family)) + family
         return keys
+
+
+def order_of_units(units: Ints, order: Ints) -> Ints:
+    """Return a random order (n,) of facts with these units (n,), in which no unit is earlier because it is larger.
+
+    order  (n,) a random order of the facts, in which the first fact of a unit gives its place
+    """
+    _, first, place = np.unique(units, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(order)[first][place.reshape(-1)], kind="stable")
