@@ -151,9 +151,12 @@ def _of_another_graph(champion: FoundModel) -> list[str]:
 
     The graph is read only if it is not the champion's.
     """
-    store, newest = open_store(), open_store().find(RunTags(stage="pipeline", dataset=champion.dataset))
-    prepared = store.load(newest[0].run_id, MANIFEST)["prepare"] if newest else ""
-    if not prepared or store.get(prepared).dataset.digest == champion.model.graph.fingerprint()[:16]:
+    store = open_store()
+    newest = store.find(RunTags(stage="pipeline", dataset=champion.dataset))
+    if not newest:
+        return []
+    prepared = store.load(newest[0].run_id, MANIFEST)["prepare"]
+    if store.get(prepared).dataset == store.get(sources_of(store, champion.model_id).graph).dataset:
         return []
     shared = shared_facts(store.load(prepared, GRAPH), champion.model.graph)
     if shared >= LEAST_SHARED:
