@@ -57,6 +57,7 @@ class Calibration:
     model       the calibrated model
     true        number of true candidates that the user states; None: nothing was stated
     asked       the predicate that is asked about; None: all
+    together    predicates whose facts are missing together with their twins: see `_shares_with_twins`
     """
 
     population: Population
@@ -65,6 +66,7 @@ class Calibration:
     model: CalibratedModel
     true: UnknownFacts | None
     asked: int | None = None
+    together: tuple[int, ...] = ()
 
     @classmethod
     def of(
@@ -86,7 +88,8 @@ class Calibration:
         nominal = min(0.5, len(survey.facts) / float(sizes.sum()))  # as many as validation knows
         count = true or of_base_rate(population, BaseRate(nominal))
         pooled = population.rows is not None and not count.by_predicate
-        survey = survey.with_twins(_shares_with_twins(population, survey, count), rng)
+        twins = _shares_with_twins(population, survey, count)
+        survey = survey.with_twins(twins, rng)
         fit = fit_population(survey, count, sizes, graph.fingerprint(), rng, pooled)
         survey = fit.survey
         top = survey.drawn.in_top
@@ -96,7 +99,8 @@ class Calibration:
         if true is not None and asked is not None:  # what is stated is about the predicate that is asked about
             [place] = [n for n, block in enumerate(population.blocks) if block.predicate == asked]
             bound = replace(bound, rate=BaseRate(float(true.values[place] / sizes[place])))
-        return cls(population, survey, fit, CalibratedModel(scorer, bound, graph), true, asked)
+        together = tuple(predicate for predicate, share in twins.items() if not share)
+        return cls(population, survey, fit, CalibratedModel(scorer, bound, graph), true, asked, together)
 
     @property
     def basis(self) -> str:
@@ -127,8 +131,8 @@ class Calibration:
                 f". Only about {_count(likely)} candidates look like these facts: fewer are true than stated, or they "
                 "are unlike the facts of validation"
             )
-        if together := self._missing_together():
-            text += TOGETHER.format(names=", ".join(together))
+        if together := [number for number in self.together if self.asked in (None, number)]:
+            text += TOGETHER.format(names=", ".join(self.population.graph.predicates[number] for number in together))
         if (
             self.asked is None
             and asked.sum() > 1
@@ -137,13 +141,6 @@ class Calibration:
         ):
             text += ALL_ALIKE
         return text
-
-    def _missing_together(self) -> list[str]:
-        """Return the predicates whose facts are missing together with their twins: see `_shares_with_twins`."""
-        assert self.true is not None
-        shares = _shares_with_twins(self.population, self.survey, self.true)
-        apart = [number for number, share in shares.items() if not share and self.asked in (None, number)]
-        return [self.population.graph.predicates[number] for number in apart]
 
     def _left_out(self) -> str:
         """Return the predicates of the graph without candidates, the most frequent first; '' if one is asked about."""

@@ -39,8 +39,8 @@ CHOSEN = "{why}, so how they were chosen is not used, and their sum is no number
 WHY = f"fewer than {FEWEST_ROWS} triples are new to the graph", "none of the triples is a validation fact"
 FEWEST_SWAPPED, SWAPPED = 10, 0.9  # triples, and their share, that show that two columns are swapped
 TURNED = (
-    "{fitting:,} of the {count:,} triples fit their predicate only with subject and object exchanged: are the columns "
-    "swapped?"
+    ". {fitting:,} of the {count:,} triples fit their predicate only with subject and object exchanged: are the "
+    "columns swapped?"
 )
 SEED = SurveyConfig().survey_seed
 BEYOND, OFF_TYPE = "beyond the calibrated range", "off-type"
@@ -101,25 +101,6 @@ def answer_of_file(
     A sentence asks whether two columns are swapped, if the triples fit their predicates only the other way round.
     Raises InputError if what is stated is wrong, FitError if a fit does not converge.
     """
-    answer = _answer(model, triples, completeness, base_rate, at_least, difference, survey)
-    domains = Domains(model.graph)
-    if len(triples) < FEWEST_SWAPPED or domains.off_type(triples).mean() < SWAPPED:
-        return answer
-    fitting = int((~domains.off_type(triples[:, ::-1])).sum())
-    if fitting < SWAPPED * len(triples):
-        return answer
-    return replace(answer, about=f"{answer.about}. {TURNED.format(fitting=fitting, count=len(triples))}")
-
-
-def _answer(
-    model: CalibratedModel,
-    triples: Triples,
-    completeness: str,
-    base_rate: str | float | None,
-    at_least: int,
-    difference: Callable[[Triples], SampleDifference],
-    survey: Callable[[Population], Survey],
-) -> FileAnswer:
     graph, bound = model.graph, model.calibrator
     stored = FileAnswer(model, model.about, model.knows_base_rate)
     if not len(triples) or (bound.negatives in (CANDIDATES, "none") and not completeness):
@@ -128,17 +109,19 @@ def _answer(
     if len(rows) < FEWEST_ROWS and not completeness:
         about = f"{stored.about}; {FEW.format(count=len(triples))}"
         return replace(stored, about=about, counts=False) if len(triples) > 1 else stored
+    domains = Domains(graph)
+    turned = _turned(domains, rows)
     if not completeness:
         comparison = difference(rows)
         if comparison.alike:
-            return replace(stored, about=f"{stored.about}; the triples look like these ({comparison})")
+            return replace(stored, about=f"{stored.about}; the triples look like these ({comparison}){turned}")
         if base_rate is None:
-            return _refused(stored, UNLIKE.format(comparison=comparison, state=_to_state(graph)))
-    population = Population.of_rows(Domains(graph), triples, at_least) if len(rows) >= FEWEST_ROWS else None
+            return _refused(stored, f"{UNLIKE.format(comparison=comparison, state=_to_state(graph))}{turned}")
+    population = Population.of_rows(domains, triples, at_least) if len(rows) >= FEWEST_ROWS else None
     missing, asked = completeness != "" and (population is None or not population.known.any()), None
     if missing:
         asked = int(triples[0, 1]) if len(np.unique(triples[:, 1])) == 1 else None
-        population = Population.asked(Domains(graph), asked, at_least)
+        population = Population.asked(domains, asked, at_least)
     if population is None:
         return _refused(stored, f"validation has too few facts of the predicates of the triples. {LABEL}")
     true, rng = stated_facts(population, completeness, base_rate, asked), np.random.default_rng(SEED)
@@ -148,7 +131,15 @@ def _answer(
     fitted = replace(calibration.model, calibrator=replace(calibration.model.calibrator, unseen=unseen))
     chosen = CHOSEN.format(why=WHY[len(rows) >= FEWEST_ROWS])
     about = f"{chosen}: {calibration.about}" if missing else calibration.about
-    return FileAnswer(fitted, about, counts=not missing, calibration=calibration)
+    return FileAnswer(fitted, f"{about}{turned}", counts=not missing, calibration=calibration)
+
+
+def _turned(domains: Domains, rows: Triples) -> str:
+    """Return a question if triples (n, 3) fit their predicates only with subject and object exchanged; '' otherwise."""
+    if len(rows) < FEWEST_SWAPPED or domains.off_type(rows).mean() < SWAPPED:
+        return ""
+    fitting = int((~domains.off_type(rows[:, ::-1])).sum())
+    return TURNED.format(fitting=fitting, count=len(rows)) if fitting >= SWAPPED * len(rows) else ""
 
 
 def _to_state(graph: KnowledgeGraph) -> str:
