@@ -8,12 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from scipy.special import expit
+from scipy.stats import beta, gamma
 
 from kgcore.answer.domains import Domains
 from kgcore.answer.population.calibration import Calibration
 from kgcore.answer.population.curve import Cells, fit_curve, hinges, knots_of
 from kgcore.answer.population.draw import DrawSize, ranked_by
-from kgcore.answer.population.fit import Lost, fit_population, in_order
+from kgcore.answer.population.fit import CERTAIN, LIKELY, Lost, fit_population, in_order, most_true
 from kgcore.answer.population.lists import flagged
 from kgcore.answer.population.population import PairBlock, Population, UnknownFacts, stated_facts
 from kgcore.answer.population.survey import Survey, survey
@@ -131,11 +132,73 @@ def test_a_number_of_true_candidates_that_the_evidence_contradicts_is_not_reache
     made = replace(made, log_odds=np.where(likely, rng.normal(9, 0.1, 8_000), made.log_odds))
     made = replace(made, of_facts=rng.normal(9, 0.1, 400))
     sizes = np.bincount(made.drawn.triples[:, 1])
-    for true in (likely.sum() / 2, likely.sum() * 4.0):
+    for true, expected in (
+        (likely.sum() / 2, likely.sum() / 2),
+        (likely.sum() * 4.0, most_true(made, [LIKELY]).sum() / 2),
+    ):
         fit = fit_population(made, stated(true), sizes, "graph", np.random.default_rng(0))
         q = fit.probabilities(made.log_odds, made.drawn.triples[:, 1])
-        assert q[likely].sum() == pytest.approx(min(true, likely.sum()), rel=0.1)
+        assert q[likely].sum() == pytest.approx(expected, rel=0.1)
         assert q[~likely].sum() < 0.15 * likely.sum()
+        assert fit.unknown.contradicted == (() if true < likely.sum() else (0, 1))
+        count = fit.count(made.log_odds[likely], made.drawn.triples[likely, 1], rng)
+        assert count.low < 0.25 * likely.sum() or true < likely.sum()
+
+
+def test_there_are_no_more_true_candidates_than_candidates_where_the_facts_are() -> None:
+    made, _, _ = simulated_survey(3, true=300, facts=40, candidates=600)
+    levels = LIKELY, CERTAIN
+    for level, of_level in zip(levels, most_true(made, levels).tolist(), strict=True):
+        for predicate, limit in enumerate(of_level):
+            facts = made.of_facts[made.facts[:, 1] == predicate]
+            candidates = made.log_odds[made.drawn.triples[:, 1] == predicate]
+            limits = []
+            for z in facts:
+                k, m, u = int((facts >= z).sum()), len(facts), int((candidates >= z).sum())
+                limits.append(gamma.isf(level, u + 1) / beta.ppf(level, k, m - k + 1))
+            assert limit == pytest.approx(min(limits), rel=1e-9)
+
+
+def test_a_number_is_contradicted_only_where_the_graph_is_more_complete_than_stated() -> None:
+    contradicted = []
+    for seed in range(20):
+        made, _, true = simulated_survey(300 + seed, true=300, facts=200, candidates=8_000)
+        own = np.bincount(made.drawn.triples[true, 1], minlength=2)
+        for factor in (1, 30):  # of the second predicate's number
+            numbers = own * np.array([1, factor])
+            given = UnknownFacts(numbers, numbers, numbers, "a test", by_predicate=True)
+            sizes = np.bincount(made.drawn.triples[:, 1])
+            contradicted.append(
+                fit_population(made, given, sizes, "graph", np.random.default_rng(0)).unknown.contradicted
+            )
+    assert contradicted == [(), (1,)] * 20
+
+
+def test_numbers_that_candidates_contradict_leave_the_others_as_they_are() -> None:
+    values = np.array([30.0, 500.0, 70.0])
+    given = UnknownFacts(values, values, values, "a test", by_predicate=False)
+    changed = given.at_most(np.array([90.0, 40.0, 90.0]), np.array([False, True, False]))
+    assert changed.values.tolist() == [30.0, 20.0, 70.0]
+    drawn = np.array([changed.drawn(np.array([3.0, 9.0, 7.0]), np.random.default_rng(seed)) for seed in range(400)])
+    np.testing.assert_allclose(drawn[:, [0, 2]].sum(axis=1), 100.0)
+    np.testing.assert_allclose(drawn.mean(axis=0), [30.0, 20.0, 70.0], atol=2.5)
+    assert drawn[:, 1].min() < 2
+    assert drawn[:, 1].max() > 38
+
+
+def test_a_fact_and_its_mirror_image_are_one_observation() -> None:
+    made, _, _ = simulated_survey(7, true=300, facts=300, candidates=8_000)
+    sizes = np.bincount(made.drawn.triples[:, 1])
+    facts = made.facts + np.array([[0, 0, 8_000]])
+    mirrored = np.concatenate([facts, facts[:, ::-1]])
+    twice = replace(made, facts=mirrored, of_facts=np.tile(made.of_facts, 2), facts_in_top=np.ones(600, dtype=bool))
+    order = np.argsort(-made.log_odds)[:200]
+    widths = []
+    for each in (made, twice):
+        fit = fit_population(each, stated(300.0), sizes, "graph", np.random.default_rng(0))
+        count = fit.count(each.log_odds[order], each.drawn.triples[order, 1], np.random.default_rng(1))
+        widths.append(count.high - count.low)
+    assert widths[1] > 0.85 * widths[0]
 
 
 def test_the_sentence_about_a_population_says_that_the_evidence_contradicts_the_statement(
@@ -146,7 +209,8 @@ def test_the_sentence_about_a_population_says_that_the_evidence_contradicts_the_
     too_many = stated_facts(population, "", 0.9)
     models, rng = calibration.model.trained.embedding_models, np.random.default_rng(0)
     contradicted = Calibration.of(population, made, models, too_many, rng)
-    assert "candidates look like these facts: fewer are true than stated" in contradicted.about
+    assert " true candidates are stated, and at most about " in contradicted.about
+    assert "are expected to be true. The graph is more complete than stated" in contradicted.about
 
 
 def test_the_sentence_about_a_population_names_the_predicates_that_have_no_candidates(

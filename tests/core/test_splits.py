@@ -235,3 +235,19 @@ def test_a_random_split_takes_as_many_facts_of_twins_as_of_others() -> None:
         drawn = draw_splits(every, SplitDraw(0.1, 0.1, seed)).rows
         excess += [(drawn[name][:, 1] == 0).mean() - 0.5 for name in ("valid", "test")]
     assert np.mean(excess) == pytest.approx(0, abs=0.02)
+
+
+def test_a_random_split_takes_as_many_facts_of_few_entities_as_of_many() -> None:
+    """Each entity keeps a fact in train. Facts between two such entities must not be held out less often for that."""
+    excess = []
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        among = np.unique(rng.integers(0, 1_000, (3_000, 2)), axis=0)
+        among = among[among[:, 0] != among[:, 1]]
+        to_few = np.stack([np.arange(1_000), rng.integers(1_000, 1_010, 1_000)], axis=1)
+        rows = [np.c_[part[:, 0], np.full(len(part), p), part[:, 1]] for p, part in enumerate((among, to_few))]
+        every = np.unique(np.c_[np.concatenate(rows), np.ones(sum(map(len, rows)), dtype=np.int64)], axis=0)
+        drawn = draw_splits(every, SplitDraw(0.1, 0.1, seed)).rows
+        share = (every[:, 1] == 1).mean()
+        excess += [(drawn[name][:, 1] == 1).mean() / share - 1 for name in ("valid", "test")]
+    assert np.mean(excess) == pytest.approx(0, abs=0.06)

@@ -35,9 +35,13 @@ ELSEWHERE = (
     " (about {number} more missing facts are not among them: validation has few facts of their predicate{left_out}, or "
     "an entity does not fit it or is not asked for)"
 )
-MOST_NAMED = 3  # predicates without candidates that a sentence names
+MOST_NAMED = 3  # predicates that a sentence names
 MUCH_LESS = 0.9  # share of the stated true candidates below which the evidence contradicts the statement
 REFUTED = 2.0  # times as many facts with a twin as there are candidates with one cannot be missing one by one
+CONTRADICTED = (
+    ". {names}: {stated} true candidates are stated, and at most about {most} look like these facts, so half of {most} "
+    "are expected to be true. The graph is more complete than stated, or its missing facts are unlike these"
+)
 TOGETHER = (
     ". Of {names}, far fewer candidates have a mirror image or an inverse in train than if facts were missing one by "
     "one: to have one makes a candidate no likelier"
@@ -98,7 +102,7 @@ class Calibration:
         bound = fit.bound
         if true is not None and asked is not None:  # what is stated is about the predicate that is asked about
             [place] = [n for n, block in enumerate(population.blocks) if block.predicate == asked]
-            bound = replace(bound, rate=BaseRate(float(true.values[place] / sizes[place])))
+            bound = replace(bound, rate=BaseRate(float(fit.unknown.values[place] / sizes[place])))
         together = tuple(predicate for predicate, share in twins.items() if not share)
         return cls(population, survey, fit, CalibratedModel(scorer, bound, graph), true, asked, together)
 
@@ -126,13 +130,20 @@ class Calibration:
             f"the probabilities are about {candidates:,} candidates, {number} of them true by the stated "
             f"{self.true.stated}{elsewhere}, and are calibrated to these with {facts:,} validation facts"
         )
-        if likely < MUCH_LESS * true - 3 * math.sqrt(true):
+        unknown, names = self.fit.unknown, self.population.graph.predicates
+        if contradicted := [place for place in unknown.contradicted if asked[place]]:
+            text += CONTRADICTED.format(
+                names=_some_of([names[self.population.blocks[place].predicate] for place in contradicted]),
+                stated=_count(float(self.true.values[contradicted].sum())),
+                most=_count(float(unknown.high[contradicted].sum())),
+            )
+        elif likely < MUCH_LESS * true - 3 * math.sqrt(true):
             text += (
                 f". Only about {_count(likely)} candidates look like these facts: fewer are true than stated, or they "
                 "are unlike the facts of validation"
             )
         if together := [number for number in self.together if self.asked in (None, number)]:
-            text += TOGETHER.format(names=", ".join(self.population.graph.predicates[number] for number in together))
+            text += TOGETHER.format(names=", ".join(names[number] for number in together))
         if (
             self.asked is None
             and asked.sum() > 1
@@ -150,9 +161,7 @@ class Calibration:
         numbers = np.argsort(-facts, kind="stable")[: np.count_nonzero(facts)]
         if self.asked is not None or not len(numbers):
             return ""
-        names = ", ".join(graph.predicates[number] for number in numbers[:MOST_NAMED])
-        more = len(numbers) - MOST_NAMED
-        return f", as of {names}{f' and {more:,} more' if more > 0 else ''}"
+        return f", as of {_some_of([graph.predicates[number] for number in numbers.tolist()])}"
 
     def _likely(self) -> float:
         """Return the sum of the probabilities of all candidates that are asked about."""
@@ -254,6 +263,12 @@ def _shares_with_twins(population: Population, survey: Survey, true: UnknownFact
             number = min(number, candidates, of_facts[place]) if number <= REFUTED * candidates else 0.0
             shares[predicate] = float(number / of_facts[place])
     return shares
+
+
+def _some_of(names: Sequence[str]) -> str:
+    """Return the first MOST_NAMED names, and how many more there are."""
+    more = len(names) - MOST_NAMED
+    return ", ".join(names[:MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _count(number: float) -> str:

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import expit, logit
+from scipy.special import expit, gammainccinv, logit
 
 from kgcore.answer.population.curve import Cells, LogOddsCurve, fit_curve, knots_of
 from kgcore.answer.population.population import UnknownFacts
@@ -24,6 +24,7 @@ MISFIT = 1 / 3  # standard deviation of the log-odds of a predicate's list from 
 POINTS, POINTS_OF_PREDICATE = 1000, 48  # log-odds at which a map and its limits are stored
 MOST_STEP = 20.0  # largest decrease of the log-odds of candidates below the top
 LOWEST = -30.0  # log-odds of a probability, below which the points of a map are rare
+LIKELY, CERTAIN = 0.16, 0.0005  # error levels: of a limit that is likely to hold, and of one that a statement breaks
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,8 @@ class PopulationFit:
     supported   highest log-odds of a validation fact: nothing is known about higher ones
     highest     largest probability
     true        (p,) number of true candidates of each predicate that the map is fitted to
+    unknown     the number of true candidates, those that are not in the map among them: the stated one, unless the
+                candidates contradict it
     """
 
     survey: Survey
@@ -65,6 +68,7 @@ class PopulationFit:
     supported: float
     highest: float
     true: Floats
+    unknown: UnknownFacts
 
     def probabilities(self, log_odds: Floats, predicates: Ints) -> Probabilities:
         """Return the probabilities (n,) of triples with log-odds (n,) and predicates (n,)."""
@@ -104,9 +108,13 @@ def fit_population(
     below the top stand for too many others to say how many have as strong evidence as the top. Their log-odds become
     less by a constant, with which they have the other true candidates in all.
 
-    In every bootstrap replicate the validation facts are drawn again, and the number of true candidates is drawn from
-    its interval: see `UnknownFacts.drawn`. Then each predicate gets the map that its own facts show. A pooled
-    population may be small, so all of its candidates are drawn again.
+    In every bootstrap replicate the validation facts are drawn again, those of two entities together, and the number of
+    true candidates is drawn from its interval: see `UnknownFacts.drawn`. Then each predicate gets the map that its own
+    facts show. A pooled population may be small, so all of its candidates are drawn again.
+
+    A number is contradicted if it is above the limit of `most_true` with the error level CERTAIN. The candidates say
+    how many true ones there can be at most, and not how many there are. So the number is taken to be between none and
+    the limit with the level LIKELY, and half of this limit is expected.
 
     Raises FitError if a fit does not converge.
     """
@@ -118,18 +126,21 @@ def fit_population(
     below = [top is not survey and np.isfinite(survey.drawn.lowest.get(p, -np.inf)) for p in predicates.tolist()]
     shares = partial(_shares, of_every, survey.facts_in_top, np.array([any(below)]) if pooled else np.array(below))
     true = true.together if pooled else true
-    weights, drawn = top.drawn.weights, np.ones(len(survey.facts))
+    weights, drawn, pairs = top.drawn.weights, np.ones(len(survey.facts)), _pairs(survey.facts)
     in_map = np.ones(len(drawn), dtype=bool) if top is survey else survey.facts_in_top
     kept = top.drawn.in_top & (not pooled)
     cells = Cells.of((top.log_odds, top.of_facts), (of_candidates, of_facts), weights)
     knots = knots_of(top.of_facts)
+    if not pooled and top.drawn.in_top.all():
+        likely, certain = most_true(top, (LIKELY, CERTAIN)) / shares(drawn)
+        true = true.at_most(likely, true.values > certain)
     number = true.values * shares(drawn)
     curve = fit_curve(cells.counted(weights, drawn[in_map]), number, knots)
-    replicates = []
+    replicates, size = [], int(pairs.max()) + 1
     for _ in range(REPLICATES):
         again = weights.copy()
         again[~kept] *= rng.poisson(1.0, int((~kept).sum()))
-        drawn = rng.multinomial(len(drawn), np.full(len(drawn), 1 / len(drawn))).astype(np.float64)
+        drawn = rng.multinomial(size, np.full(size, 1 / size)).astype(np.float64)[pairs]
         numbers = true.drawn(np.bincount(of_every, drawn, len(number)).astype(float), rng) * shares(drawn)
         counted = cells.counted(again, drawn[in_map])
         replicates.append(fit_curve(counted, numbers, knots, start=curve).of_each_predicate(counted, numbers))
@@ -145,13 +156,46 @@ def fit_population(
         survey.combined,
         _support(survey, curve, replicates, predicates, supported),
     )
-    return PopulationFit(survey, bound, predicates, replicates, supported, highest, number[maps])
+    return PopulationFit(survey, bound, predicates, replicates, supported, highest, number[maps], true)
+
+
+def _pairs(facts: Triples) -> Ints:
+    """Return the number (m,) of the pair of entities of each fact (m, 3), in the order in which the pairs occur.
+
+    A fact, its mirror image and its inverse have nearly the same evidence, so they are no independent observations.
+    """
+    ends = np.sort(facts[:, [0, 2]], axis=1)
+    _, first, pairs = np.unique(ends, axis=0, return_index=True, return_inverse=True)
+    numbers: Ints = np.argsort(np.argsort(first))[pairs.reshape(-1)]
+    return numbers
 
 
 def _shares(maps: Ints, in_top: Bools, below: Bools, drawn: Floats) -> Floats:
     """Return the share of the true candidates of each map (p,) in the top: (t + .5) / (n + 1) of n facts."""
     every, inside = (np.bincount(maps, weights, len(below)) for weights in (drawn, drawn * in_top))
     return np.where(below, (inside + 0.5) / (every + 1), 1.0)
+
+
+def most_true(survey: Survey, levels: Sequence[float]) -> Floats:
+    """Return upper limits (l, p) of the number of true candidates of each predicate, in ascending order of these.
+
+    survey  all candidates are drawn
+    levels  (l,) error levels of both parts of a limit
+
+    True candidates have log-odds like the facts. If k of m facts of a predicate have log-odds of at least z, then of A
+    true candidates A k / m have, and they are at most the U candidates with such log-odds. So A is at most the upper
+    limit of a Poisson variable that is U, divided by the lower limit of the share k / m (Clopper & Pearson 1934). The
+    result is the least of these limits over the z of all facts.
+    """
+    limits = []
+    for predicate in np.unique(survey.facts[:, 1]).tolist():
+        candidates = np.sort(survey.log_odds[survey.drawn.triples[:, 1] == predicate])
+        facts = np.sort(survey.of_facts[survey.facts[:, 1] == predicate])
+        above, ranks = (len(z) - np.searchsorted(z, facts) for z in (candidates, facts))
+        sizes = np.full(len(facts), len(facts))
+        of_levels = (gammainccinv(above + 1.0, level) / lower_limits(ranks, sizes, level) for level in levels)
+        limits.append([limit.min() for limit in of_levels])
+    return np.array(limits).T
 
 
 def _step(survey: Survey, curve: LogOddsCurve, predicates: Ints, supported: float, expected: float) -> float:

@@ -278,6 +278,7 @@ class UnknownFacts:
     by_predicate  whether each block has a number of its own. If not, their sum is divided by the validation facts
     everywhere    the expected number of unknown true facts of the predicates that are asked about, candidates or not,
                   if a completeness is stated; None: a base rate is, which does not say it
+    contradicted  positions of blocks whose stated number is more than their candidates allow: see `at_most`
     """
 
     values: Floats
@@ -286,6 +287,16 @@ class UnknownFacts:
     stated: str
     by_predicate: bool
     everywhere: float | None = None
+    contradicted: tuple[int, ...] = ()
+
+    def at_most(self, most: Floats, contradicted: Bools) -> "UnknownFacts":
+        """Return the numbers, of contradicted blocks (b,) between none and `most` (b,): half of it is expected."""
+        ends = (most / 2, np.zeros(len(most)), most), (self.values, self.low, self.high)
+        values, low, high = (
+            np.where(contradicted, np.maximum(own, LEAST), stated) for own, stated in zip(*ends, strict=True)
+        )
+        positions = tuple(np.flatnonzero(contradicted).tolist())
+        return replace(self, values=values, low=low, high=high, contradicted=positions)
 
     @property
     def total(self) -> float:
@@ -305,12 +316,16 @@ class UnknownFacts:
         a further draw from these shares.
         """
         values = self.low + rng.random() * (self.high - self.low)
-        if self.by_predicate:
+        own = list(self.contradicted)
+        values[own] = self.low[own] + rng.random(len(own)) * (self.high - self.low)[own]
+        if self.by_predicate or len(own) == len(values):
             return values
-        total = float(values.sum())
+        others = np.setdiff1d(np.arange(len(values)), own)
+        total = float(values[others].sum())
         size = max(1, round(total))
-        numbers = rng.multinomial(size, facts / facts.sum()).astype(np.float64)
-        return np.maximum(numbers * (total / size), LEAST)
+        numbers = rng.multinomial(size, facts[others] / facts[others].sum()).astype(np.float64)
+        values[others] = np.maximum(numbers * (total / size), LEAST)
+        return values
 
 
 def of_completeness(population: Population, completeness: Completeness, asked: int | None = None) -> UnknownFacts:

@@ -296,8 +296,9 @@ def draw_splits(rows: Ints, draw: SplitDraw, predicates: Sequence[str] = (), val
     Valid and test are drawn by the same rule.
 
     A random split: every entity and every predicate of a true triple keeps at least one true triple in train: the first
-    one of a random order. Valid and test are drawn uniformly from the other true triples. If these are too few, valid
-    and test share them in the wanted proportion. Negatives go to valid and test in the same proportion, never to train.
+    one of a random order. Valid and test are the last of the other true triples in this order. If these are too few,
+    valid and test share them in the wanted proportion. Negatives go to valid and test in the same proportion, never to
+    train.
     A fact and its mirror image are not separated, whatever the predicate.
     With every other rule, a negative goes where a true triple would go, and is left out if this is train; the shares
     are of the rows that the rule is about. See `draw_times`, `draw_groups` and `draw_cold`.
@@ -339,7 +340,7 @@ def _random(rows: Ints, units: Ints, true: Bools, draw: SplitDraw, rng: np.rando
     order = facts[order_of_units(units[facts], rng.permutation(len(facts)))]
     bound = np.zeros(len(units), dtype=bool)  # units that train needs
     bound[units[order[_first_of_a_name(rows[order])]]] = True
-    free = order[~bound[units[order]]]
+    free = order[~bound[units[order]]][::-1]  # train needs few of the last ones, so these are nearly a uniform sample
     valid, test = (max(1, round(share * len(facts))) for share in (draw.valid_share, draw.test_share))
     if valid + test > len(free):
         valid = max(1, round(len(free) * draw.of_valid))
