@@ -134,7 +134,7 @@ def test_a_number_of_true_candidates_that_the_evidence_contradicts_is_not_reache
     sizes = np.bincount(made.drawn.triples[:, 1])
     for true, expected in (
         (likely.sum() / 2, likely.sum() / 2),
-        (likely.sum() * 4.0, most_true(made, [LIKELY]).sum() / 2),
+        (likely.sum() * 4.0, most_true(made, [LIKELY]).sum() * 2 / 3),
     ):
         fit = fit_population(made, stated(true), sizes, "graph", np.random.default_rng(0))
         q = fit.probabilities(made.log_odds, made.drawn.triples[:, 1])
@@ -142,7 +142,7 @@ def test_a_number_of_true_candidates_that_the_evidence_contradicts_is_not_reache
         assert q[~likely].sum() < 0.15 * likely.sum()
         assert fit.unknown.contradicted == (() if true < likely.sum() else (0, 1))
         count = fit.count(made.log_odds[likely], made.drawn.triples[likely, 1], rng)
-        assert count.low < 0.25 * likely.sum() or true < likely.sum()
+        assert true < likely.sum() or count.low < 0.4 * likely.sum() < 0.7 * likely.sum() < count.high
 
 
 def test_there_are_no_more_true_candidates_than_candidates_where_the_facts_are() -> None:
@@ -178,11 +178,11 @@ def test_numbers_that_candidates_contradict_leave_the_others_as_they_are() -> No
     values = np.array([30.0, 500.0, 70.0])
     given = UnknownFacts(values, values, values, "a test", by_predicate=False)
     changed = given.at_most(np.array([90.0, 40.0, 90.0]), np.array([False, True, False]))
-    assert changed.values.tolist() == [30.0, 20.0, 70.0]
+    np.testing.assert_allclose(changed.values, [30.0, 40.0 * 2 / 3, 70.0])
     drawn = np.array([changed.drawn(np.array([3.0, 9.0, 7.0]), np.random.default_rng(seed)) for seed in range(400)])
     np.testing.assert_allclose(drawn[:, [0, 2]].sum(axis=1), 100.0)
-    np.testing.assert_allclose(drawn.mean(axis=0), [30.0, 20.0, 70.0], atol=2.5)
-    assert drawn[:, 1].min() < 2
+    np.testing.assert_allclose(drawn.mean(axis=0), [30.0, 40.0 * 2 / 3, 70.0], atol=2.5)
+    assert drawn[:, 1].min() < 5
     assert drawn[:, 1].max() > 38
 
 
@@ -209,7 +209,7 @@ def test_the_sentence_about_a_population_says_that_the_evidence_contradicts_the_
     too_many = stated_facts(population, "", 0.9)
     models, rng = calibration.model.trained.embedding_models, np.random.default_rng(0)
     contradicted = Calibration.of(population, made, models, too_many, rng)
-    assert " true candidates are stated, and at most about " in contradicted.about
+    assert " true candidates are stated, but only about " in contradicted.about
     assert "are expected to be true. The graph is more complete than stated" in contradicted.about
 
 

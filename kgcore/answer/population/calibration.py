@@ -39,8 +39,8 @@ MOST_NAMED = 3  # predicates that a sentence names
 MUCH_LESS = 0.9  # share of the stated true candidates below which the evidence contradicts the statement
 REFUTED = 2.0  # times as many facts with a twin as there are candidates with one cannot be missing one by one
 CONTRADICTED = (
-    ". {names}: {stated} true candidates are stated, and at most about {most} look like these facts, so half of {most} "
-    "are expected to be true. The graph is more complete than stated, or its missing facts are unlike these"
+    ". {names}: {stated} true candidates are stated, but only about {most} look like these facts, and two thirds of "
+    "them are expected to be true. The graph is more complete than stated, or its missing facts are unlike these"
 )
 TOGETHER = (
     ". Of {names}, far fewer candidates have a mirror image or an inverse in train than if facts were missing one by "

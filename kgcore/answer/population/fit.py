@@ -113,8 +113,8 @@ def fit_population(
     facts show. A pooled population may be small, so all of its candidates are drawn again.
 
     A number is contradicted if it is above the limit of `most_true` with the error level CERTAIN. The candidates say
-    how many true ones there can be at most, and not how many there are. So the number is taken to be between none and
-    the limit with the level LIKELY, and half of this limit is expected.
+    how many true ones there can be at most, and not how many there are: on graphs whose truth is known, they were a
+    quarter of the limit with the level LIKELY to all of it. `UnknownFacts.at_most` takes two thirds.
 
     Raises FitError if a fit does not converge.
     """

@@ -290,8 +290,11 @@ class UnknownFacts:
     contradicted: tuple[int, ...] = ()
 
     def at_most(self, most: Floats, contradicted: Bools) -> "UnknownFacts":
-        """Return the numbers, of contradicted blocks (b,) between none and `most` (b,): half of it is expected."""
-        ends = (most / 2, np.zeros(len(most)), most), (self.values, self.low, self.high)
+        """Return the numbers, of contradicted blocks (b,) at most `most` (b,): two thirds of it are expected.
+
+        Their density rises in proportion to the number, from none to `most`.
+        """
+        ends = (2 / 3 * most, np.zeros(len(most)), most), (self.values, self.low, self.high)
         values, low, high = (
             np.where(contradicted, np.maximum(own, LEAST), stated) for own, stated in zip(*ends, strict=True)
         )
@@ -317,7 +320,7 @@ class UnknownFacts:
         """
         values = self.low + rng.random() * (self.high - self.low)
         own = list(self.contradicted)
-        values[own] = self.low[own] + rng.random(len(own)) * (self.high - self.low)[own]
+        values[own] = np.maximum(self.high[own] * np.sqrt(rng.random(len(own))), LEAST)
         if self.by_predicate or len(own) == len(values):
             return values
         others = np.setdiff1d(np.arange(len(values)), own)
