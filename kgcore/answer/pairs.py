@@ -19,6 +19,32 @@ MOST_ROWS = 2**18  # rows of a stream, beyond which it is pruned
 
 
 @dataclass(frozen=True)
+class PairBlock:
+    """All pairs of some subjects and objects of one predicate.
+
+    subjects, objects  distinct entities (n,) and (m,), ascending
+    """
+
+    predicate: int
+    subjects: Ints
+    objects: Ints
+
+    def joined(self, other: "PairBlock") -> "PairBlock":
+        """Return all pairs of the subjects of both blocks and the objects of both. They have the same predicate."""
+        subjects, objects = np.union1d(self.subjects, other.subjects), np.union1d(self.objects, other.objects)
+        return PairBlock(self.predicate, subjects, objects)
+
+    def holds(self, triples: Triples) -> Bools:
+        """Return which triples (k, 3) are pairs of the block."""
+        in_block: Bools = (
+            (triples[:, 1] == self.predicate)
+            & np.isin(triples[:, 0], self.subjects)
+            & np.isin(triples[:, 2], self.objects)
+        )
+        return in_block
+
+
+@dataclass(frozen=True)
 class PairSearch:
     """A question about all pairs of subjects and objects of one predicate.
 

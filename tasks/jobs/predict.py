@@ -15,8 +15,8 @@ import pyarrow.parquet
 
 from kgcore.answer.answers import Answers, Negatives, Selection, mark, table_of, without_probabilities
 from kgcore.answer.domains import Domains
-from kgcore.answer.pairs import ALL, PairSearch, best_pairs, search_pairs
-from kgcore.answer.population.population import PairBlock, Population, too_few
+from kgcore.answer.pairs import ALL, PairBlock, PairSearch, best_pairs, search_pairs
+from kgcore.answer.population.population import Population, too_few
 from kgcore.answer.question import positions_of, unknown_names
 from kgcore.answer.sink import sink
 from kgcore.arrays import Ints, Triples

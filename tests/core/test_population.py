@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from kgcore.answer.domains import Domains
+from kgcore.answer.pairs import PairBlock
 from kgcore.answer.population.draw import RULE, DrawSize, draw
-from kgcore.answer.population.population import PairBlock, Population, stated_facts
+from kgcore.answer.population.population import Population, stated_facts
 from kgcore.data.completeness import read_completeness
 from kgcore.errors import InputError
 from kgcore.evidence.base import Source

@@ -8,15 +8,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from scipy.special import expit
-from scipy.stats import beta, gamma
 
 from kgcore.answer.domains import Domains
+from kgcore.answer.pairs import PairBlock
 from kgcore.answer.population.calibration import Calibration
 from kgcore.answer.population.curve import Cells, fit_curve, hinges, knots_of
 from kgcore.answer.population.draw import DrawSize, ranked_by
-from kgcore.answer.population.fit import CERTAIN, LIKELY, Lost, fit_population, in_order, most_true
+from kgcore.answer.population.fit import Lost, fit_population, in_order
 from kgcore.answer.population.lists import flagged
-from kgcore.answer.population.population import PairBlock, Population, UnknownFacts, stated_facts
+from kgcore.answer.population.population import Population, UnknownFacts, stated_facts
 from kgcore.answer.population.survey import Survey, survey
 from kgcore.answer.question import Question
 from kgcore.combiners.base import Combiner
@@ -123,67 +123,6 @@ def test_a_sample_of_the_candidates_below_the_top_does_not_move_the_top() -> Non
         errors.append(q[rows].sum() / truth[rows].sum() - 1)
     assert np.mean(held) >= 0.9
     assert abs(np.mean(errors)) < 0.03
-
-
-def test_a_number_of_true_candidates_that_the_evidence_contradicts_is_not_reached() -> None:
-    rng = np.random.default_rng(0)
-    made, _, _ = simulated_survey(5, true=300, facts=400, candidates=8_000)
-    likely = rng.random(8_000) < 0.02  # of a kind of its own, as all facts are
-    made = replace(made, log_odds=np.where(likely, rng.normal(9, 0.1, 8_000), made.log_odds))
-    made = replace(made, of_facts=rng.normal(9, 0.1, 400))
-    sizes = np.bincount(made.drawn.triples[:, 1])
-    for true, expected in (
-        (likely.sum() / 2, likely.sum() / 2),
-        (likely.sum() * 4.0, most_true(made, [LIKELY]).sum() * 2 / 3),
-    ):
-        fit = fit_population(made, stated(true), sizes, "graph", np.random.default_rng(0))
-        q = fit.probabilities(made.log_odds, made.drawn.triples[:, 1])
-        assert q[likely].sum() == pytest.approx(expected, rel=0.1)
-        assert q[~likely].sum() < 0.15 * likely.sum()
-        assert fit.unknown.contradicted == (() if true < likely.sum() else (0, 1))
-        count = fit.count(made.log_odds[likely], made.drawn.triples[likely, 1], rng)
-        assert true < likely.sum() or count.low < 0.4 * likely.sum() < 0.7 * likely.sum() < count.high
-
-
-def test_there_are_no_more_true_candidates_than_candidates_where_the_facts_are() -> None:
-    made, _, _ = simulated_survey(3, true=300, facts=40, candidates=600)
-    levels = LIKELY, CERTAIN
-    for level, of_level in zip(levels, most_true(made, levels).tolist(), strict=True):
-        for predicate, limit in enumerate(of_level):
-            facts = made.of_facts[made.facts[:, 1] == predicate]
-            candidates = made.log_odds[made.drawn.triples[:, 1] == predicate]
-            limits = []
-            for z in facts:
-                k, m, u = int((facts >= z).sum()), len(facts), int((candidates >= z).sum())
-                limits.append(gamma.isf(level, u + 1) / beta.ppf(level, k, m - k + 1))
-            assert limit == pytest.approx(min(limits), rel=1e-9)
-
-
-def test_a_number_is_contradicted_only_where_the_graph_is_more_complete_than_stated() -> None:
-    contradicted = []
-    for seed in range(20):
-        made, _, true = simulated_survey(300 + seed, true=300, facts=200, candidates=8_000)
-        own = np.bincount(made.drawn.triples[true, 1], minlength=2)
-        for factor in (1, 30):  # of the second predicate's number
-            numbers = own * np.array([1, factor])
-            given = UnknownFacts(numbers, numbers, numbers, "a test", by_predicate=True)
-            sizes = np.bincount(made.drawn.triples[:, 1])
-            contradicted.append(
-                fit_population(made, given, sizes, "graph", np.random.default_rng(0)).unknown.contradicted
-            )
-    assert contradicted == [(), (1,)] * 20
-
-
-def test_numbers_that_candidates_contradict_leave_the_others_as_they_are() -> None:
-    values = np.array([30.0, 500.0, 70.0])
-    given = UnknownFacts(values, values, values, "a test", by_predicate=False)
-    changed = given.at_most(np.array([90.0, 40.0, 90.0]), np.array([False, True, False]))
-    np.testing.assert_allclose(changed.values, [30.0, 40.0 * 2 / 3, 70.0])
-    drawn = np.array([changed.drawn(np.array([3.0, 9.0, 7.0]), np.random.default_rng(seed)) for seed in range(400)])
-    np.testing.assert_allclose(drawn[:, [0, 2]].sum(axis=1), 100.0)
-    np.testing.assert_allclose(drawn.mean(axis=0), [30.0, 40.0 * 2 / 3, 70.0], atol=2.5)
-    assert drawn[:, 1].min() < 5
-    assert drawn[:, 1].max() > 38
 
 
 def test_a_fact_and_its_mirror_image_are_one_observation() -> None:

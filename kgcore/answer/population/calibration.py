@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kgcore.answer.calibrated_model import CalibratedModel
+from kgcore.answer.pairs import PairBlock
 from kgcore.answer.population.draw import highest
 from kgcore.answer.population.fit import (
     Count,
@@ -19,7 +20,7 @@ from kgcore.answer.population.fit import (
     list_order,
     lost_share,
 )
-from kgcore.answer.population.population import NOTHING_STATED, PairBlock, Population, UnknownFacts, of_base_rate
+from kgcore.answer.population.population import NOTHING_STATED, Population, UnknownFacts, of_base_rate
 from kgcore.answer.population.survey import Survey
 from kgcore.answer.question import Question
 from kgcore.arrays import Ints, Triples
@@ -39,8 +40,8 @@ MOST_NAMED = 3  # predicates that a sentence names
 MUCH_LESS = 0.9  # share of the stated true candidates below which the evidence contradicts the statement
 REFUTED = 2.0  # times as many facts with a twin as there are candidates with one cannot be missing one by one
 CONTRADICTED = (
-    ". {names}: {stated} true candidates are stated, but only about {most} look like these facts, and two thirds of "
-    "them are expected to be true. The graph is more complete than stated, or its missing facts are unlike these"
+    ". {names}: {stated} true candidates are stated, but only about {most} look like these facts, and three quarters "
+    "of them are expected to be true. The graph is more complete than stated, or its missing facts are unlike these"
 )
 TOGETHER = (
     ". Of {names}, far fewer candidates have a mirror image or an inverse in train than if facts were missing one by "

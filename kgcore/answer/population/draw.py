@@ -12,8 +12,8 @@ import numpy as np
 
 from kgcore.answer.calibrated_model import CalibratedModel
 from kgcore.answer.discovery import probability_order
-from kgcore.answer.pairs import best_pairs, search_pairs
-from kgcore.answer.population.population import PairBlock, Population, by_validation
+from kgcore.answer.pairs import PairBlock, best_pairs, search_pairs
+from kgcore.answer.population.population import Population, by_validation
 from kgcore.answer.question import Question
 from kgcore.arrays import Bools, Floats, Triples
 from kgcore.data.graph import TripleIndex

@@ -112,10 +112,6 @@ def fit_population(
     true candidates is drawn from its interval: see `UnknownFacts.drawn`. Then each predicate gets the map that its own
     facts show. A pooled population may be small, so all of its candidates are drawn again.
 
-    A number is contradicted if it is above the limit of `most_true` with the error level CERTAIN. The candidates say
-    how many true ones there can be at most, and not how many there are: on graphs whose truth is known, they were a
-    quarter of the limit with the level LIKELY to all of it. `UnknownFacts.at_most` takes two thirds.
-
     Raises FitError if a fit does not converge.
     """
     predicates, top = np.unique(survey.facts[:, 1]), survey.top()
@@ -132,8 +128,7 @@ def fit_population(
     cells = Cells.of((top.log_odds, top.of_facts), (of_candidates, of_facts), weights)
     knots = knots_of(top.of_facts)
     if not pooled and top.drawn.in_top.all():
-        likely, certain = most_true(top, (LIKELY, CERTAIN)) / shares(drawn)
-        true = true.at_most(likely, true.values > certain)
+        true = _allowed(true, shares(drawn), (top.of_facts, of_facts), (top.log_odds, of_candidates))
     number = true.values * shares(drawn)
     curve = fit_curve(cells.counted(weights, drawn[in_map]), number, knots)
     replicates, size = [], int(pairs.max()) + 1
@@ -176,25 +171,56 @@ def _shares(maps: Ints, in_top: Bools, below: Bools, drawn: Floats) -> Floats:
     return np.where(below, (inside + 0.5) / (every + 1), 1.0)
 
 
-def most_true(survey: Survey, levels: Sequence[float]) -> Floats:
-    """Return upper limits (l, p) of the number of true candidates of each predicate, in ascending order of these.
+def _allowed(
+    true: UnknownFacts, share: Floats, facts: tuple[Floats, Ints], candidates: tuple[Floats, Ints]
+) -> UnknownFacts:
+    """Return the numbers of true candidates, no more of them than the candidates of the top allow.
 
-    survey  all candidates are drawn
-    levels  (l,) error levels of both parts of a limit
+    true               what is stated
+    share              (p,) of the true candidates of each predicate that is in the top
+    facts, candidates  of the top, as `most_true` takes them
+
+    A number is contradicted if it is above the limit of `most_true` with the error level CERTAIN. If one number is
+    stated for all predicates, the same holds for the sum of the others. The candidates say how many true ones there can
+    be at most, and not how many there are: on graphs whose truth is known, they were a quarter of the limit with the
+    level LIKELY to all of it. `UnknownFacts.at_most` takes three quarters.
+    """
+    number = true.values * share
+    most, certain = most_true(facts, candidates, len(number), (LIKELY, CERTAIN))
+    contradicted = number > certain
+    others = ~contradicted
+    if not true.by_predicate and others.any():
+        rows = [(z[others[own]], 0 * own[others[own]]) for z, own in (facts, candidates)]
+        [of_others], [certain_of_others] = most_true(rows[0], rows[1], 1, (LIKELY, CERTAIN))
+        total = number[others].sum()
+        if total > certain_of_others:
+            most[others] = number[others] * (of_others / total)
+            contradicted |= others
+    return true.at_most(most / share, contradicted)
+
+
+def most_true(
+    facts: tuple[Floats, Ints], candidates: tuple[Floats, Ints], number: int, levels: Sequence[float]
+) -> Floats:
+    """Return upper limits (l, p) of the number of true candidates of each predicate.
+
+    facts       log-odds (m,) of validation facts, and the positions (m,) of their predicates, from 0 to p - 1
+    candidates  the same (n,) of all candidates
+    number      p
+    levels      (l,) error levels of both parts of a limit
 
     True candidates have log-odds like the facts. If k of m facts of a predicate have log-odds of at least z, then of A
     true candidates A k / m have, and they are at most the U candidates with such log-odds. So A is at most the upper
     limit of a Poisson variable that is U, divided by the lower limit of the share k / m (Clopper & Pearson 1934). The
-    result is the least of these limits over the z of all facts.
+    result is the least of these limits over the z of all facts; infinite without facts.
     """
     limits = []
-    for predicate in np.unique(survey.facts[:, 1]).tolist():
-        candidates = np.sort(survey.log_odds[survey.drawn.triples[:, 1] == predicate])
-        facts = np.sort(survey.of_facts[survey.facts[:, 1] == predicate])
-        above, ranks = (len(z) - np.searchsorted(z, facts) for z in (candidates, facts))
-        sizes = np.full(len(facts), len(facts))
+    for place in range(number):
+        of_facts, of_candidates = (np.sort(z[places == place]) for z, places in (facts, candidates))
+        above, ranks = (len(z) - np.searchsorted(z, of_facts) for z in (of_candidates, of_facts))
+        sizes = np.full(len(of_facts), len(of_facts))
         of_levels = (gammainccinv(above + 1.0, level) / lower_limits(ranks, sizes, level) for level in levels)
-        limits.append([limit.min() for limit in of_levels])
+        limits.append([limit.min(initial=np.inf) for limit in of_levels])
     return np.array(limits).T
 
 

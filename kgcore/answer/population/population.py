@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from kgcore.answer.domains import Domains
-from kgcore.answer.pairs import PairSearch
+from kgcore.answer.pairs import PairBlock, PairSearch
 from kgcore.answer.question import Question
 from kgcore.arrays import Bools, Floats, Ints, Triples
 from kgcore.base_rate import BaseRate
@@ -26,32 +26,6 @@ FEWEST_OF_PREDICATE = 200  # validation facts from which a predicate needs no ot
 NEARLY_ALL = 0.7  # share of the validation facts of a predicate
 FEWEST_ROWS = 50  # unknown triples of a file to which probabilities can be calibrated
 LEAST = 1e-9  # true candidates of a block: one without any would have no map
-
-
-@dataclass(frozen=True)
-class PairBlock:
-    """All pairs of some subjects and objects of one predicate.
-
-    subjects, objects  distinct entities (n,) and (m,), ascending
-    """
-
-    predicate: int
-    subjects: Ints
-    objects: Ints
-
-    def joined(self, other: "PairBlock") -> "PairBlock":
-        """Return all pairs of the subjects of both blocks and the objects of both. They have the same predicate."""
-        subjects, objects = np.union1d(self.subjects, other.subjects), np.union1d(self.objects, other.objects)
-        return PairBlock(self.predicate, subjects, objects)
-
-    def holds(self, triples: Triples) -> Bools:
-        """Return which triples (k, 3) are pairs of the block."""
-        in_block: Bools = (
-            (triples[:, 1] == self.predicate)
-            & np.isin(triples[:, SUBJECT], self.subjects)
-            & np.isin(triples[:, OBJECT], self.objects)
-        )
-        return in_block
 
 
 @dataclass(frozen=True)
@@ -290,11 +264,11 @@ class UnknownFacts:
     contradicted: tuple[int, ...] = ()
 
     def at_most(self, most: Floats, contradicted: Bools) -> "UnknownFacts":
-        """Return the numbers, of contradicted blocks (b,) at most `most` (b,): two thirds of it are expected.
+        """Return the numbers, of contradicted blocks (b,) at most `most` (b,): three quarters of it are expected.
 
-        Their density rises in proportion to the number, from none to `most`.
+        Their density rises with the square of the number, from none to `most`.
         """
-        ends = (2 / 3 * most, np.zeros(len(most)), most), (self.values, self.low, self.high)
+        ends = (0.75 * most, np.zeros(len(most)), most), (self.values, self.low, self.high)
         values, low, high = (
             np.where(contradicted, np.maximum(own, LEAST), stated) for own, stated in zip(*ends, strict=True)
         )
@@ -320,7 +294,8 @@ class UnknownFacts:
         """
         values = self.low + rng.random() * (self.high - self.low)
         own = list(self.contradicted)
-        values[own] = np.maximum(self.high[own] * np.sqrt(rng.random(len(own))), LEAST)
+        if own:
+            values[own] = np.maximum(self.high[own] * np.cbrt(rng.random()), LEAST)
         if self.by_predicate or len(own) == len(values):
             return values
         others = np.setdiff1d(np.arange(len(values)), own)
