@@ -100,10 +100,19 @@ def test_a_number_of_all_predicates_is_contradicted_by_all_their_candidates_toge
 def test_numbers_that_candidates_contradict_leave_the_others_as_they_are() -> None:
     values = np.array([30.0, 500.0, 70.0])
     given = UnknownFacts(values, values, values, "a test", by_predicate=False)
-    changed = given.at_most(np.array([90.0, 40.0, 90.0]), np.array([False, True, False]))
+    changed = given.at_most(np.array([90.0, 40.0, 90.0]), np.array([95.0, 60.0, 95.0]))
     np.testing.assert_allclose(changed.values, [30.0, 40.0 * 0.75, 70.0])
     drawn = np.array([changed.drawn(np.array([3.0, 9.0, 7.0]), np.random.default_rng(seed)) for seed in range(400)])
     np.testing.assert_allclose(drawn[:, [0, 2]].sum(axis=1), 100.0)
     np.testing.assert_allclose(drawn.mean(axis=0), [30.0, 40.0 * 0.75, 70.0], atol=2.5)
     assert drawn[:, 1].min() < 5
     assert drawn[:, 1].max() > 38
+
+
+def test_an_interval_of_a_number_ends_at_the_limit_of_the_candidates() -> None:
+    low, middle, high = np.array([10.0, 80.0, 10.0]), np.array([50.0, 90.0, 20.0]), np.array([90.0, 100.0, 30.0])
+    given = UnknownFacts(middle, low, high, "a test", by_predicate=True)
+    changed = given.at_most(np.full(3, 40.0), np.full(3, 60.0))
+    assert changed.contradicted == (1,)
+    assert changed.values.tolist() == [35.0, 30.0, 20.0]
+    assert changed.high.tolist() == [60.0, 40.0, 30.0]

@@ -180,23 +180,21 @@ def _allowed(
     share              (p,) of the true candidates of each predicate that is in the top
     facts, candidates  of the top, as `most_true` takes them
 
-    A number is contradicted if it is above the limit of `most_true` with the error level CERTAIN. If one number is
-    stated for all predicates, the same holds for the sum of the others. The candidates say how many true ones there can
-    be at most, and not how many there are: on graphs whose truth is known, they were a quarter of the limit with the
-    level LIKELY to all of it. `UnknownFacts.at_most` takes three quarters.
+    A number is contradicted if it is above the limit of `most_true` with the error level CERTAIN, and an interval if
+    its lower end is. If one number is stated for all predicates, the same holds for the sum of the others. The
+    candidates say how many true ones there can be at most, and not how many there are: on graphs whose truth is known,
+    they were a quarter of the limit with the level LIKELY to all of it. `UnknownFacts.at_most` takes three quarters.
     """
-    number = true.values * share
-    most, certain = most_true(facts, candidates, len(number), (LIKELY, CERTAIN))
-    contradicted = number > certain
-    others = ~contradicted
+    low, high = true.low * share, true.high * share
+    most, limits = most_true(facts, candidates, len(low), (LIKELY, CERTAIN))
+    others = low <= limits
     if not true.by_predicate and others.any():
         rows = [(z[others[own]], 0 * own[others[own]]) for z, own in (facts, candidates)]
-        [of_others], [certain_of_others] = most_true(rows[0], rows[1], 1, (LIKELY, CERTAIN))
-        total = number[others].sum()
-        if total > certain_of_others:
-            most[others] = number[others] * (of_others / total)
-            contradicted |= others
-    return true.at_most(most / share, contradicted)
+        [most_of_others], [limit] = most_true(rows[0], rows[1], 1, (LIKELY, CERTAIN))
+        if high[others].sum() > limit:
+            parts = high[others] / high[others].sum()
+            most[others], limits[others] = most_of_others * parts, np.minimum(limits[others], limit * parts)
+    return true.at_most(most / share, limits / share)
 
 
 def most_true(

@@ -9,7 +9,7 @@ import numpy as np
 from kgcore.answer.domains import Domains
 from kgcore.answer.pairs import PairBlock, PairSearch
 from kgcore.answer.question import Question
-from kgcore.arrays import Bools, Floats, Ints, Triples
+from kgcore.arrays import Floats, Ints, Triples
 from kgcore.base_rate import BaseRate
 from kgcore.data.completeness import Completeness, read_completeness
 from kgcore.data.graph import KnowledgeGraph, TripleIndex
@@ -263,12 +263,15 @@ class UnknownFacts:
     everywhere: float | None = None
     contradicted: tuple[int, ...] = ()
 
-    def at_most(self, most: Floats, contradicted: Bools) -> "UnknownFacts":
-        """Return the numbers, of contradicted blocks (b,) at most `most` (b,): three quarters of it are expected.
+    def at_most(self, most: Floats, limits: Floats) -> "UnknownFacts":
+        """Return the numbers, no higher than limits (b,). A number whose interval is above its limit is contradicted.
 
-        Their density rises with the square of the number, from none to `most`.
+        It is replaced by numbers up to `most` (b,), of which three quarters are expected: their density rises with the
+        square of the number.
         """
-        ends = (0.75 * most, np.zeros(len(most)), most), (self.values, self.low, self.high)
+        contradicted, high = self.low > limits, np.minimum(self.high, limits)
+        values = np.where(high < self.high, np.minimum(self.values, (self.low + high) / 2), self.values)
+        ends = (0.75 * most, np.zeros(len(most)), most), (values, self.low, high)
         values, low, high = (
             np.where(contradicted, np.maximum(own, LEAST), stated) for own, stated in zip(*ends, strict=True)
         )
