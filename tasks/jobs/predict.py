@@ -92,6 +92,8 @@ def predict_candidates(
     elif about_missing:
         calibration = calibrate_to_missing(predictor.answering, candidates[1], stated, predictor.config.at_least)
         predictor = replace(predictor, answering=predictor.answering.under(calibration), about=calibration.about)
+    else:
+        predictor = replace(predictor, about=predictor.answers.model.about)
     asked = {"candidates": Path(candidates[0]).name if len(candidates) == 1 else " ".join(candidates)}
     tables = _answered(predictor.answers, blocks)
     if not predictor.answering.stated:

@@ -200,7 +200,7 @@ class _Tally:
             "interval": self.interval(),
             "reasons": dict(self.reasons),
             "lacks": predictor.answering.model.lacks if UNKNOWN_ENTITIES & set(self.reasons) else "",
-            "about": predictor.about if self.counts["rows"] > 1 or predictor.answering.basis else "",
+            "about": predictor.about if self.counts["rows"] > 1 or self.counts["answered"] else "",
             "off_type": (self.off_type, self.first_off_type),
             "notes": list(predictor.notes),
             "examples": self.examples,
