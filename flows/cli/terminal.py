@@ -156,7 +156,9 @@ def fail(message: str) -> NoReturn:
 
 
 def check_target(path: Path, option: str = "--json", given: Sequence[Any] = ()) -> None:
-    """Raise InputError if a result file cannot be written, or has the place of another file of the command line.
+    """Raise InputError if a result file cannot be written, or would take the place of a file.
+
+    This is another file of the command line, or one that KGCAL_HOME keeps.
 
     given  all values of the command line, `path` among them
 
@@ -164,6 +166,7 @@ def check_target(path: Path, option: str = "--json", given: Sequence[Any] = ()) 
     removes the unfinished file.
     """
     from kgcore.outputs import place_of
+    from tasks.workspace.settings import is_kept
 
     if path.exists() and not path.is_file() and not path.is_dir():  # a pipe or a device
         return
@@ -172,6 +175,8 @@ def check_target(path: Path, option: str = "--json", given: Sequence[Any] = ()) 
         raise InputError(f"{option} {path}: there is no folder {path.absolute().parent}")
     if path.is_dir() or not os.access(target.parent, os.W_OK):
         raise InputError(f"{option} {path}: a file cannot be written there")
+    if is_kept(target):
+        raise InputError(f"{option} {path}: kgcal keeps its own files there: write to another place")
     texts = [text for value in given for text in (value if isinstance(value, list | tuple) else [value])]
     paths = [Path(part.strip()) for text in texts if isinstance(text, str | Path) for part in str(text).split(",")]
     same = [place for place in paths if place.name and place_of(place) == target]

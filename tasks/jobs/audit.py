@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from kgcore.answer.sink import check_ending, sink
+from kgcore.base_rate import check_size
 from kgcore.calibrate.sample import check_base_rate
 from kgcore.config import AuditConfig, PipelineConfigs
 from kgcore.data.datasets.base import find_dataset
@@ -75,6 +76,7 @@ def audit_run(
     config = request.config
     if request.error_rate is not None:
         check_base_rate("error_rate", request.error_rate)
+        check_size("error_rate", [request.error_rate])
         if request.labels:
             raise InputError("error_rate states the share of wrong facts, and the labels show it: give one of them")
     if config.sample and not request.output:

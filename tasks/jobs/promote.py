@@ -12,7 +12,7 @@ import numpy as np
 from filelock import FileLock
 
 from kgcore.arrays import Probabilities
-from kgcore.base_rate import STATED
+from kgcore.base_rate import STATED, check_size
 from kgcore.calibrate.fit import CANDIDATES
 from kgcore.calibrate.sample import check_base_rate
 from kgcore.config import CalibrateConfig, GateConfig
@@ -117,6 +117,7 @@ def promote_best(dataset: str, base_rate: float | None, config: GateConfig) -> D
     """
     if base_rate is not None:
         check_base_rate("base_rate", base_rate)
+        check_size("base_rate", [base_rate])
     store, dataset = open_store(), dataset_name(dataset)
     with FileLock(store.home / "locks" / f"promote-{dataset}.lock"):
         return _promote(store, dataset, base_rate, config)

@@ -29,6 +29,17 @@ if TYPE_CHECKING:  # pandas takes half a second to load
 
 ALIVE = "alive.lock"  # the file in the folder of a process that the process locks until it ends
 OUTPUT = ".output"  # ending of a file with the path of an output that the process writes
+FOLDERS = (
+    "artifacts",
+    "checkpoints",
+    "datasets",
+    "locks",
+    "prefect",
+    "reports",
+    "services",
+    "tmp",
+    "tuning",
+)  # of home
 
 
 def home() -> Path:
@@ -47,6 +58,13 @@ def home() -> Path:
     if "?" in str(folder):
         raise InputError(f"KGCAL_HOME is {folder}: choose a folder whose path has no question mark")
     return folder
+
+
+def is_kept(path: Path) -> bool:
+    """Return whether a full path is that of a file which `home` keeps: its database, a lock, or one in its folders."""
+    root = home().resolve()
+    first, *_ = (*path.relative_to(root).parts, "") if path.is_relative_to(root) else ("",)
+    return first in FOLDERS or first.endswith(".lock") or first.startswith(own_database().name)
 
 
 def caller() -> tuple[str, str]:

@@ -33,6 +33,11 @@ def folder(place: Path, **texts: str) -> str:
         (("run", "--base-rate", "0"), "base_rate is 0: it must be above 0 and below 1"),
         (("run", "--base-rate", "1"), "base_rate is 1: it must"),
         (("run", "--base-rate", "1.5"), "base_rate is 1.5"),
+        (
+            ("promote", "--dataset", "family", "--base-rate", "1e-320"),
+            "base_rate is 1e-320: it must be above 0 and below",
+        ),
+        (("audit", "--error-rate", "1e-320"), "error_rate is 1e-320: it must be above 0 and below 1 by 1e-12 or more"),
         (("run", "--training-eta", "0"), "training_eta is 0: it must be at least 1"),
         (("run", "--k", "0"), "k is 0: it must be at least 1"),
         (("run", "--model-options", "norm"), "--model-options 'norm': it must be NAME=VALUE, such as norm=2"),
@@ -76,6 +81,17 @@ def test_a_mistake_is_reported_in_one_sentence(kgcal: Kgcal, arguments: tuple[st
     kgcal.environment["KGCAL_MIRROR"] = "/no/such/mirror"
     before = written(kgcal)
     refused(kgcal, message, *arguments)
+    assert written(kgcal) == before
+
+
+@pytest.mark.parametrize("name", ["mlflow.db", "store.lock", "artifacts/out.tsv", "locks/new"])
+@pytest.mark.parametrize("option", ["--json", "--output"])
+def test_a_result_never_takes_the_place_of_a_file_of_the_store(kgcal: Kgcal, name: str, option: str) -> None:
+    kgcal("compare")  # makes the store
+    target = Path(kgcal.environment["KGCAL_HOME"]) / name
+    target.parent.mkdir(exist_ok=True)
+    before = written(kgcal)
+    refused(kgcal, f"{option} {target}: kgcal keeps its own files there", "predict", "a", "r", "b", option, str(target))
     assert written(kgcal) == before
 
 
