@@ -107,6 +107,8 @@ def test_numbers_that_candidates_contradict_leave_the_others_as_they_are() -> No
     np.testing.assert_allclose(drawn.mean(axis=0), [30.0, 40.0 * 0.75, 70.0], atol=2.5)
     assert drawn[:, 1].min() < 5
     assert drawn[:, 1].max() > 38
+    kept = changed.drawn(np.array([0.0, 9.0, 0.0]), np.random.default_rng(0))  # no fact of the others is drawn
+    assert kept[[0, 2]].tolist() == [30.0, 70.0]
 
 
 def test_an_interval_of_a_number_ends_at_the_limit_of_the_candidates() -> None:

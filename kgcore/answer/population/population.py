@@ -299,9 +299,9 @@ class UnknownFacts:
         own = list(self.contradicted)
         if own:
             values[own] = np.maximum(self.high[own] * np.cbrt(rng.random()), LEAST)
-        if self.by_predicate or len(own) == len(values):
-            return values
         others = np.setdiff1d(np.arange(len(values)), own)
+        if self.by_predicate or not facts[others].any():
+            return values
         total = float(values[others].sum())
         size = max(1, round(total))
         numbers = rng.multinomial(size, facts[others] / facts[others].sum()).astype(np.float64)
