@@ -73,7 +73,7 @@ def test_a_number_is_contradicted_only_where_the_graph_is_more_complete_than_sta
 
 
 def test_a_number_of_all_predicates_is_contradicted_by_all_their_candidates_together() -> None:
-    """Each predicate has too few facts to contradict four times its number. All of them together have enough."""
+    """Each predicate has too few facts to contradict five times its number. All of them together have enough."""
     contradicted = []
     for seed in range(10):
         made, _, true = simulated_survey(400 + seed, true=160, facts=320, candidates=8_000)
