@@ -103,7 +103,7 @@ class Calibration:
         bound = fit.bound
         if true is not None and asked is not None:  # what is stated is about the predicate that is asked about
             [place] = [n for n, block in enumerate(population.blocks) if block.predicate == asked]
-            bound = replace(bound, rate=BaseRate(float(fit.unknown.values[place] / sizes[place])))
+            bound = replace(bound, rate=BaseRate(float(true.values[place] / sizes[place])))
         together = tuple(predicate for predicate, share in twins.items() if not share)
         return cls(population, survey, fit, CalibratedModel(scorer, bound, graph), true, asked, together)
 
