@@ -29,17 +29,10 @@ if TYPE_CHECKING:  # pandas takes half a second to load
 
 ALIVE = "alive.lock"  # the file in the folder of a process that the process locks until it ends
 OUTPUT = ".output"  # ending of a file with the path of an output that the process writes
-FOLDERS = (
-    "artifacts",
-    "checkpoints",
-    "datasets",
-    "locks",
-    "prefect",
-    "reports",
-    "services",
-    "tmp",
-    "tuning",
-)  # of home
+# the folders that kgcal makes in its home
+FOLDERS = frozenset(
+    ("artifacts", "checkpoints", "datasets", "locks", "prefect", "reports", "services", "tmp", "tuning")
+)
 
 
 def home() -> Path:
@@ -63,7 +56,9 @@ def home() -> Path:
 def is_kept(path: Path) -> bool:
     """Return whether a full path is that of a file which `home` keeps: its database, a lock, or one in its folders."""
     root = home().resolve()
-    first, *_ = (*path.relative_to(root).parts, "") if path.is_relative_to(root) else ("",)
+    if not path.is_relative_to(root) or path == root:
+        return False
+    first = path.relative_to(root).parts[0]
     return first in FOLDERS or first.endswith(".lock") or first.startswith(own_database().name)
 
 

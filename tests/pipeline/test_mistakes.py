@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
+from tasks.workspace.settings import is_kept
 from tests.pipeline.command import Kgcal
 from tests.pipeline.refusals import refused, written
 
@@ -82,6 +83,15 @@ def test_a_mistake_is_reported_in_one_sentence(kgcal: Kgcal, arguments: tuple[st
     before = written(kgcal)
     refused(kgcal, message, *arguments)
     assert written(kgcal) == before
+
+
+def test_every_file_that_a_run_leaves_in_the_home_is_kept(kgcal: Kgcal, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert kgcal("prepare").returncode == 0
+    home = Path(kgcal.environment["KGCAL_HOME"])
+    monkeypatch.setenv("KGCAL_HOME", str(home))
+    assert [path.name for path in home.resolve().rglob("*") if not is_kept(path)] == []
+    assert not is_kept(home.resolve())
+    assert not is_kept(home.resolve() / "answers.tsv")
 
 
 @pytest.mark.parametrize("name", ["mlflow.db", "store.lock", "artifacts/out.tsv", "locks/new"])

@@ -127,6 +127,7 @@ def fit_population(
     kept = top.drawn.in_top & (not pooled)
     cells = Cells.of((top.log_odds, top.of_facts), (of_candidates, of_facts), weights)
     knots = knots_of(top.of_facts)
+    rate = float(np.clip(true.total / sizes.sum(), 1e-12, 1 - 1e-12))  # the stated one, contradicted or not
     if not pooled and top.drawn.in_top.all():
         true = _allowed(true, shares(drawn), (top.of_facts, of_facts), (top.log_odds, of_candidates))
     number = true.values * shares(drawn)
@@ -140,7 +141,6 @@ def fit_population(
         counted = cells.counted(again, drawn[in_map])
         replicates.append(fit_curve(counted, numbers, knots, start=curve).of_each_predicate(counted, numbers))
     curve, *replicates = (each.at(maps) for each in (curve, *replicates))
-    rate = float(np.clip(true.total / sizes.sum(), 1e-12, 1 - 1e-12))
     supported, highest = float(top.of_facts.max()), (len(top.facts) + 1) / (len(top.facts) + 2)
     if top is not survey:
         survey = survey.lowered(_step(survey, curve, predicates, supported, true.total - number.sum()))

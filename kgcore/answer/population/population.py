@@ -266,8 +266,8 @@ class UnknownFacts:
     def at_most(self, most: Floats, limits: Floats) -> "UnknownFacts":
         """Return the numbers, no higher than limits (b,). A number whose interval is above its limit is contradicted.
 
-        It is replaced by numbers up to `most` (b,), of which three quarters are expected: their density rises with the
-        square of the number.
+        Numbers from none to `most` (b,) take its place. Their density rises with the square of the number, so three
+        quarters of `most` are expected.
         """
         contradicted, high = self.low > limits, np.minimum(self.high, limits)
         values = np.where(high < self.high, np.minimum(self.values, (self.low + high) / 2), self.values)
