@@ -123,7 +123,7 @@ dist: $(READY) ## write a release into dist/, install it elsewhere, and write th
 	$(BIN)/uv build --quiet --no-build-isolation --python $(BIN)/python
 	$(BIN)/uv tool run --quiet twine check --strict dist/*
 	BIN=$(BIN) .ci/smoke
-	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
+	$(BIN)/uv tool run --quiet --from cyclonedx-bom cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
 		--output-file "$$(ls dist/*.whl | sed 's/-py3.*/.cdx.json/')" $(BIN)/python
 
 generated: $(READY) ## write MLproject, prefect.yaml and docs/reference/settings.md anew
