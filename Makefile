@@ -13,7 +13,7 @@ PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 .ci/
 # are busy until the end.
 TESTS := -n 2 --dist loadscope --no-loadscope-reorder tests/pipeline tests/docs tests/stages tests/core
 PAGES := -n 2 --dist loadscope tests/docs -m pages
-LONG := -n 2 --dist loadscope tests/pipeline tests/core -m 'long and not kills'
+LONG := -n 2 --dist loadscope tests/pipeline tests/stages tests/core -m 'long and not kills'
 KILLING := -n 2 --dist loadscope tests/pipeline tests/stages -m kills
 # what the tests of other targets do a few times: these variables of the environment say how often, and SEED where
 FAULTS := SEED=$(or $(SEED),1) KILLS=$(or $(KILLS),300) DISKS=$(or $(DISKS),20) OUTAGES="$(or $(OUTAGES),5 60 600)" \
@@ -58,7 +58,7 @@ test-e2e: $(READY) ## run the end-to-end tests: servers on PostgreSQL, a worker,
 
 test-oldest test-newest: $(READY) ## run the tests with the oldest or the newest versions that pyproject.toml allows
 	BIN=$(BIN) .ci/ends $(@:test-%=%)
-	$(MAKE) test VENV=.venv-$(@:test-%=%)
+	$(MAKE) test test-long VENV=.venv-$(@:test-%=%)
 
 test-mutants: $(READY) ## change kgcore at random, COUNT times, and print what tests/core does not notice
 	$(BIN)/python -m tests.mutants --seed $(or $(SEED),0) --count $(or $(COUNT),40)

@@ -72,6 +72,7 @@ def test_a_number_is_contradicted_only_where_the_graph_is_more_complete_than_sta
     assert contradicted == [(), (1,)] * 20
 
 
+@pytest.mark.long
 def test_a_number_of_all_predicates_is_contradicted_by_all_their_candidates_together() -> None:
     """Each predicate has too few facts to contradict five times its number. All of them together have enough."""
     contradicted = []

@@ -63,6 +63,7 @@ def test_a_handful_of_labels_does_not_answer_and_many_do() -> None:
     assert scores[few.label] < scores[[label for label in few.labels if label.startswith("ground_truth.")]].min()
 
 
+@pytest.mark.long
 def test_combiners_are_fitted_to_corruptions_until_enough_triples_are_labelled_false(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -107,6 +107,7 @@ def test_the_models_of_folds_answer_no_question_about_the_whole_graph(audited: A
     assert "family has neither a champion nor a finished run" in done.stderr
 
 
+@pytest.mark.long
 def test_labels_give_the_share_of_wrong_facts(audited: Audited, tmp_path: Path) -> None:
     frame = audited.to_label(120)
     assert len(frame) == 120

@@ -64,6 +64,7 @@ def hidden(trained: Trained) -> tuple[dict, str]:
     return trained.estimated(file, *QUICK)
 
 
+@pytest.mark.long
 def test_scores_alone_show_the_base_rate_of_candidates(trained: Trained, hidden: tuple[dict, str]) -> None:
     """Half of the test triples are true. Of the false ones, three quarters are left out."""
     true = [row[:3] for row in trained.rows if row[3] == "1"]

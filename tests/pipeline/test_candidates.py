@@ -94,6 +94,7 @@ def test_the_results_and_the_report_say_what_they_are_about(made: Made) -> None:
         assert text in html
 
 
+@pytest.mark.long
 def test_a_base_rate_that_is_not_stated_is_estimated(made: Made) -> None:
     results = made.again("--candidates", str(made.file), "--base-rate", "0.5")
     assert results["runs"] == made.results["runs"]
@@ -120,6 +121,7 @@ def test_candidates_that_do_not_determine_the_base_rate_end_the_run(made: Made) 
     assert len(runs_of(made.kgcal, "corrupt")) == before
 
 
+@pytest.mark.long
 def test_one_stage_takes_a_file_and_a_split(tmp_path: Path) -> None:
     """On a smaller graph, because the stage then estimates the mistakes with its default settings."""
     kgcal, results = finished(tmp_path)
@@ -147,6 +149,7 @@ def test_candidates_answer_questions(made: Made) -> None:
         assert "candidates.beta" in done.stdout.replace(", ", ".").replace("candidates beta", "candidates.beta")
 
 
+@pytest.mark.long
 def test_an_interval_of_the_base_rate_reaches_the_probabilities(made: Made) -> None:
     results = made.again(made.results["pipeline"], "--base-rate", "0.01:0.05")
     assert results["runs"]["match"] == made.results["runs"]["match"]

@@ -49,6 +49,7 @@ def connected(kind: type[Connection] = Connection) -> Iterator[socket.socket]:
         thread.join(timeout=20)
 
 
+@pytest.mark.long
 def test_requests_that_wait_are_read_only_so_far_and_all_are_answered() -> None:
     waiting = [0]
 

@@ -17,6 +17,8 @@ from flows.cli.commands import services
 from tasks.serving.limits import MOST_SECONDS
 from tests.pipeline.command import CHECKOUT
 
+pytestmark = pytest.mark.long
+
 DEPLOY = CHECKOUT / "deploy"
 MANIFESTS = sorted((DEPLOY / "kubernetes").glob("*.yaml"))
 POOLS = {"docker-pool": "Docker", "kubernetes-pool": "Kubernetes", "kubernetes-gpu-pool": "Kubernetes"}

@@ -100,6 +100,7 @@ def test_a_predicate_with_too_few_validation_facts_has_no_probability(trained: T
     assert f"no probabilities: validation has {number} facts of born_in, and at least 10000 are needed" in done.stdout
 
 
+@pytest.mark.long
 def test_doubtful_facts_have_a_flag(trained: Trained) -> None:
     typed = discovered(trained, "--top", "2000", *STATED)
     assert set(typed["flag"].dropna()) <= {"beyond the calibrated range"}
@@ -172,6 +173,7 @@ def test_two_dask_workers_find_the_same_rows_to_the_bit(trained: Trained, option
     assert one.get("queries", len(here)) > 0
 
 
+@pytest.mark.long
 def test_a_repeated_question_is_answered_by_its_run_unless_a_file_is_part_of_it(trained: Trained) -> None:
     shares = trained.kgcal.home.parent / "shares.tsv"
     shares.write_text("born_in\t0.9\n")

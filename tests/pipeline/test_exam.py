@@ -18,6 +18,8 @@ from tasks.tracking.record import RunTags
 from tasks.tracking.store import open_store
 from tests.pipeline.champions import Champion, make_champion
 
+pytestmark = pytest.mark.long
+
 RECALIBRATE = WatchConfig(on_drift="recalibrate", alpha=0.02)
 
 

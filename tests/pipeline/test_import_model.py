@@ -163,6 +163,7 @@ def test_a_checkpoint_in_pykeens_layout_is_loaded_by_another_process(trained: Tr
     assert fingerprint(trained.kgcal, run_id) == fingerprint(trained.kgcal, norm)
 
 
+@pytest.mark.long
 def test_checkpoints_that_cannot_be_imported_are_refused(trained: Trained) -> None:
     write_checkpoint(trained.folder / "inverse", trained, inverse=True)
     write_checkpoint(trained.folder / "broken", trained)

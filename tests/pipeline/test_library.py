@@ -73,6 +73,7 @@ def test_labelled_negatives_give_the_probabilities_of_a_run(work: Path) -> None:
     assert {"ground_truth.boosted_trees", "synthetic.per_relation"} <= set(calibrated.labels)
 
 
+@pytest.mark.long
 def test_few_labels_give_the_probabilities_of_a_run(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The graph has 623 true and 621 false labels in valid, so that the false ones alone are too few for combiners.
 
@@ -97,6 +98,7 @@ def test_few_labels_give_the_probabilities_of_a_run(work: Path, monkeypatch: pyt
     assert len(log_odds["ground_truth.boosted_trees"]) == len(graph.valid) < len(log_odds["synthetic.boosted_trees"])
 
 
+@pytest.mark.long
 def test_new_labels_give_the_probabilities_of_a_recalibration(work: Path) -> None:
     calibrators = ("platt", "per_relation")
     made = pipeline.fn(

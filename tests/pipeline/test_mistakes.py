@@ -180,6 +180,7 @@ def test_a_mirror_without_the_training_file_is_reported(tmp_path: Path, kgcal: K
     assert written(kgcal) == before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [

@@ -11,6 +11,8 @@ from kgcore.data.datasets.family import write_genealogy
 from tasks.tracking.artifacts import CALIBRATOR
 from tests.pipeline.command import Kgcal, client_of, model_folder, models_of, tags_of_run
 
+pytestmark = pytest.mark.long
+
 OPTIONS = (
     "--preset",
     "default",

@@ -23,6 +23,8 @@ from tests.conftest import tiny_options
 from tests.pipeline.command import Kgcal, model_folder, models_of, runs_of
 from tests.ports import free_port
 
+pytestmark = pytest.mark.long
+
 CONFIG = TrainConfig(
     model="transe", k=8, epochs=3, batch_size=16, chunk_size=4, optimiser="adagrad", learning_rate=0.2, partitions=4
 )

@@ -61,6 +61,7 @@ def harness() -> Iterator[None]:
         yield
 
 
+@pytest.mark.long
 def test_a_pipeline_is_a_flow_run_of_tasks_and_a_single_stage_is_a_flow_run() -> None:
     prepare, train = PrepareConfig(size=300), TrainConfig(k=8, epochs=2)
     calibrate = CalibrateConfig(calibrators=("beta",))

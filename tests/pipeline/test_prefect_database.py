@@ -12,6 +12,8 @@ from kgcore.errors import InputError
 from tasks.tracking import connection
 from tests.conftest import use_home
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def folder(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

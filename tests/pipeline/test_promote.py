@@ -162,6 +162,7 @@ def test_a_gain_within_the_interval_is_not_enough(followed: tuple[Path, Pipeline
     assert (version_of(home, "champion"), version_of(home, "challenger")) == ("2", "3")
 
 
+@pytest.mark.long
 def test_a_champion_of_another_graph_is_not_compared_with(begun: Begun, home: Path) -> None:
     copy_home(begun.home, home)
     trained(epochs=1, graph_seed=1, calibrators=("beta",))
@@ -182,6 +183,7 @@ def with_base_rates(folder: Path, splits: tuple[list[str], ...]) -> tuple[Prepar
     return config, train, isotonic
 
 
+@pytest.mark.long
 def test_the_exam_is_weighted_to_the_stated_base_rate(home: Path) -> None:
     rows = np.random.default_rng(0).permutation(ROWS).tolist()
     config, train, isotonic = with_base_rates(home / "mine", (rows[:900], rows[900:1050], rows[1050:]))
@@ -201,6 +203,7 @@ def test_the_exam_is_weighted_to_the_stated_base_rate(home: Path) -> None:
     assert again.champion == moved.champion == "models:/kgcal-mine/2"
 
 
+@pytest.mark.long
 def test_a_calibrator_whose_error_on_its_own_test_is_above_the_tolerance_does_not_pass(home: Path) -> None:
     """The facts of test are unlike those of valid. The challenger is better than the champion, but not calibrated."""
     config, train, isotonic = with_base_rates(home / "mine", (list(TRAIN), list(VALID), list(TEST)))

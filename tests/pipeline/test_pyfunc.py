@@ -200,6 +200,7 @@ def test_the_description_of_a_version_is_its_model_card(promoted: Promoted) -> N
     assert promoted.runs["evaluate"] in version.description
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("label", [None, "synthetic.beta"])
 def test_the_evaluation_of_the_page_measures_a_model(promoted: Promoted, tmp_path: Path, label: str | None) -> None:
     """A version and a calibrator: the metrics are those of `kgcal predict`, in the run and at the model."""

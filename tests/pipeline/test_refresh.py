@@ -23,6 +23,7 @@ def stale_after(kgcal: Kgcal, *arguments: str) -> tuple[str, str]:
     return done.stdout.strip(), said[said.find("classify, ") :] if "still based" in said else ""
 
 
+@pytest.mark.long
 def test_the_sentence_names_the_stale_stages_and_its_command_brings_them_up_to_date(first: tuple[Kgcal, dict]) -> None:
     kgcal, results = first
     again = ("calibrate", "--calibrators", "platt", "--base-rate", "0.2")

@@ -41,6 +41,7 @@ def test_another_setting_re_runs_its_stage_and_the_stages_after_it(first: tuple[
     assert results["reused"] == ["prepare", "train", "corrupt", "score", "rank"]
 
 
+@pytest.mark.long
 def test_the_newest_run_answers_although_its_calibrators_are_older(first: tuple[Kgcal, dict]) -> None:
     """The run with another base rate has newer calibrators. Recalibrating the data set takes the newest run, too."""
     kgcal, results = first
@@ -84,6 +85,7 @@ def test_a_lost_artifact_is_made_again(tmp_path: Path) -> None:
     assert forced["metrics"] == results["metrics"]
 
 
+@pytest.mark.long
 def test_a_stage_that_was_forced_is_the_upstream_of_the_next_run(tmp_path: Path) -> None:
     kgcal, first = finished(tmp_path)
     forced = kgcal("train", "--data", first["runs"]["prepare"], *TINY_TRAINING, "--force")
@@ -112,6 +114,7 @@ def test_a_changed_generator_generates_anew(tmp_path: Path) -> None:
     assert entities == [322, 345]
 
 
+@pytest.mark.long
 def test_changed_code_re_runs_the_stages_that_call_it_and_the_stages_after_them(tmp_path: Path) -> None:
     code = copy_of_the_code(tmp_path)
     finished(tmp_path)

@@ -162,6 +162,7 @@ def test_a_file_is_answered_with_a_file(client: TestClient, served: Served, tmp_
     assert len(answers) == 20
 
 
+@pytest.mark.long
 def test_many_unknown_triples_are_compared_with_the_calibration_triples(client: TestClient) -> None:
     people = [f"person_{number}" for number in range(1, 10)]
     rows = [{"subject": s, "predicate": "parent_of", "object": o} for s in people for o in people if s != o]

@@ -118,6 +118,7 @@ def test_all_commands_load_no_optuna_and_no_torch(tmp_path: Path) -> None:
     assert not modules & {"optuna", "torch"}
 
 
+@pytest.mark.long
 def test_a_pipeline_whose_stages_are_re_used_loads_nothing_that_computes(tmp_path: Path) -> None:
     finished(tmp_path)
     output, modules = loaded(tmp_path, "run", *tiny_options())
@@ -125,6 +126,7 @@ def test_a_pipeline_whose_stages_are_re_used_loads_nothing_that_computes(tmp_pat
     assert not modules & COMPUTING
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "question", [["discover", "--completeness", "0.8"], ["predict", "person_1", "parent_of", "person_2"]]
 )

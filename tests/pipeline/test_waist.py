@@ -6,6 +6,8 @@ import pytest
 
 from tests.pipeline.command import CHECKOUT, Kgcal
 
+pytestmark = pytest.mark.long
+
 FRAMES = 12  # at most, from `main` to scikit-learn's isotonic regression
 FILES = 110  # at most, of which a plain run executes a function
 RUN = ["run", "--size", "1200", "--model", "transe", "--epochs", "2", "--bootstrap-replicates", "50"]

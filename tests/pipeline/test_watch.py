@@ -118,6 +118,7 @@ def test_an_uncertain_base_rate_and_labels_that_were_used_are_counted(
     assert widths[1] > widths[0] + 0.3
 
 
+@pytest.mark.long
 def test_a_map_that_moved_leads_to_one_refit_of_the_champion(champion: Champion) -> None:
     champion.label(200, slope=-1)
     seen, client = champion.check(RECALIBRATE), champion.client

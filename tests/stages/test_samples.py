@@ -19,6 +19,8 @@ from tasks.tracking.registry import CHALLENGER, aliased
 from tasks.tracking.store import open_store
 from tests.folders import write_folder
 
+pytestmark = pytest.mark.long
+
 
 def run(folder: Path, strategy: str, model: str, epochs: int) -> PipelineSummary:
     """Run a pipeline whose test negatives are corruptions, a fifth of them drawn by the model. Return its results."""
