@@ -3,6 +3,7 @@
 import errno
 import re
 from collections.abc import Mapping
+from types import UnionType
 
 NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}  # how an OSError says that the disk is full
 MOST_FAULTS = 10  # a message lists this many faults, and only counts the others
@@ -38,6 +39,12 @@ def raise_faults(faults: list[str]) -> None:
         return
     more = f" (and {len(faults) - MOST_FAULTS:,} more)" if len(faults) > MOST_FAULTS else ""
     raise InputError("; ".join(faults[:MOST_FAULTS]) + more)
+
+
+def check_type(name: str, value: object, kind: type | UnionType, must_be: str) -> None:
+    """Raise InputError if an argument of a function that users call from Python is of another type."""
+    if not isinstance(value, kind):
+        raise InputError(f"{name} is of the type {type(value).__name__}: it must be {must_be}")
 
 
 def check_format(what: str, data: Mapping[str, object], expected: int) -> None:

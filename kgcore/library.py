@@ -6,7 +6,6 @@ give the probabilities of `kgcal run` with the same settings. They need no serve
 
 import logging
 import math
-import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -47,19 +46,20 @@ from kgcore.data.datasets.base import used_settings
 from kgcore.data.datasets.labels import read_labels, with_labels
 from kgcore.data.datasets.prepare import read_dataset
 from kgcore.data.datasets.read import UnseenRows
-from kgcore.data.formats.parquet import mixed_as_text, table_of
+from kgcore.data.frames import Frames, Rows, table_of, tables_named, written
 from kgcore.data.graph import KnowledgeGraph, Split
 from kgcore.embed.corruptions.base import Corruptions
 from kgcore.embed.corruptions.held_out import Further, corrupted
 from kgcore.embed.models.trained import TrainedModel
 from kgcore.embed.training.loop import train as fit_model
-from kgcore.errors import InputError, MismatchError, first_line
+from kgcore.errors import InputError, MismatchError, check_type
 from kgcore.evidence.base import Source
 from kgcore.evidence.table import Features, rows_with_evidence
 from kgcore.measure.evaluation.evaluate import kept_sources
 from kgcore.measure.evaluation.predictions import classify
 from kgcore.measure.report.graph_findings import data_report
 from kgcore.measure.report.race import Race
+from kgcore.measure.report.summary import BESIDE, rate_beside
 from kgcore.scores.search import searched_table
 from kgcore.scores.table import TableEvidence, score_table
 from kgcore.wings.tuning.race import Track, choose
@@ -67,8 +67,7 @@ from kgcore.workers import find_device
 
 log = logging.getLogger("kgcal")
 CACHE = Path("Library/Caches" if sys.platform == "darwin" else ".cache") / "kgcal"  # of public data sets, in the home
-Frames = pd.DataFrame | Mapping[str, pd.DataFrame]
-Rows = np.ndarray[Any, Any] | Sequence[Sequence[str]]
+READ = "the result of kgcore.read"
 
 
 @dataclass(frozen=True, repr=False, eq=False, kw_only=True)
@@ -106,9 +105,10 @@ class ReadGraph(KnowledgeGraph):
             raise InputError("the graph has labels already: give all of them at once to the graph without labels")
         with tempfile.TemporaryDirectory(prefix="kgcal-") as work:
             tables = Path(work) / "labels"
+            check_type("labels", labels, str | PathLike | pd.DataFrame, "a file or a table")
             if isinstance(labels, pd.DataFrame):
-                labels = _written({"labels": labels}, tables) / "labels.parquet"
-            with _tables_named(tables):
+                labels = written({"labels": labels}, tables) / "labels.parquet"
+            with tables_named(tables):
                 prepared = with_labels(self, read_labels(Path(labels)), instead)
         log.info(prepared.labels_note())
         assert isinstance(prepared.graph, ReadGraph)
@@ -171,9 +171,9 @@ def read(
     with tempfile.TemporaryDirectory(prefix="kgcal-") as work:
         tables = Path(work) / "graph"
         if not isinstance(source, str | PathLike):
-            source = _written(source if isinstance(source, pd.DataFrame | Mapping) else table_of(source), tables)
+            source = written(source if isinstance(source, pd.DataFrame | Mapping) else table_of(source), tables)
         config = PrepareConfig(**divided({"dataset": str(source), **settings}, PrepareConfig)[0])
-        with _tables_named(tables):
+        with tables_named(tables):
             used_settings(config)  # raises for those that the data set cannot have
             bars = partial(tqdm, unit="B", unit_scale=True) if progress else None
             prepared = read_dataset(config, root, mirror, bars)
@@ -210,6 +210,7 @@ def train(
     model complex: self_adversarial, k=20, 322 entities, 10 predicates
     2 epochs on family, loss ...
     """
+    check_type("the graph", graph, KnowledgeGraph, READ)
     given = {"model": model, "loss": loss, "seed": seed or None} | settings
     own, of_race = divided(given, TrainConfig, ChooseConfig)
     known = PipelineConfigs(_read_with(graph), TrainConfig(**own), choose=ChooseConfig(**of_race))
@@ -280,8 +281,7 @@ def calibrate(
     >>> calibrated.predict(asked).columns.tolist()[:5]
     ['subject', 'predicate', 'object', 'score', 'probability']
     """
-    if isinstance(model, RecordedModel) and model.graph[1] != graph.training_fingerprint():
-        raise MismatchError(f"the model was trained on other triples than those of {graph.name}: use its graph")
+    _check_match(model, graph)
     calibrators = (calibrators,) if isinstance(calibrators, str) else calibrators
     stated = None if completeness is None else str(completeness)
     given = {"base_rate": base_rate, "calibrators": calibrators, "completeness": stated}
@@ -299,7 +299,22 @@ def calibrate(
     if not (answers := answering_label(wanted, result.audits)):
         raise InputError(f"no calibrator has negatives of the kind {negatives!r}: leave out negatives")
     first = CalibratedModel(model, result.fitted[0], graph)
-    return MeasuredModel(first, result.fitted, predictions, source, material.cold)[answers]
+    return _with_warning(MeasuredModel(first, result.fitted, predictions, source, material.cold)[answers])
+
+
+def _with_warning(model: MeasuredModel) -> MeasuredModel:
+    """Return the model. Warn if a base rate is stated that it does not have, because it learned from labels."""
+    if beside := rate_beside(model.calibrated.calibrator, model.fitted):
+        log.warning("%s answers: its probabilities %s", model.label, BESIDE.format(rate=beside.figures))
+    return model
+
+
+def _check_match(model: TrainedModel, graph: KnowledgeGraph) -> None:
+    """Raise InputError for arguments of other types, and MismatchError if the model was trained on other triples."""
+    check_type("the model", model, TrainedModel, "the result of kgcore.train")
+    check_type("the graph", graph, KnowledgeGraph, READ)
+    if isinstance(model, RecordedModel) and model.graph[1] != graph.training_fingerprint():
+        raise MismatchError(f"the model was trained on other triples than those of {graph.name}: use its graph")
 
 
 def load(folder: str | PathLike[str]) -> LoadedModel:
@@ -362,30 +377,6 @@ def _fields(value: KnowledgeGraph | TrainedModel) -> Mapping[str, Any]:
 
 def _read_with(graph: KnowledgeGraph) -> PrepareConfig:
     return graph.config if isinstance(graph, ReadGraph) else PrepareConfig(dataset=graph.name)
-
-
-def _written(tables: Frames, folder: Path) -> Path:
-    """Write tables to files that are read as a user's own. Return their folder."""
-    folder.mkdir()
-    for split, table in {"train": tables}.items() if isinstance(tables, pd.DataFrame) else tables.items():
-        if not re.fullmatch(r"[A-Za-z]\w{0,63}", str(split)):
-            raise InputError(f"a table has the name {split!r}: the names are train, and perhaps valid and test")
-        if not isinstance(table, pd.DataFrame):
-            raise InputError(f"the table {split} is of the type {type(table).__name__}: it must be a table of pandas")
-        try:
-            table.apply(mixed_as_text).to_parquet(folder / f"{split}.parquet", index=False)
-        except (TypeError, ValueError, ArithmeticError, NotImplementedError) as error:  # those of pyarrow
-            raise InputError(f"the table {split} has a column that is no text: {first_line(error)}") from error
-    return folder
-
-
-@contextmanager
-def _tables_named(folder: Path) -> Iterator[None]:
-    """Name a table in place of its file in the folder, in an InputError."""
-    try:
-        yield
-    except InputError as error:
-        raise InputError(re.sub(rf"{re.escape(str(folder))}/(\w+)\.parquet", r"the table \1", str(error))) from error
 
 
 @contextmanager

@@ -102,7 +102,7 @@ def find_device(name: str) -> "torch.device":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
-    except RuntimeError:
+    except (RuntimeError, TypeError):
         raise InputError(f"there is no device {name!r}: it must be auto, cpu, cuda or cuda:N") from None
     available = torch.cuda.device_count() if device.type == "cuda" else int(device.type == "cpu")
     if (device.index or 0) >= available:

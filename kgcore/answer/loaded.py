@@ -1,6 +1,6 @@
 """A calibrated model that was loaded from files, and answers questions about triples: `kgcore.load`."""
 
-from collections.abc import Iterable, Mapping, Sequence, Sized
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from os import PathLike
@@ -18,8 +18,8 @@ from kgcore.answer.explainer import Explainer
 from kgcore.answer.explanation import Explanation, UnseenExplanation
 from kgcore.base_rate import BaseRate
 from kgcore.config.jobs import DiscoverConfig, PredictConfig, SurveyConfig
-from kgcore.data.formats.base import COLUMNS
-from kgcore.errors import InputError, MismatchError
+from kgcore.data.frames import frame_of, names_of
+from kgcore.errors import InputError, MismatchError, check_type
 from kgcore.storage.folders import (
     CALIBRATOR_FILE,
     GRAPH_PART,
@@ -290,7 +290,8 @@ def load_folder(folder: str | PathLike[str]) -> LoadedModel:
 
     Raises InputError if a file is missing or damaged, MismatchError if the files belong to different models.
     """
-    place = Path(folder)
+    check_type("the folder", folder, str | PathLike, "a path")
+    place = Path(folder).expanduser()
     if not place.is_dir():
         raise InputError(f"{place} is not a folder: give the folder of a logged model")
     if missing := missing_parts(place):
@@ -347,54 +348,3 @@ def _check(folder: Path, what: str, expected: str, found: str) -> None:
             f"the calibrator in {folder} was fitted to the {what} {expected[:12]}, but the {what} there is "
             f"{found[:12]}: use the files of one logged model"
         )
-
-
-def frame_of(candidates: pd.DataFrame | Iterable[Sequence[str]]) -> pd.DataFrame:
-    """Return candidates as a frame. Raises InputError for a row that has not three parts, and for a set."""
-    if isinstance(candidates, pd.DataFrame):
-        return candidates
-    if isinstance(candidates, str | set | frozenset) or not isinstance(candidates, Iterable):
-        raise InputError("the candidates must be a frame, or triples in an order, such as a list")
-    for number, row in enumerate(rows := list[object](candidates)):
-        if isinstance(row, str) or not isinstance(row, Sized) or len(row) != len(COLUMNS):
-            raise InputError(f"candidate {number} is {row!r}: it must be a subject, a predicate and an object")
-    return pd.DataFrame(rows, columns=list(COLUMNS))
-
-
-def names_of(frame: pd.DataFrame) -> pa.Table:
-    """Return the columns subject, predicate and object of a frame (n rows) as a table of strings.
-
-    Raises InputError if a column is missing or occurs twice, or if a value is missing or not text.
-    """
-    found = list(frame.columns)
-    if missing := [name for name in COLUMNS if name not in found]:
-        raise InputError(f"the candidates have no column {', '.join(missing)}: they must have {', '.join(COLUMNS)}")
-    if twice := [name for name in COLUMNS if found.count(name) > 1]:
-        raise InputError(f"the candidates have the column {', '.join(twice)} twice: give every column its own name")
-    return pa.table({name: _text(name, frame[name]) for name in COLUMNS})
-
-
-def _text(name: str, column: "pd.Series[str]") -> pa.Array:
-    try:
-        array = pa.array(column, from_pandas=True)
-        if pa.types.is_dictionary(array.type):
-            array = array.dictionary_decode()
-        if len(array) == 0 or (not array.null_count and _is_text(array.type)):
-            return array.cast(pa.string())
-    except (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeEncodeError):
-        pass  # the message below names the row
-    row, value = next((i, value) for i, value in enumerate(column.to_numpy(dtype=object)) if not _is_name(value))
-    if value is None or value is pd.NA or (isinstance(value, float | np.floating) and np.isnan(value)):
-        raise InputError(f"row {row + 1:,} has no {name}: every triple needs a subject, a predicate and an object")
-    raise InputError(f"row {row + 1:,} has the {name} {value!r} ({type(value).__name__}): names must be UTF-8 text")
-
-
-def _is_name(value: object) -> bool:
-    try:
-        return isinstance(value, str) and value.encode() is not None
-    except UnicodeEncodeError:  # a surrogate without its pair
-        return False
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))

@@ -118,7 +118,7 @@ class MeasuredModel(LoadedModel):
         A model that the folder has is replaced. Raises InputError if `folder` is a file, if it has other files, and if
         it cannot be written.
         """
-        place, model = Path(folder).resolve(), self.calibrated
+        place, model = Path(folder).expanduser().resolve(), self.calibrated
         if place.exists() and not place.is_dir():
             raise InputError(f"{place} is a file: name a folder")
         has = [path.name for path in place.glob("[!.]*")]

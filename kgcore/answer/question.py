@@ -7,8 +7,9 @@ from typing import Self
 
 import numpy as np
 
+from kgcore.data.formats.base import COLUMNS
 from kgcore.data.graph import KnowledgeGraph
-from kgcore.errors import InputError
+from kgcore.errors import InputError, check_type
 
 MOST_NEAR, MOST_FREQUENT = 3, 5
 LARGEST_SEARCH = 100_000  # names that are compared; in a larger graph, names with the same first letter come first
@@ -62,8 +63,11 @@ def positions_of(
     hint          sentence that ends the message; '': none
     can_be_empty  whether a name may be '', which has the position -1
 
-    Raises InputError for unknown names. The message has near spellings and, for a predicate, the frequent predicates.
+    Raises InputError for a name that is no text, and for unknown names. The message has near spellings and, for a
+    predicate, the frequent predicates.
     """
+    for part, name in zip(COLUMNS, names, strict=True):
+        check_type(f"the {part}", name or "", str, "text")
     if unknown := unknown_names(graph, names, can_be_empty):
         raise InputError(unknown + (f". {hint}" if hint else ""))
     return positions(graph, names)

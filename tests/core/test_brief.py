@@ -118,6 +118,21 @@ def test_an_assumed_base_rate_is_called_so_and_asks_for_the_users_own() -> None:
     assert "kgcal promote --dataset d" in briefs(bounds, labelled, measured, {}, dataset="d")["synthetic.platt"].steps
 
 
+def test_a_stated_base_rate_that_the_labels_do_not_have_is_said_and_in_the_command() -> None:
+    judged = two_groups()
+    judged.probabilities["synthetic.platt"] = judged.probabilities[LABEL]
+    bounds = {LABEL: bound(origin=ESTIMATED), "synthetic.platt": bound(0.1, "synthetic")}
+    found = briefs(bounds, judged, evaluate(judged, FAST), {}, dataset="d")
+    told = "They are at the base rate of the labels: for the stated one, 0.1, state it again when you ask."
+    assert found[LABEL].verdict.endswith(told)
+    predict = "kgcal predict candidates.tsv -o answers.tsv --dataset d --base-rate 0.1"
+    assert found[LABEL].steps[predict] == "the probabilities of your own triples, if 10 % are true, as stated"
+    assert told not in found["synthetic.platt"].verdict
+    same = {LABEL: bounds[LABEL], "synthetic.platt": bound(0.5, "synthetic")}
+    [said, *_] = briefs(same, judged, evaluate(judged, FAST), {}, dataset="d").values()
+    assert (told not in said.verdict, next(iter(said.steps)).endswith("--dataset d")) == (True, True)
+
+
 def test_examples_go_from_the_surest_to_half_of_it_with_intervals_and_truth(dense: Dense) -> None:
     table = dense.table({"typed": 1.0}, 0)
     fitted = fitted_to(table, CONFIG)

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -121,6 +121,11 @@ def test_tables_are_read_as_files_are(graph: ReadGraph, cache: Path) -> None:
         (lambda graph: kg.train(graph, preset="fast"), "unknown preset 'fast'"),
         (lambda graph: kg.train(graph, device="gpu"), "there is no device 'gpu'"),
         (lambda graph: kg.train(graph, zzzz=1), "unknown setting 'zzzz': the known ones are model, "),
+        (lambda graph: kg.train(graph, "transe", k=4, epochs=1, device=None), "there is no device None"),
+        (lambda graph: kg.train("mine"), "the graph is of the type str: it must be the result of kgcore.read"),
+        (lambda graph: kg.calibrate(graph, graph), "the model is of the type ReadGraph: it must be the result of"),
+        (lambda graph: kg.load(None), "the folder is of the type NoneType: it must be a path"),
+        (lambda graph: graph.with_labels([1, 2]), "labels is of the type list: it must be a file or a table"),
     ],
 )
 def test_a_mistake_is_a_sentence(graph: ReadGraph, call, message: str) -> None:
@@ -143,7 +148,39 @@ def test_mistakes_of_calibration_are_sentences(calibrated: MeasuredModel, graph:
         calibrated["beta"]
 
 
-def test_a_saved_model_answers_to_the_last_bit(calibrated: MeasuredModel, graph: ReadGraph, tmp_path: Path) -> None:
+def test_a_stated_base_rate_that_the_labels_do_not_have_is_told(
+    calibrated: MeasuredModel, graph: ReadGraph, caplog: pytest.LogCaptureFixture
+) -> None:
+    [model] = calibrated.calibrated.trained.embedding_models
+    told = "ground_truth.platt answers: its probabilities are at the base rate of the labels: for the stated one, 0.1,"
+    settings = {"calibrators": "platt", "calibration_eta": 3, "progress": False}
+    fitted = kg.calibrate(model, graph, base_rate=0.1, negatives="ground_truth", **settings)
+    assert round(fitted.base_rate, 3) == 0.501
+    assert told in caplog.text
+    caplog.clear()
+    kg.calibrate(model, graph, base_rate=0.1, negatives="synthetic", **settings)
+    kg.calibrate(model, graph, base_rate=0.5, **settings)
+    kg.calibrate(model, graph, **settings)
+    assert caplog.text == ""
+
+
+def test_rows_with_names_are_read_by_their_names(calibrated: MeasuredModel) -> None:
+    class Row(NamedTuple):
+        object: str
+        predicate: str
+        subject: str
+
+    triples = pd.DataFrame([("person_1", "parent_of", "person_2")], columns=["subject", "predicate", "object"])
+    expected = calibrated.predict(triples)
+    for asked in ([Row("person_2", "parent_of", "person_1")], triples.to_records(index=False), triples.to_numpy()):
+        pd.testing.assert_frame_equal(calibrated.predict(asked)[expected.columns], expected, check_exact=True)
+    with pytest.raises(InputError, match="the subject is of the type int: it must be text"):
+        calibrated.answers(2, "parent_of")
+
+
+def test_a_saved_model_answers_to_the_last_bit(
+    calibrated: MeasuredModel, graph: ReadGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked = graph.names_of(graph.test.triples[:40])
     for label in ("ground_truth.isotonic", "synthetic.platt"):
         calibrated[label].save(tmp_path / label)
@@ -167,6 +204,9 @@ def test_a_saved_model_answers_to_the_last_bit(calibrated: MeasuredModel, graph:
     assert (tmp_path / "link").is_symlink()
     assert kg.load(tmp_path / "link").label == "ground_truth.isotonic"
     calibrated.save(tmp_path / "a" / "b")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    calibrated.save("~/home")
+    assert kg.load("~/home").label == kg.load(tmp_path / "home").label == calibrated.label
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "calibrator.json").write_text("mine")
     with pytest.raises(InputError, match="mine is no folder of a model: name a new or an empty folder"):

@@ -1,13 +1,11 @@
 """Parquet tables. Names may be text, numbers or categories."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from numbers import Number
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
@@ -29,7 +27,7 @@ from kgcore.errors import InputError, first_line
 from kgcore.registries import FORMATS
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 MOST_TEXT = 2**28  # bytes of text in a block
 
@@ -63,39 +61,6 @@ def read_row_groups(path: Path, find: Callable[[list[str]], Columns]) -> Iterato
                 done += len(batch)
     except (pa.ArrowInvalid, pa.ArrowMemoryError) as error:
         raise InputError(f"{path} cannot be read as Parquet: {first_line(error)}") from error
-
-
-def table_of(triples: np.ndarray[Any, Any] | Sequence[Sequence[str]]) -> "pd.DataFrame":
-    """Return n triples as a table (n, 3). Raises InputError for rows of another width."""
-    import pandas as pd
-
-    try:
-        return pd.DataFrame(triples, columns=COLUMNS)
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"the table train must have three columns, {', '.join(COLUMNS)}: {first_line(error)}"
-        ) from error
-
-
-def mixed_as_text(column: "pd.Series") -> "pd.Series":
-    """Return a column of pandas that has text and numbers as text, as a file has it; any other column as it is.
-
-    A whole number has no fraction: pandas reads a column block by block, and one with a missing number as floats.
-    """
-    from pandas.api.types import infer_dtype
-
-    values = column.astype(object) if column.dtype == "category" else column
-    if infer_dtype(values) not in ("mixed", "mixed-integer"):
-        return column
-    return values.map(_number_as_text, na_action="ignore")
-
-
-def _number_as_text(value: object) -> object:
-    if not isinstance(value, Number | np.generic):
-        return value
-    if isinstance(value, float | np.floating) and float(value).is_integer() and abs(float(value)) < 2**53:
-        return f"{value:.0f}"
-    return str(value)
 
 
 def _check_size(path: Path, table: pa.Table) -> None:

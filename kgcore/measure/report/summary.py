@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kgcore.base_rate import ASSUMED, ESTIMATED, BaseRate
+from kgcore.base_rate import ASSUMED, ESTIMATED, STATED, BaseRate
 from kgcore.measure.evaluation.groups import KnowledgeGroup, RelationReliability
 from kgcore.measure.metrics.base import decimals, percent
 from kgcore.measure.metrics.classification import RelationDecisions
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from kgcore.measure.evaluation.predictions import Predictions
 
 FEWEST = 30  # effective test triples of a share that a verdict names
+# what probabilities are whose base rate is not the stated one
+BESIDE = "are at the base rate of the labels: for the stated one, {rate}, state it again when you ask"
 WINDOWS = {"near 0.9": (0.85, 0.95), "above 0.95": (0.95, 1.0)}
 WINDOWS |= {f"near {n / 10}": (n / 10 - 0.05, n / 10 + 0.05) for n in range(8, 0, -1)} | {"below 0.05": (0.0, 0.05)}
 
@@ -252,13 +254,22 @@ def briefs(
 
     found = {}
     for label, bound in bounds.items():
-        why = untested(bound, predictions, incomplete)
+        why, other = untested(bound, predictions, incomplete), rate_beside(bound, list(bounds.values()))
+        verdict = _verdict(bound, predictions, measured[label], wrong.get(label, ""), why)
         found[label] = Brief(
-            _verdict(bound, predictions, measured[label], wrong.get(label, ""), why),
+            f"{verdict} They {BESIDE.format(rate=other.figures)}." if other else verdict,
             _examples(label, predictions, graph) if graph else [],
-            _next_steps(dataset, bound, predictions, label in wrong) if dataset else {},
+            _next_steps(dataset, bound, predictions, label in wrong, other) if dataset else {},
         )
     return found
+
+
+def rate_beside(bound: "Calibrated", fitted: Sequence["Calibrated"]) -> BaseRate | None:
+    """Return the stated base rate of a fit if this calibrator has that of its labels instead; None if it has not."""
+    stated = next((other.rate for other in fitted if other.rate.origin == STATED), None)
+    if bound.rate.origin != ESTIMATED or stated is None or percent(stated.value) == percent(bound.base_rate):
+        return None
+    return stated
 
 
 def _verdict(bound: "Calibrated", predictions: "Predictions", measured: "Measured", wrong: str, untested: str) -> str:
@@ -320,16 +331,19 @@ def _examples(label: str, predictions: "Predictions", graph: "KnowledgeGraph") -
     return rows
 
 
-def _next_steps(dataset: str, bound: "Calibrated", predictions: "Predictions", wrong: bool) -> dict[str, str]:
-    """Return three commands for a data set, each with what it does."""
+def _next_steps(
+    dataset: str, bound: "Calibrated", predictions: "Predictions", wrong: bool, stated: BaseRate | None
+) -> dict[str, str]:
+    """Return three commands for a data set, each with what it does. `stated`: a base rate for labelled calibrators."""
     labelled, name, rate, share = not predictions.synthetic_negatives, shlex.quote(dataset), "", ""
     estimated = bound.rate.origin == ESTIMATED and not labelled
+    told = stated or (bound.rate if estimated else None)
     if bound.rate.origin == ASSUMED:
         rate, share = " --base-rate 0.1", ", if one in ten is true"
-    elif estimated:
-        ends = bound.rate.limits or (bound.base_rate,)
+    elif told is not None:
+        ends = told.limits or (told.value,)
         rate = f" --base-rate {':'.join(f'{end:.2g}' for end in ends)}"
-        share = f", if {' to '.join(map(percent, ends))} are true, as estimated"
+        share = f", if {' to '.join(map(percent, ends))} are true, as {told.origin}"
     predict = f"kgcal predict candidates.tsv -o answers.tsv --dataset {name}{rate}"
     steps = {
         predict: f"the probabilities of your own triples{share}",
