@@ -168,6 +168,8 @@ def check_target(path: Path, option: str = "--json", given: Sequence[Any] = ()) 
     from kgcore.outputs import place_of
     from tasks.workspace.settings import is_kept
 
+    if str(path) == "-":
+        raise InputError(f"{option} is -: name a file, or /dev/stdout for the terminal")
     if path.exists() and not path.is_file() and not path.is_dir():  # a pipe or a device
         return
     target = place_of(path)

@@ -105,6 +105,11 @@ def test_a_result_never_takes_the_place_of_a_file_of_the_store(kgcal: Kgcal, nam
     assert written(kgcal) == before
 
 
+def test_options_that_would_have_no_effect_are_refused(kgcal: Kgcal) -> None:
+    refused(kgcal, "--json is -: name a file, or /dev/stdout for the terminal", "predict", "a", "r", "b", "--json", "-")
+    refused(kgcal, "per is subject, and top is not given", "predict", "--predicate", "r", "--per", "subject")
+
+
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
