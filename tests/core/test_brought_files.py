@@ -16,8 +16,7 @@ from kgcore.data.datasets.base import find_dataset
 from kgcore.data.datasets.draw import SplitDraw
 from kgcore.data.datasets.prepare import Prepared, prepare
 from kgcore.errors import InputError
-from kgcore.measure.report.curation import Finding
-from kgcore.measure.report.data import drawn_notes
+from kgcore.measure.report.data import Finding, drawn_notes
 from kgcore.measure.report.graph_findings import findings, shape_of
 from tests.core.graph_files import comma_separated, lines, packed
 

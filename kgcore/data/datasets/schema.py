@@ -13,7 +13,7 @@ from kgcore.arrays import Floats
 from kgcore.config.base import GROUP, TIME
 from kgcore.data.formats.base import COLUMNS, CONFIDENCE, LABEL
 from kgcore.data.formats.columns import MEANING
-from kgcore.errors import InputError
+from kgcore.errors import MOST_FAULTS, InputError
 
 TIME_MUST_BE = "a number or an ISO date such as 2024-05-17 or 2024-05-17T08:30"
 SPELLINGS = sorted({spelling for word in MEANING for spelling in (word, word.upper(), word.title())})
@@ -100,12 +100,31 @@ def validate(frame: pd.DataFrame, path: Path, unit: str = "line") -> list[str]:
             f"{path} has the labels 0 and -1, and each means false: if one of them means unknown, delete its {unit}s; "
             "otherwise write 0 for both"
         )
+    if most := _of_most_rows(frame[~blank]):
+        return [*faults, f"{path}: {most}"]
     schema = TRIPLES.add_columns({name: column for name, column in FURTHER.items() if name in frame})
     try:
         schema.validate(frame[~blank] if blank.any() else frame, lazy=True)
     except (SchemaError, SchemaErrors) as error:
         return faults + [_sentence(path, unit, case) for case in error.failure_cases.to_dict("records")]
     return faults
+
+
+def _of_most_rows(frame: pd.DataFrame) -> str:
+    """Return the fault of most rows of a table, whose column is no label or has no predicate; '' if most have none."""
+    empty, most = frame[frame["predicate"] == ""], max(MOST_FAULTS, len(frame) / 2)
+    if len(empty) > most:
+        return (
+            f"{len(empty):,} of {len(frame):,} predicates are empty: if the facts are of one kind, write the same word "
+            "in every row; if another column has the predicates, name it by --columns"
+        )
+    wrong = frame[LABEL][~frame[LABEL].isin([*SPELLINGS, ""])] if LABEL in frame else empty["predicate"]
+    if len(wrong) > most:
+        return (
+            f"the labels are no labels, such as {wrong.iloc[0]!r}: leave the column out, by --columns "
+            f"{','.join(COLUMNS)}, and if it has confidences, add --confidence {LABEL}"
+        )
+    return ""
 
 
 def _sentence(path: Path, unit: str, case: Mapping[Hashable, Any]) -> str:

@@ -27,7 +27,7 @@ QUALIFIER = "qualifier"  # a column of Gene Ontology, whose word NOT negates the
 RELATIONS = r"(?:enables|involved|part|located|acts|contributes|colocalizes|is|active|has)(?![a-z])"
 DENIES = re.compile(rf"""(?:^|[|,;]|\[")\s*(?:NOT(?=[_:]| \w+_\w)|(?i:not(?:[ _:]*{RELATIONS}|\s*(?=$|[|,;"]))))""")
 DENIED = {"true", "1", "1.0", "yes", "not", "negative"}
-AFFIRMED = {"", "false", "0", "0.0", "no", "null", "none", "nan", "positive"}
+AFFIRMED = {"", "-", "false", "0", "0.0", "no", "null", "none", "nan", "positive"}
 # column -> what it says, in lower case: the fact does not hold, or holds; and what it must be
 NEGATIONS = {
     NEGATED: (DENIED, AFFIRMED, "true, false or empty"),
@@ -39,6 +39,7 @@ NEGATIONS = {
     QUALIFIER: ({"not"}, {""}, ""),
 }
 NEO4J = re.compile(r"(?:[^:]*:)?(START_ID|END_ID|TYPE)(?:\((.*)\))?")  # (...): the space of the ids
+TYPED = re.compile(r"(.+):(?:string|str|text|int|integer|long|float|double|bool|boolean|date|datetime)", re.IGNORECASE)
 BLOCK_ROWS = 2**18  # rows per block of a format that is not text
 PACKED = {".bz2": "bz2", ".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
 MOST_NAMED = 5  # columns or files that a sentence names
@@ -195,8 +196,8 @@ class Layout:
 
 
 def column_word(cell: str) -> str:
-    """Return the name of a column without case, blanks and marks: `startid` for `:START_ID(Person)`."""
-    neo4j = NEO4J.fullmatch(cell)
+    """Return the name of a column without case, blanks, marks and type: `startid` for `:START_ID(Person)`."""
+    neo4j = NEO4J.fullmatch(cell) or TYPED.fullmatch(cell)
     return re.sub(r"[\W_]", "", neo4j[1] if neo4j else cell).lower()
 
 

@@ -34,6 +34,7 @@ from kgcore.data.formats.headers import (
     VOIDING,
     denies,
     id_spaces,
+    in_order,
     may_be_limits,
     refuse_like_labels,
     refuse_provenance,
@@ -245,7 +246,7 @@ def check_rows(source: TriplesFile, columns: Columns, table: pa.Table, can_choos
     if not any(pc.any(pc.is_in(rest[column], pa.array([*names, *first]))).as_py() for column in COLUMNS):
         mend = (
             f"give --columns with the names of subject, predicate and object in this order, such as --columns "
-            f"{','.join(first)}; or --columns 1,2,3 if the line is a triple"
+            f"{','.join(in_order(first))}; or --columns 1,2,3 if the line is a triple"
         )
         raise InputError(
             f"{source.path}, line 1: {', '.join(names)} look like the names of the columns, because no other line has "
@@ -288,6 +289,7 @@ def _unread(source: TriplesFile, cells: Sequence[str], found: Columns) -> str:
         return f"{first_of('column', odd)}, which may say which rows are true" if source.columns and odd else ""
     telling = VOIDING | (LIKE_LABELS if known_columns(cells) is None or not source.columns else set())
     others = [cells[place] for place in places if cells[place] not in PANDAS]
+    others += [f"{cells[found.names[QUALIFIER]]} (but for NOT)"] if QUALIFIER in found.names else []
     others.sort(key=lambda cell: column_word(cell) not in telling)
     if source.columns:
         others = [cell for cell in others if column_word(cell) in telling]

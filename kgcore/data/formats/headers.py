@@ -34,14 +34,15 @@ KEYS |= {"uri", "iri", "url"}
 # columns that say whether a fact does not hold: KGX, SSSOM, BioPAX and Gene Ontology exports
 NOT = {"negated", "isnegated", "negation", "predicatemodifier", "negative", "isnegative", "not", "isneg", "isnot"}
 NOT |= {"negationflag"}
-QUALIFIERS = {QUALIFIER, "qualifiers", "goqualifier"}
+QUALIFIERS = {QUALIFIER, "qualifiers", "goqualifier", "modifier"}
 # columns that may say that a fact holds no longer, or the other way round
 VOIDING = {LABEL, "active", "isactive", "status", "deprecated", "isdeprecated", "obsolete", "isobsolete", "retracted"}
-VOIDING |= {"withdrawn", "invalidreason", "rank", "direction"}
+VOIDING |= {"withdrawn", "invalidreason", "rank", "direction", "flag", "class"}
 # columns that may say which facts are true, under other names than label
 LIKE_LABELS = {"labels", "truth", "istrue", "truthvalue", "correct", "iscorrect", "valid", "isvalid", "positive"}
 LIKE_LABELS |= {"ispositive", "gold", "goldlabel", "groundtruth", "isfact", "isfalse", "refuted", "evidencedirection"}
-LIKE_LABELS |= {"veracity", "isnegation", "negationstatus"}
+LIKE_LABELS |= {"veracity", "isnegation", "negationstatus", "holds", "verdict", "outcome", "exists", "presence"}
+LIKE_LABELS |= {"binarylabel", "ytrue", "y"}  # y beside x is a place
 PANDAS = {"", "index", "Unnamed: 0", "__index_level_0__"}  # what pandas calls the index of a table
 WEAK = {"value", "p", "r"}  # names that other columns often have, such as p-values
 LETTERS = {("s", "p", "o"), ("h", "r", "t")}  # all three together are no such columns
@@ -109,6 +110,14 @@ def refuse_weak_names(source: TriplesFile, cells: Sequence[str], known: dict[str
             )
 
 
+def in_order(names: Sequence[str]) -> list[str]:
+    """Return three names of columns in the order subject, predicate, object, as far as they tell it."""
+    words = {column_word(name): name for name in names}
+    ends = [next((words[word] for word in words if word in NAMES[part]), "") for part in ("subject", "object")]
+    middle = [name for name in names if name not in ends]
+    return [ends[0], *middle, ends[1]] if len(middle) == 1 else list(names)
+
+
 def may_be_limits(cells: Sequence[str], known: dict[str, int]) -> bool:
     """Return whether subject and object may be the limits of a fact, such as in `gene,type,start,end`.
 
@@ -122,7 +131,9 @@ def may_be_limits(cells: Sequence[str], known: dict[str, int]) -> bool:
 
 def refuse_like_labels(source: TriplesFile, cells: Sequence[str], known: dict[str, int], chosen: Sequence[int]) -> None:
     """Raise InputError if there is no column of labels, but one that may be. chosen: places that the user chose."""
-    like = next((cell for n, cell in enumerate(cells) if column_word(cell) in LIKE_LABELS and n not in chosen), None)
+    words = [column_word(cell) for cell in cells]
+    meant = LIKE_LABELS - ({"y"} if "x" in words else set())
+    like = next((cell for n, cell in enumerate(cells) if words[n] in meant and n not in chosen), None)
     if like is None or LABEL in known or source.further or source.labelled is not None:
         return
     given = "--columns " + ",".join(cells[known[column]] for column in COLUMNS)

@@ -24,6 +24,7 @@ MOST_LINE_BYTES = 2**24  # a longer line is no triple, and would take quadratic 
 MOST_QUOTED = 2**26  # bytes of text after which an open quote is a mistake
 MOST_HEAD = 2**16  # bytes in which the first row after comments ends
 MOST_PARTS = 10_000  # values of a block that look quoted in part, and are looked at
+SIGNS = {"yes", "no", "y", "n", "t", "f", "+", "-", "pos", "neg", "positive", "negative", "not", "is"}  # of a truth
 MOST_LATER = 100  # lines after a comment that may have the names of columns
 MARK = b"\xef\xbb\xbf"  # the byte order mark, which spreadsheets write
 BLANK = b"\r\n \t,"  # lines of these at the end of a file have no value
@@ -98,9 +99,11 @@ def _find(source: TriplesFile, style: Style, kind: str, cells: list[str]) -> Col
         raise InputError(
             f"{source.path}, line 1: {line} is for a spreadsheet: delete the line" + f"; {hint}" * bool(hint)
         )
-    is_few = len(cells) < len(COLUMNS) or (style is COMMAS and "\t" in cells[0] and line.count("\t") > 1)
-    if is_few and not source.columns and (hint := _other_separator(style, line)):
-        raise InputError(f"{source.path}, line 1: {len(cells)} {kind}: it must have {len(COLUMNS)}, {hint}")
+    is_few = len(cells) < len(COLUMNS) and not source.columns
+    has_tabs = style is COMMAS and line.count("\t") >= len(COLUMNS) - 1
+    if (is_few or has_tabs) and (hint := _other_separator(style, line)):
+        width = f"{len(cells)} {kind}: it must have {len(COLUMNS)}, and " if is_few else ""
+        raise InputError(f"{source.path}, line 1: {width}{hint}")
     columns = find_columns(source, cells)
     if source.labelled is None and len(cells) > columns.width:
         is_index = not cells[0] or (cells[0].isdecimal() and not cells[2].isdecimal())  # of a table of pandas
@@ -111,6 +114,7 @@ def _find(source: TriplesFile, style: Style, kind: str, cells: list[str]) -> Col
             f"{source.path}, line 1: {len(cells)} {kind}: it must have {columns.width}, or --columns must say which "
             f"are subject, predicate and object, such as --columns {places}"
             + (f", or --columns {names} if the first line has names" if words else "")
+            + (". If the fourth column says which are true, write 1 and -1 in it" if cells[3].lower() in SIGNS else "")
             + " (a column of times can divide the facts: --split time:4)"
         )
     return columns
@@ -120,7 +124,7 @@ def _other_separator(style: Style, line: str) -> str:
     """Return how to mend a line whose values another character separates; empty if none does. Blanks come last."""
     others = (mark for mark in SEPARATORS if mark != style.delimiter and line.count(mark) >= len(COLUMNS) - 1)
     separator = max(others, key=lambda mark: (mark != " ", mark == "\t", line.count(mark)), default=None)
-    return f"and {SEPARATORS[separator]}" if separator else ""
+    return SEPARATORS[separator] if separator else ""
 
 
 def read_lines(
@@ -248,11 +252,13 @@ def _without_nodes(block: Block) -> Block:
 
 def _faults(path: Path, refused: Sequence[tuple[int, int]], columns: Columns, kind: str) -> Iterator[str]:
     """Yield a sentence for each run of lines with the same wrong number of columns."""
+    row_names = columns.header and {width for _, width in refused} == {columns.width + 1}
+    mend = ". R writes the names of rows so: write the table with row.names = FALSE" if row_names else ""
     runs = groupby(enumerate(refused), key=lambda entry: (entry[1][0] - entry[0], entry[1][1]))
     for (_, width), entries in runs:
         lines = [line for _, (line, _) in entries]
         place = f"line {lines[0]}" if len(lines) == 1 else f"lines {lines[0]} to {lines[-1]}"
-        yield f"{path}, {place}: {width} {kind}: it must have {columns.width}"
+        yield f"{path}, {place}: {width} {kind}: it must have {columns.width}{mend}"
 
 
 def whole_lines(path: Path) -> Iterator[tuple[bytes, float]]:

@@ -1,13 +1,7 @@
-"""What a curator would mend in a graph before training: names and facts that look wrong, with examples and the edit."""
+"""What a curator would mend in a graph before training: facts that look wrong, with examples and the edit."""
 
 import re
-import unicodedata
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
-from html import unescape
-from urllib.parse import unquote
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -16,33 +10,13 @@ from kgcore.config.jobs import FEWEST_CALIBRATED
 from kgcore.data.formats.base import column_word
 from kgcore.data.formats.columns import MEANING, is_column, looks_like_header
 from kgcore.data.graph import KnowledgeGraph
+from kgcore.measure.report.data import MOST_EXAMPLES, Finding, such_as
+from kgcore.measure.report.names import PLACEHOLDERS, last_part, name_findings
 
-MOST_EXAMPLES = 3
-GAPS = re.compile(r"(?<=\w)[\s_-]+(?=\w)|\s+|(?<=[A-Za-z]):(?=\d)")  # names that differ here only are near-duplicates
-# beginnings that an identifier may lack
-BASES = re.compile(r"^https?://(?:purl\.obolibrary\.org/obo/|www\.wikidata\.org/(?:entity|wiki)/)?|^wdt?:(?=[QP]\d)")
-ENCLOSED = re.compile(r"""^=?"(.*)"$|^'(.*)'$|^<(.*)>$""", re.DOTALL)
-THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+")
-QUOTES, DASHES = "\u2018\u2019\u00b4", "\u2010\u2011\u2012\u2013\u2014\u2212"
-MARKS = str.maketrans({**dict.fromkeys(QUOTES, "'"), **dict.fromkeys(DASHES, "-")})
-# letters that UTF-8 writes with two or three bytes, and that are usual in names
-USUAL_LETTERS = re.compile("[\\x00-\u017f\u0370-\u03ff\u0400-\u04ff\u2010-\u2122]+")
-ZEROS = re.compile(r"^0+(?=\d+(?:\.0+)?$)|(?<=\d)\.0+$")  # of whole numbers that a table of numbers wrote
-PLACEHOLDERS = {
-    *("", "-", "--", "---", "?", ".", "n/a", "#n/a", "na", "n.a.", "nan", "<na>", "nil", "null", "none", "unknown"),
-    *("undefined", "unspecified", "missing", "not available", "not applicable", "not known", "no data", "tbd"),
-    *("\\n", "(null)", "nat", "[]", "{}", '""', "#ref!", "#value!"),  # of databases, pandas and spreadsheets
-    *("#name?", "#div/0!", "#num!", "#null!", "not reported", "not determined", "not recorded", "notermfound"),
-}
-# what a spreadsheet or a wrong encoding makes of a name: a gene as a date, a number that is rounded, lost letters
-MONTH = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Sept|Oct|Nov|Dec|Mrz|Mai|Okt|Dez|mars|avr|sept|oct|dec)"
-CHANGED = re.compile(
-    rf"\d{{1,2}}(?:-|\. ){MONTH}(?:-\d\d)?|{MONTH}-\d\d|\d{{4}}-\d\d-\d\d 00:00:00|\d(?:\.\d+)?[eE]\+\d+|"
-    r"\d{11,}0{5}|.*\ufffd.*",
-    re.DOTALL,
-)
-PAIRS = {"(": ")", "[": "]", "{": "}"}
-DENIALS = {"disjoint", "not", "no", "neg", "never", "without", "lack", "lacks", "absent", "doesnt", "isnt"}
+DENIALS = {"disjoint", "not", "no", "non", "neg", "never", "without", "lack", "lacks", "lackof", "absent", "doesnt"}
+DENIALS |= {"isnt", "cannot", "fails", "failed"}
+NEGATORS = {"!", "\u00ac"}  # before the name of a predicate
+TYPES = {"string", "str", "text", "varchar", "object", "int", "integer", "long", "float", "double"}  # of columns
 EDGE_TYPES = {"directed", "undirected", "mutual"}  # of Gephi
 # words of OWL and RDF that say how an ontology is written
 SYNTAX = {
@@ -58,30 +32,9 @@ SWAPPED = 5  # a column of predicates has this many times the names of another c
 FEWEST_PREDICATES = 10  # fewer predicates do not show it
 HUB = 0.2  # an entity with a larger share of the facts is a hub
 FEWEST_ENTITIES = 50  # in smaller graphs, every entity may be a hub
-FEWEST_FACTS = 20  # of a predicate whose facts all have one subject or object
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A figure of the data.
-
-    figure   what was found
-    meaning  what it means for the figures that follow, or what mends it
-    warns    whether the terminal shows it in addition to the page
-    """
-
-    title: str
-    figure: str
-    meaning: str
-    warns: bool = False
-
-
-def such_as(examples: Iterable[str]) -> str:
-    """Return the first MOST_EXAMPLES examples as the end of a sentence; empty without examples."""
-    shown = list(examples)
-    return (
-        f", such as {'; '.join(shown[:MOST_EXAMPLES])}{'; ...' if len(shown) > MOST_EXAMPLES else ''}" if shown else ""
-    )
+FEWEST_FACTS = 20  # of a predicate whose facts all have one subject or object; of an entity and itself
+LOOPS = 0.01  # a larger share of facts of an entity and itself is odd
+GENID = "/.well-known/genid/"  # of an IRI that stands for a blank node (RDF 1.1 Concepts, section 3.5)
 
 
 def few_validation_facts(graph: KnowledgeGraph) -> Finding:
@@ -112,16 +65,14 @@ def curator_findings(
     facts = graph.all_known.triples
     return [
         *_contradictions(counts, both),
-        _near_duplicates(graph),
-        _syntax_in_names(graph),
-        _changed_names(graph),
-        _placeholders(graph, facts),
+        *name_findings(graph, facts),
         _suspicious_predicates(graph, facts),
         _headers(graph, facts),
         _swapped_columns(graph, facts),
         _hubs(graph, facts),
         _complete(graph, facts),
         _blank_nodes(graph, facts),
+        _self_loops(graph, facts),
     ]
 
 
@@ -132,128 +83,6 @@ def unread_findings(unread: Sequence[str]) -> list[Finding]:
         "all of them: --dataset FILE,FILE."
     )
     return [Finding("Not read", "; ".join(unread), meaning, True)] if unread else []
-
-
-def _near_duplicates(graph: KnowledgeGraph) -> Finding:
-    examples: list[str] = []
-    for names in (graph.entities, graph.predicates):
-        codes = np.fromiter((hash(_alike(name)) for name in names), np.int64, len(names))  # takes less memory than text
-        _, code, counts = np.unique(codes, return_inverse=True, return_counts=True)
-        groups = defaultdict[str, list[str]](list)
-        for place in np.flatnonzero(counts[code] > 1).tolist():
-            groups[_alike(names[place])].append(names[place])
-        examples += [_difference(*group[:2]) for group in groups.values() if len(group) > 1]
-        lonely = (name for name in names if name != name.strip() and len(groups.get(_alike(name), ())) < 2)
-        examples += [f"{name!r} (white space at an end)" for name in lonely]
-    return Finding(
-        "Names that hardly differ",
-        f"{len(examples):,}{such_as(examples)}",
-        "Each spelling is a separate entity or predicate with a part of the facts. If both mean the same, write them "
-        "alike in the files: strip blanks, use one Unicode form (NFC) and one case.",
-        bool(examples),
-    )
-
-
-def _alike(name: str) -> str:
-    """Return what a name and those that hardly differ from it have in common."""
-    plain = _plain(name).strip()
-    if not plain.isascii():
-        plain = plain.translate(MARKS)
-    if not plain.isalnum():
-        plain = unescape(unquote(plain)) if "&" in plain or "%" in plain else plain
-        plain = ENCLOSED.sub(r"\1\2\3", plain.rstrip(",;"))
-        plain = BASES.sub("", plain) if plain.startswith(("http", "wd")) else plain
-        plain = plain.replace(",", "") if THOUSANDS.fullmatch(plain) else plain
-    return ZEROS.sub("", GAPS.sub(" ", plain)).casefold()
-
-
-def _syntax_in_names(graph: KnowledgeGraph) -> Finding:
-    every = {*graph.entities}
-    names = [name for name in (*graph.entities, *graph.predicates) if _has_syntax(name, every)]
-    return Finding(
-        "Names with the marks of a syntax",
-        f"{len(names):,}{such_as(map(repr, names))}",
-        "Quotes, a bracket without its partner, a dot at the end of a line, # before the name of another entity, and | "
-        "or ; between names are hardly part of a name: the file is written otherwise than its ending says, has lines "
-        "that were taken out, or several values in a cell. Save it as plain values, one fact a line.",
-        bool(names),
-    )
-
-
-def _has_syntax(name: str, entities: Collection[str]) -> bool:
-    """Return whether a name has quotes, brackets or other marks that belong to the syntax of a file."""
-    if len(name) < 2:
-        return False
-    quoted = name[0] in "\"'" and name[-1] == name[0]
-    opened = name[0] in PAIRS and name.count(name[0]) > name.count(PAIRS[name[0]])
-    closed = any(name[-1] == end and name.count(end) > name.count(begin) for begin, end in PAIRS.items())
-    several = any(
-        mark in name and any(part.strip() in entities for part in name.split(mark) if part.strip()) for mark in "|;"
-    )
-    taken_out = name[0] in "#%/" and name.lstrip("#%/ ") in entities
-    return quoted or opened or closed or name.endswith((" .", " ;")) or taken_out or several
-
-
-def _changed_names(graph: KnowledgeGraph) -> Finding:
-    every = (*graph.entities, *graph.predicates)
-    names = [name for name in every if CHANGED.fullmatch(name) or _is_garbled(name)]
-    return Finding(
-        "Names that a program has changed",
-        f"{len(names):,}{such_as(map(repr, names))}",
-        "A spreadsheet turns genes into dates and rounds long numbers, and a wrong encoding loses letters: several "
-        "names can become one. Export the file anew, as UTF-8 text.",
-        bool(names),
-    )
-
-
-def _is_garbled(name: str) -> bool:
-    """Return whether a name is UTF-8 that was read as another encoding, such as CP1252."""
-    if name.isascii():
-        return False
-    for encoding in ("cp1252", "latin-1"):
-        with suppress(UnicodeError):
-            return USUAL_LETTERS.fullmatch(name.encode(encoding).decode("utf-8")) is not None
-    return False
-
-
-def _plain(name: str) -> str:
-    """Return a name in the Unicode form NFKC, without marks that nobody sees."""
-    if name.isascii():
-        return name
-    return "".join(mark for mark in unicodedata.normalize("NFKC", name) if unicodedata.category(mark) != "Cf")
-
-
-def _difference(name: str, other: str) -> str:
-    """Return two names, and what they differ in."""
-    by_form = _plain(name) == _plain(other)
-    if "".join(name.split()) == "".join(other.split()):
-        what = "white space"
-    else:
-        by_zeros = ZEROS.sub("", name) == ZEROS.sub("", other)
-        by_case = name.casefold() == other.casefold()
-        what = "Unicode form" if by_form else "zeros" if by_zeros else "case" if by_case else "spelling"
-    shown = ascii if by_form else repr
-    return f"{shown(name)} and {shown(other)} ({what})"
-
-
-def _last(name: str) -> str:
-    """Return the last part of a name in lower case: `na` for `http://x.org/NA`."""
-    return re.split(r"[/#:]", name.strip())[-1].casefold() if name.casefold().strip() not in PLACEHOLDERS else "na"
-
-
-def _placeholders(graph: KnowledgeGraph, facts: Triples) -> Finding:
-    places = [place for place, name in enumerate(graph.entities) if _last(name) in PLACEHOLDERS]
-    counts = {place: int((facts[:, [0, 2]] == place).any(axis=1).sum()) for place in places}
-    examples = [
-        f"{graph.entities[place]!r} in {counts[place]:,} facts" for place in sorted(places, key=lambda p: -counts[p])
-    ]
-    return Finding(
-        "Placeholders as entities",
-        f"{len(examples):,}{such_as(examples)}",
-        "A value that stands for a missing one joins facts that have nothing in common. Delete its lines from the "
-        "files, unless it is the name of something.",
-        bool(examples),
-    )
 
 
 def _suspicious_predicates(graph: KnowledgeGraph, facts: Triples) -> Finding:
@@ -272,13 +101,14 @@ def _suspicious_predicates(graph: KnowledgeGraph, facts: Triples) -> Finding:
 
 def _suspicion(name: str, entities_are_numbers: bool) -> str:
     """Return why a predicate is suspicious; empty if it is not."""
-    last = _last(name)
+    last = last_part(name)
     words = {word.casefold() for word in re.split(r"[\W_]+|(?<=[a-z])(?=[A-Z])", re.split(r"[/#:]", name)[-1])}
     if last in PLACEHOLDERS:
         return "is a placeholder"
-    if not entities_are_numbers and (name.casefold() in MEANING or re.fullmatch(r"[-+]?[\d.,]+(e[-+]?\d+)?", last)):
+    is_number = re.fullmatch(r"[-+]?[\d.,]+(e[-+]?\d+)?", name.strip().casefold())  # BFO:0000050 is none
+    if not entities_are_numbers and (name.casefold() in MEANING or is_number):
         return "is a number or a label"
-    if words & DENIALS:
+    if words & DENIALS or name[:1] in NEGATORS:
         return "denies something"
     if last in EDGE_TYPES:
         return "is a type of edge"
@@ -300,6 +130,9 @@ def _headers(graph: KnowledgeGraph, facts: Triples) -> Finding:
     new = {graph.entities[entity] for entity in np.flatnonzero(degrees == 1).tolist()} if single else set()
     headers += [row for row in inside if row[1] in single and not new.isdisjoint(row)]
     headers += [row for row in inside if is_column(row[0], "subject") and is_column(row[2], "object")]
+    types = [place for place, name in enumerate(graph.predicates) if name.casefold() in TYPES]
+    of_types = graph.names_of(facts[np.isin(facts[:, 1], types)]).itertuples(index=False, name=None)
+    headers += [row for row in of_types if all(name.casefold() in TYPES for name in row)]
     return Finding(
         "Headers among the facts",
         f"{len(headers):,}{such_as(map(' '.join, headers))}",
@@ -371,7 +204,7 @@ def _complete(graph: KnowledgeGraph, facts: Triples) -> Finding:
 
 
 def _blank_nodes(graph: KnowledgeGraph, facts: Triples) -> Finding:
-    blank = np.fromiter((name.startswith("_:") for name in graph.entities), bool, len(graph.entities))
+    blank = np.fromiter((name.startswith("_:") or GENID in name for name in graph.entities), bool, len(graph.entities))
     count, among = int(blank.sum()), int(blank[facts[:, [0, 2]]].any(axis=1).sum())
     return Finding(
         "Blank nodes",
@@ -380,6 +213,18 @@ def _blank_nodes(graph: KnowledgeGraph, facts: Triples) -> Finding:
         "A blank node has no name outside its file, so nobody can ask about it. Give it an IRI, or write one fact for "
         "the path through it (an ontology tool can: relation graphs of ROBOT).",
         count > 0,
+    )
+
+
+def _self_loops(graph: KnowledgeGraph, facts: Triples) -> Finding:
+    loops = facts[facts[:, 0] == facts[:, 2]]
+    counts = np.bincount(loops[:, 1], minlength=len(graph.predicates))
+    examples = [f"{counts[p]:,} of {graph.predicates[p]!r}" for p in np.argsort(-counts, kind="stable") if counts[p]]
+    return Finding(
+        "Facts of an entity and itself",
+        f"{len(loops):,} of {len(facts):,}{such_as(examples)}",
+        "If nothing can be related to itself, these facts are mistakes of the file: delete their lines.",
+        len(loops) >= max(FEWEST_FACTS, LOOPS * len(facts)),
     )
 
 

@@ -2,7 +2,8 @@
 
 import io
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kgcore.base_rate import HiddenShare
@@ -38,10 +39,34 @@ LEFT_OUT = {
     "the column of negations as the fourth)",
     "nodes_without_edges": "nodes without edges",
 }
+MOST_EXAMPLES = 3  # of a finding
 OVERLAPS = {
     "_positives_in_": " positives that are also in ",
     "_negatives_true_in_": " negatives that are positives of ",
 }
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A figure of the data.
+
+    figure   what was found
+    meaning  what it means for the figures that follow, or what mends it
+    warns    whether the terminal shows it in addition to the page
+    """
+
+    title: str
+    figure: str
+    meaning: str
+    warns: bool = False
+
+
+def such_as(examples: Iterable[str]) -> str:
+    """Return the first MOST_EXAMPLES examples as the end of a sentence; empty without examples."""
+    shown = list(examples)
+    return (
+        f", such as {'; '.join(shown[:MOST_EXAMPLES])}{'; ...' if len(shown) > MOST_EXAMPLES else ''}" if shown else ""
+    )
 
 
 def count_title(name: str) -> str:

@@ -15,8 +15,8 @@ from kgcore.config.base import RANDOM
 from kgcore.data.datasets.prepare import Prepared
 from kgcore.data.datasets.twins import SHARE, Families, Repeat, repeats_of
 from kgcore.data.graph import KnowledgeGraph
-from kgcore.measure.report.curation import Finding, curator_findings, few_validation_facts, such_as, unread_findings
-from kgcore.measure.report.data import drawn_notes, html, split_sentence
+from kgcore.measure.report.curation import curator_findings, few_validation_facts, unread_findings
+from kgcore.measure.report.data import Finding, drawn_notes, html, split_sentence, such_as
 
 MANY = 1.5  # a predicate is 1-to-n if a subject has this many objects on average (Bordes et al. 2013, section 4.3)
 BINS = 10
