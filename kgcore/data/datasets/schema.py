@@ -101,7 +101,7 @@ def validate(frame: pd.DataFrame, path: Path, unit: str = "line") -> list[str]:
             "otherwise write 0 for both"
         )
     if most := _of_most_rows(frame[~blank]):
-        return [*faults, f"{path}: {most}"]
+        return [*faults, f"{path}, {unit} {most}"]
     schema = TRIPLES.add_columns({name: column for name, column in FURTHER.items() if name in frame})
     try:
         schema.validate(frame[~blank] if blank.any() else frame, lazy=True)
@@ -115,14 +115,15 @@ def _of_most_rows(frame: pd.DataFrame) -> str:
     empty, most = frame[frame["predicate"] == ""], max(MOST_FAULTS, len(frame) / 2)
     if len(empty) > most:
         return (
-            f"{len(empty):,} of {len(frame):,} predicates are empty: if the facts are of one kind, write the same word "
-            "in every row; if another column has the predicates, name it by --columns"
+            f"{empty.index[0]}: predicate is empty, as in {len(empty):,} of {len(frame):,} rows. If all facts are of one "
+            "kind, write the same word in every row; if another column has the predicates, name it by --columns"
         )
     wrong = frame[LABEL][~frame[LABEL].isin([*SPELLINGS, ""])] if LABEL in frame else empty["predicate"]
     if len(wrong) > most:
         return (
-            f"the labels are no labels, such as {wrong.iloc[0]!r}: leave the column out, by --columns "
-            f"{','.join(COLUMNS)}, and if it has confidences, add --confidence {LABEL}"
+            f"{wrong.index[0]}: label is {wrong.iloc[0]!r}: it must be {MUST_BE[LABEL]}, and {len(wrong):,} of "
+            f"{len(frame):,} are not. If they are no labels, leave them out by --columns {','.join(COLUMNS)}; if they are "
+            f"confidences, add --confidence {LABEL}"
         )
     return ""
 
