@@ -100,8 +100,7 @@ def validate(frame: pd.DataFrame, path: Path, unit: str = "line") -> list[str]:
             f"{path} has the labels 0 and -1, and each means false: if one of them means unknown, delete its {unit}s; "
             "otherwise write 0 for both"
         )
-    if most := _of_most_rows(frame[~blank]):
-        return [*faults, f"{path}, {unit} {most}"]
+    faults += [f"{path}: {said}" for said in _of_most_rows(frame[~blank])]
     schema = TRIPLES.add_columns({name: column for name, column in FURTHER.items() if name in frame})
     try:
         schema.validate(frame[~blank] if blank.any() else frame, lazy=True)
@@ -110,22 +109,22 @@ def validate(frame: pd.DataFrame, path: Path, unit: str = "line") -> list[str]:
     return faults
 
 
-def _of_most_rows(frame: pd.DataFrame) -> str:
-    """Return the fault of most rows of a table, whose column is no label or has no predicate; '' if most have none."""
-    empty, most = frame[frame["predicate"] == ""], max(MOST_FAULTS, len(frame) / 2)
-    if len(empty) > most:
-        return (
-            f"{empty.index[0]}: predicate is empty, as in {len(empty):,} of {len(frame):,} rows. If all facts are of one "
-            "kind, write the same word in every row; if another column has the predicates, name it by --columns"
+def _of_most_rows(frame: pd.DataFrame) -> list[str]:
+    """Return what to do with a table most of whose rows have no predicate or no label."""
+    empty, most = int((frame["predicate"] == "").sum()), max(MOST_FAULTS, len(frame) / 2)
+    said = []
+    if empty > most:
+        said.append(
+            f"{empty:,} of {len(frame):,} predicates are empty. If all facts are of one kind, write the same word in "
+            "every row; if another column has the predicates, name it by --columns"
         )
-    wrong = frame[LABEL][~frame[LABEL].isin([*SPELLINGS, ""])] if LABEL in frame else empty["predicate"]
-    if len(wrong) > most:
-        return (
-            f"{wrong.index[0]}: label is {wrong.iloc[0]!r}: it must be {MUST_BE[LABEL]}, and {len(wrong):,} of "
-            f"{len(frame):,} are not. If they are no labels, leave them out by --columns {','.join(COLUMNS)}; if they are "
-            f"confidences, add --confidence {LABEL}"
+    wrong = int((~frame[LABEL].isin(SPELLINGS)).sum()) if LABEL in frame else 0
+    if wrong > most:
+        said.append(
+            f"{wrong:,} of {len(frame):,} labels are no labels: leave them out by --columns {','.join(COLUMNS)}; if they "
+            f"are confidences, add --confidence {LABEL}"
         )
-    return ""
+    return said
 
 
 def _sentence(path: Path, unit: str, case: Mapping[Hashable, Any]) -> str:
