@@ -100,7 +100,7 @@ def validate(frame: pd.DataFrame, path: Path, unit: str = "line") -> list[str]:
             f"{path} has the labels 0 and -1, and each means false: if one of them means unknown, delete its {unit}s; "
             "otherwise write 0 for both"
         )
-    faults += [f"{path}: {said}" for said in _of_most_rows(frame[~blank])]
+    faults += [f"{path}: {said}" for said in _of_all_rows(frame[~blank])]
     schema = TRIPLES.add_columns({name: column for name, column in FURTHER.items() if name in frame})
     try:
         schema.validate(frame[~blank] if blank.any() else frame, lazy=True)
@@ -109,20 +109,20 @@ def validate(frame: pd.DataFrame, path: Path, unit: str = "line") -> list[str]:
     return faults
 
 
-def _of_most_rows(frame: pd.DataFrame) -> list[str]:
-    """Return what to do with a table most of whose rows have no predicate or no label."""
-    empty, most = int((frame["predicate"] == "").sum()), max(MOST_FAULTS, len(frame) / 2)
-    said = []
-    if empty > most:
+def _of_all_rows(frame: pd.DataFrame) -> list[str]:
+    """Return what to do with a table in which no row has a predicate, or none has a label."""
+    said: list[str] = []
+    if len(frame) <= MOST_FAULTS:
+        return said
+    if (frame["predicate"] == "").all():
         said.append(
-            f"{empty:,} of {len(frame):,} predicates are empty. If all facts are of one kind, write the same word in "
-            "every row; if another column has the predicates, name it by --columns"
+            f"all {len(frame):,} predicates are empty. If the facts are of one kind, write the same word in every row; if "
+            "another column has the predicates, name it by --columns"
         )
-    wrong = int((~frame[LABEL].isin(SPELLINGS)).sum()) if LABEL in frame else 0
-    if wrong > most:
+    if LABEL in frame and not frame[LABEL].isin(SPELLINGS).any():
         said.append(
-            f"{wrong:,} of {len(frame):,} labels are no labels: leave them out by --columns {','.join(COLUMNS)}; if they "
-            f"are confidences, add --confidence {LABEL}"
+            f"none of {len(frame):,} labels is one: leave them out by --columns {','.join(COLUMNS)}; if they are "
+            f"confidences, add --confidence {LABEL}"
         )
     return said
 
