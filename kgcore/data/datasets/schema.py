@@ -13,11 +13,12 @@ from kgcore.arrays import Floats
 from kgcore.config.base import GROUP, TIME
 from kgcore.data.formats.base import COLUMNS, CONFIDENCE, LABEL
 from kgcore.data.formats.columns import MEANING
-from kgcore.errors import MOST_FAULTS, InputError
+from kgcore.errors import InputError
 
 TIME_MUST_BE = "a number or an ISO date such as 2024-05-17 or 2024-05-17T08:30"
 SPELLINGS = sorted({spelling for word in MEANING for spelling in (word, word.upper(), word.title())})
 FALSE = {"0", "0.0", "-1", "-1.0"}
+FEW_ROWS = 100  # in which each fault is told by itself
 WHOLE = "no break"  # the name of a check: a name is in one column of one line of the files that kgcal writes
 
 
@@ -112,12 +113,12 @@ def validate(frame: pd.DataFrame, path: Path, unit: str = "line") -> list[str]:
 def _of_all_rows(frame: pd.DataFrame) -> list[str]:
     """Return what to do with a table in which no row has a predicate, or none has a label."""
     said: list[str] = []
-    if len(frame) <= MOST_FAULTS:
+    if len(frame) <= FEW_ROWS:
         return said
     if (frame["predicate"] == "").all():
         said.append(
-            f"all {len(frame):,} predicates are empty. If the facts are of one kind, write the same word in every row; if "
-            "another column has the predicates, name it by --columns"
+            f"all {len(frame):,} predicates are empty. If the facts are of one kind, write the same word in every row; "
+            "if another column has the predicates, name it by --columns"
         )
     if LABEL in frame and not frame[LABEL].isin(SPELLINGS).any():
         said.append(
