@@ -8,6 +8,7 @@ import numpy.typing as npt
 from scipy.special import expit, logit
 
 from kgcore.arrays import Bools, Floats, Labels, Probabilities, Weights
+from kgcore.base_rate import SMALLEST
 from kgcore.calibrate.sample import CalibrationSample, label_sizes
 from kgcore.errors import FitError, KgcalWarning
 
@@ -220,9 +221,13 @@ def fit_line(name: str, sample: CalibrationSample, targets: Floats) -> tuple[flo
 
 
 def move_to(log_odds: Floats, weights: Weights, base_rate: float) -> float:
-    """Return the number that moves log-odds (n,) so that the weighted mean of their probabilities is the base rate."""
+    """Return the number that moves log-odds (n,) so that the weighted mean of their probabilities is the base rate.
+
+    A base rate nearer to 0 or 1 than SMALLEST, to which a mean of probabilities may be rounded, counts as that limit.
+    """
     from scipy.optimize import brentq  # loads slowly, and a fitted map does not need it
 
-    shares = weights / weights.sum()
+    shares, mean = weights / weights.sum(), float(np.clip(base_rate, SMALLEST, 1 - SMALLEST))
+    most = max(100.0, 2 * float(np.abs(log_odds).max()))
     # a sum, because a dot product of many rows depends on the number of threads
-    return float(brentq(lambda by: float((shares * expit(log_odds + by)).sum()) - base_rate, -100, 100, xtol=1e-12))
+    return float(brentq(lambda by: float((shares * expit(log_odds + by)).sum()) - mean, -most, most, xtol=1e-12))

@@ -7,20 +7,18 @@ twin is no corruption, and candidates with a twin stand for the true ones among 
 many training facts have a twin.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 
-from kgcore.arrays import Bools, Floats, Ints, Triples
+from kgcore.arrays import Bools, Floats, Ints, Triples, sorted_distinct
 from kgcore.data.graph import KnowledgeGraph, Split, TripleIndex
 
-if TYPE_CHECKING:
-    from kgcore.data.datasets.twins import Families
-
 SYMMETRIC = 0.5  # share of the facts of a predicate whose mirror images are facts, from which on these are twins
+WEAK = 1 / 3  # least share of the facts of a predicate that are facts of a special case, to be twins of these
 LACKING = 0.5  # least part of the share of training facts with a twin that validation facts must lack
 
 
@@ -28,44 +26,52 @@ LACKING = 0.5  # least part of the share of training facts with a twin that vali
 class Twins:
     """The twins of triples in train, for a graph whose splits keep twins together.
 
-    Facts are twins if their predicates repeat each other, both ways, or if one is the mirror image of the other by a
-    predicate with at least SYMMETRIC of its facts both ways: see kgcore/data/datasets/twins.py.
+    A fact is a twin of a triple of predicate p, with the same two entities, if it says that the triple holds: at least
+    80 % of the facts of its predicate are facts of p, too, perhaps with subject and object exchanged; or it is the
+    mirror image, and at least SYMMETRIC of the facts of p are stored both ways. See `repeats_of`. A fact of `mother` is
+    a twin of a triple of `parent`. If p has no such twins, but is a special case itself, as `mother` is, the facts of
+    the general predicate are its twins if at least WEAK of them are facts of p.
 
-    families  families of predicates that say the same
-    train     the training facts, without those with a confidence below 1/2
-    keys      (N,) distinct keys of the training facts, ascending: see `Families.keys`
-    counts    (N,) number of training facts with each key
-    shares    (R,) the share of the missing true triples of each predicate that have a twin in train, if each of them is
-              missing by itself, by chance: (t - v) / (1 - v), with the shares t of its training facts and v of its
-              validation facts that have one. It is 0 if v is large: then validation facts show what a twin says
+    sources  for each predicate, the predicates of its twins, and whether these have subject and object exchanged
+    train    the training facts, without those with a confidence below 1/2
+    shares   (R,) the share of the missing true triples of each predicate that have a twin in train, if each of them is
+             missing by itself, by chance: (t - v) / (1 - v), with the shares t of its training facts and v of its
+             validation facts that have one. It is 0 if v is large: then validation facts show what a twin says
     """
 
-    families: "Families"
+    sources: Sequence[Sequence[tuple[int, bool]]]
     train: TripleIndex
-    keys: npt.NDArray[np.uint64]
-    counts: Ints
     shares: Floats
 
     @classmethod
     def of(cls, graph: KnowledgeGraph) -> Self:
         """Compare the predicates of the training facts."""
-        from kgcore.data.datasets.twins import Families, repeats_of  # loads scipy.sparse
+        from kgcore.data.datasets.twins import repeats_of  # loads scipy.sparse
 
         train, entities, predicates = _likely(graph, graph.train), len(graph.entities), len(graph.predicates)
-        repeats = repeats_of(train.triples, entities, predicates, SYMMETRIC)
-        families = Families.of(repeats, predicates, mutual=True)
-        keys = np.unique(families.keys(train.triples, entities), return_counts=True)
-        twins = cls(families, train, *keys, np.zeros(predicates))
+        sources: list[list[tuple[int, bool]]] = [[] for _ in range(predicates)]
+        repeats, sizes = repeats_of(train.triples, entities, predicates, SYMMETRIC), np.bincount(train.triples[:, 1])
+        for repeat in repeats:
+            sources[repeat.other].append((repeat.predicate, repeat.inverse))
+        strong = [bool(found) for found in sources]
+        for repeat in repeats:
+            p, q = repeat.predicate, repeat.other
+            if not strong[p] and repeat.share * sizes[p] >= WEAK * sizes[q]:
+                sources[p].append((q, repeat.inverse))
+        twins = cls(sources, train, np.zeros(predicates))
         of_train, of_valid = (twins._share(facts.triples) for facts in (train, _likely(graph, graph.valid)))
         shares = (of_train - of_valid) / np.maximum(1 - of_valid, 1e-9)
         return replace(twins, shares=np.where(of_train - of_valid >= LACKING * of_train, shares, 0.0))
 
     def has_twin(self, triples: Triples) -> Bools:
         """Return which triples (n, 3) have a twin in train."""
-        keys = self.families.keys(triples, self.train.num_entities)
-        places = np.searchsorted(self.keys, keys).clip(max=len(self.keys) - 1)
-        number = np.where(self.keys[places] == keys, self.counts[places], 0)
-        found: Bools = number > self.train.contains(triples)
+        found = np.zeros(len(triples), dtype=bool)
+        for predicate in sorted_distinct(triples[:, 1]).tolist():
+            rows = np.flatnonzero(triples[:, 1] == predicate) if self.sources[predicate] else found[:0]
+            for other, inverse in self.sources[predicate]:
+                s, o = triples[rows][:, [2, 0] if inverse else [0, 2]].T
+                stored = self.train.contains(np.stack([s, np.full_like(s, other), o], axis=1))
+                found[rows] |= stored & ((other != predicate) | (s != o))
         return found
 
     def _share(self, facts: Triples) -> Floats:
@@ -77,15 +83,12 @@ class Twins:
 
     def of_predicate(self, predicate: int) -> Triples:
         """Return the triples (k, 3) of a predicate that have a twin in train, in ascending order."""
-        like = np.flatnonzero(self.families.family == self.families.family[predicate])
         triples, ends = self._by_predicate
-        facts = np.concatenate([triples[ends[other] : ends[other + 1]] for other in like.tolist()])
-        turned = self.families.turned[facts[:, 1]] != self.families.turned[predicate]
-        subjects, objects = np.where(turned, facts[:, [2, 0]].T, facts[:, [0, 2]].T)
-        if self.families.symmetric[predicate]:
-            subjects, objects = np.r_[subjects, objects], np.r_[objects, subjects]
-        found = np.stack([subjects, np.full(len(subjects), predicate), objects], axis=1)
-        found = TripleIndex(found, self.train.num_entities, self.train.num_predicates).triples
+        parts = [triples[:0]]
+        for other, inverse in self.sources[predicate]:
+            facts = triples[ends[other] : ends[other + 1], [2, 1, 0] if inverse else [0, 1, 2]]
+            parts.append(np.stack([facts[:, 0], np.full(len(facts), predicate), facts[:, 2]], axis=1))
+        found = TripleIndex(np.concatenate(parts), self.train.num_entities, self.train.num_predicates).triples
         return found[self.has_twin(found)]
 
     def every(self) -> Triples:

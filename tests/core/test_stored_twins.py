@@ -107,12 +107,27 @@ def test_no_corruption_has_a_twin_in_train(rng: np.random.Generator) -> None:
         assert graph.index(missing).contains(made.triples).any() is np.bool_(not together)
 
 
-def test_a_special_case_of_a_predicate_is_no_twin() -> None:
+def test_a_fact_is_no_twin_of_its_rare_special_cases_but_these_are_twins_of_it() -> None:
     """Ten countries have three cities each: the first one is the capital, the second one the port."""
     cities = np.c_[np.arange(30), np.repeat(np.arange(30, 40), 3)]
     train = np.concatenate([facts(cities, KNOWS), facts(cities[:27:3], PARENT), facts(cities[1:27:3], CHILD)])
     twins = Twins.of(graph_of(train, facts(cities[27:28], PARENT)))
-    assert not twins.has_twin(np.concatenate([facts(cities, predicate) for predicate in (KNOWS, PARENT, CHILD)])).any()
+    assert not twins.has_twin(np.concatenate([facts(cities, predicate) for predicate in (PARENT, CHILD)])).any()
+    assert twins.has_twin(facts(cities, KNOWS)).tolist() == [True, True, False] * 9 + [False] * 3
+    assert (
+        twins.of_predicate(KNOWS).tolist()
+        == facts(np.concatenate([cities[:27:3], cities[1:27:3]]), KNOWS)[np.argsort(np.r_[0:27:3, 1:27:3])].tolist()
+    )
+
+
+def test_a_fact_is_a_twin_of_its_frequent_special_cases() -> None:
+    """Half of the parents are mothers, the others fathers. Two facts of each predicate are not stored."""
+    pairs = np.c_[np.arange(20), np.arange(20, 40)]
+    mothers, fathers = facts(pairs[2::2], PARENT), facts(pairs[3::2], CHILD)
+    twins = Twins.of(graph_of(np.concatenate([facts(pairs[:18], KNOWS), mothers, fathers]), facts(pairs[18:], KNOWS)))
+    assert twins.has_twin(facts(pairs, PARENT)).tolist() == [True] * 18 + [False] * 2
+    assert twins.has_twin(facts(pairs, KNOWS)).tolist() == [False] * 2 + [True] * 18
+    assert twins.of_predicate(CHILD).tolist() == facts(pairs[:18], CHILD).tolist()
 
 
 def test_unknown_twins_are_true_by_the_chance_of_their_predicate() -> None:
