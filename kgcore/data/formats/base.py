@@ -338,7 +338,7 @@ def read_names(path: Path) -> list[str]:
     Raises InputError if the file cannot be read, has no name, is not UTF-8, or has a tab in a line.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
