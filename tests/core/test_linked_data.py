@@ -6,9 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from kgcore.config import PrepareConfig
+from kgcore.data.datasets.prepare import read_dataset
 from kgcore.data.formats.base import TriplesFile, read_blocks
 from kgcore.errors import InputError
+from kgcore.measure.report.graph_findings import data_report
 from tests.core.written_files import FACTS, read, written
+
+
+def notes_of(path: Path) -> list[str]:
+    """Return what the log says of a graph."""
+    return data_report(read_dataset(PrepareConfig(dataset=str(path)), path.parent), "random")[1]
 
 
 @pytest.mark.parametrize(
@@ -101,3 +109,23 @@ def test_json_ld_with_other_values_is_no_traceback(tmp_path: Path, text: str) ->
     path = written(tmp_path, {"odd.jsonld": text}) / "odd.jsonld"
     with suppress(InputError):
         assert read(path) == []
+
+
+@pytest.mark.parametrize("ending", ["nq", "trig"])
+def test_graphs_that_are_read_as_one_are_counted(tmp_path: Path, ending: str) -> None:
+    iris = [[f"<http://e/{name}>" for name in fact] for fact in FACTS[:300]]
+    graphs = ["<http://g/told>", "<http://g/told>", "<http://g/denied>", ""]
+    lines = [
+        f"{' '.join(fact)} {graph} .\n" if ending == "nq" else f"{graph} {{ {' '.join(fact)} }}\n"
+        for fact, graph in zip(iris, graphs * len(iris), strict=False)
+    ]
+    path = written(tmp_path, {f"some.{ending}": "".join(lines), "one.nq": f"{' '.join(iris[0])} <http://g/a> .\n"})
+    *_, block = read_blocks(TriplesFile(path / f"some.{ending}"))
+    [doubt] = block.doubts
+    assert doubt.figure == (
+        "300 triples of 3 graphs are read as one graph, such as http://g/told (150), http://g/denied (75), the graph "
+        f"without a name (75) (the file some.{ending})"
+    )
+    assert "Named graphs: " in "\n".join(notes_of(path / f"some.{ending}"))
+    [block] = read_blocks(TriplesFile(path / "one.nq"))
+    assert not block.doubts

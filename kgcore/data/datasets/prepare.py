@@ -15,7 +15,7 @@ from kgcore.data.datasets.base import NEGATIVES, DatasetSpec, find_dataset
 from kgcore.data.datasets.draw import SplitDraw, Values, draw_splits
 from kgcore.data.datasets.fetch import DownloadProgress, fetch
 from kgcore.data.datasets.read import Read, UnseenRows, read_files, unseen_rows
-from kgcore.data.formats.base import first_of
+from kgcore.data.formats.base import Doubt, first_of
 from kgcore.data.graph import SPLITS, KnowledgeGraph, Split, TripleIndex
 from kgcore.errors import InputError, raise_faults
 
@@ -114,6 +114,7 @@ class Prepared:
     drawn    a sentence about what valid and test have in common, if they are drawn by a rule; otherwise empty
     both     split -> examples, as text, of its true triples that valid or test labels false
     unread   parts of a sentence, which name columns and files that are not read
+    doubts   what is doubtful about the files
     """
 
     graph: KnowledgeGraph
@@ -123,6 +124,7 @@ class Prepared:
     drawn: str = ""
     both: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     unread: tuple[str, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
 
     def dropped_notes(self) -> list[str]:
         """Return how many rows of each split are dropped, and why: a note for each split that lacks rows."""
@@ -222,7 +224,8 @@ def prepare(
     graph = KnowledgeGraph(spec.name, *names, *parts, in_no_split, twins_together=spec.drawn)
     some = all(counts[f"{name}_with_unseen"] for name in SPLITS[1:])
     unseen = unseen_rows(replace(read, rows=rows) if spec.drawn else read, graph) if some else None
-    return Prepared(graph, counts, unknown, unseen, detail, both, _unread(spec, read))
+    doubts = tuple(doubt for places in read.places.values() for file in places.doubts.values() for doubt in file)
+    return Prepared(graph, counts, unknown, unseen, detail, both, _unread(spec, read), doubts)
 
 
 def _unread(spec: DatasetSpec, read: Read) -> tuple[str, ...]:

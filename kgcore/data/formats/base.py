@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -97,6 +97,14 @@ class TriplesFile:
         return "--columns" if self.columns else next((option.strip() for option, _ in self.chosen.values()), "")
 
 
+class Doubt(NamedTuple):
+    """What a reader found in a file that may make facts of other statements: a title, a figure, and what to do."""
+
+    title: str
+    figure: str
+    meaning: str
+
+
 @dataclass(frozen=True)
 class Block:
     """Some rows of a file.
@@ -109,6 +117,7 @@ class Block:
     faults    what is wrong with these lines, each a sentence with file and line
     left_out  name of a count -> number of rows that are left out of the block
     unread    part of a sentence, which names the columns that are not read; empty: all are
+    doubts    what is doubtful about the file, from its begin to the end of the block
     """
 
     names: pa.Table
@@ -118,6 +127,7 @@ class Block:
     faults: tuple[str, ...] = ()
     left_out: Mapping[str, int] = field(default_factory=dict)
     unread: str = ""
+    doubts: tuple[Doubt, ...] = ()
 
     @property
     def numbers(self) -> Ints:

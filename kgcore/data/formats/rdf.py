@@ -5,7 +5,7 @@ The parser gives a blank node without a label a random one, so such a node is na
 node belongs to its file: if there are several files, its name begins with the name of the file.
 Triples whose object is a literal are left out and counted, and so is what describes another triple: triples with a
 quoted triple (RDF-star), and those of a node that stands for one (rdf:Statement, owl:NegativePropertyAssertion). The
-names of graphs are ignored.
+names of graphs are no part of a name; a doubt counts the triples of each graph.
 """
 
 import json
@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from kgcore.data.formats.base import BLOCK_ROWS, COLUMNS, Block, Format, TriplesFile, open_packed
+from kgcore.data.formats.base import BLOCK_ROWS, COLUMNS, MOST_NAMED, Block, Doubt, Format, TriplesFile, open_packed
 from kgcore.data.formats.text import BLOCK_BYTES, MARK
 from kgcore.errors import InputError
 from kgcore.registries import FORMATS
@@ -28,6 +28,7 @@ BEGIN, END = 2**16, 2**12  # bytes of a file that are remembered
 MOST_CHECKED = 2**26  # bytes of JSON-LD whose ids and keys are checked
 MOST_HEAD, MOST_ENTITY = 2**24, 4096  # bytes before the first element of XML, and of what one of its entities is
 MOST_SHOWN = 3
+DEFAULT = "the graph without a name"
 NO_MAPS = {"@list", "@set", "@graph"}  # containers of JSON-LD that are no maps
 # a file without these has no triple about a triple
 ABOUT_TRIPLES = (
@@ -64,6 +65,7 @@ def read_rdf(source: TriplesFile, name: str) -> Iterator[Block]:
     if syntax == RdfFormat.RDF_XML:
         _check_entities(source)
     size, reifiers = max(source.path.stat().st_size, 1), _reifiers(source, syntax)
+    graphs = Counter[str]() if syntax.supports_datasets else None
     with open_packed(source.path) as (stream, file):
         ends = _Ends(stream)
         try:
@@ -71,9 +73,10 @@ def read_rdf(source: TriplesFile, name: str) -> Iterator[Block]:
             name_blank = partial(_blank, unlabelled={}, scope=source.scope)
             number, count = 1, BLOCK_ROWS
             while count == BLOCK_ROWS:
-                columns, left_out, count = _some(parser, name_blank, reifiers)
+                columns, left_out, count = _some(parser, name_blank, reifiers, graphs)
                 table = pa.table([pa.array(column, pa.string()) for column in columns], names=COLUMNS)
-                yield Block(table, min(file.tell() / size, 1.0), number, left_out=left_out)
+                doubts = _doubts(source, graphs or Counter())
+                yield Block(table, min(file.tell() / size, 1.0), number, left_out=left_out, doubts=doubts)
                 number += len(table)
             if syntax == RdfFormat.RDF_XML:
                 ends.check_closed(source)
@@ -250,17 +253,19 @@ def _reifiers(source: TriplesFile, syntax: Any) -> set[str]:
 
 
 def _some(
-    parser: Iterator[Any], name_blank: Callable[[str], str], reifiers: set[str]
+    parser: Iterator[Any], name_blank: Callable[[str], str], reifiers: set[str], graphs: Counter[str] | None
 ) -> tuple[tuple[list[str], ...], Counter[str], int]:
     """Read up to BLOCK_ROWS triples: names by column, name of a count -> number left out, number read.
 
     reifiers  the names of the nodes that stand for a triple, to which those of these triples are added
+    graphs    name of a graph -> number of triples, to which these triples are added; None: the syntax has one graph
     """
     from pyoxigraph import BlankNode, NamedNode, Triple
 
     subjects: list[str] = []
     predicates: list[str] = []
     objects: list[str] = []
+    named: list[str] = []  # the graph of each triple
     left_out, count = Counter[str](), 0
     for count, quad in enumerate(parser, start=1):
         s, o = quad.subject, quad.object
@@ -270,6 +275,8 @@ def _some(
             objects.append(thing := o.value if isinstance(o, NamedNode) else name_blank(o.value))
             if predicate == TYPE and thing in STATEMENTS:
                 reifiers.add(subjects[-1])
+            if graphs is not None:
+                named.append(getattr(quad.graph_name, "value", DEFAULT))
         elif isinstance(o, Triple):
             left_out["triples_about_triples"] += 1
             reifiers.add(s.value if isinstance(s, NamedNode) else name_blank(s.value))
@@ -281,8 +288,20 @@ def _some(
     if reifiers:
         kept = [s not in reifiers and o not in reifiers for s, o in zip(subjects, objects, strict=True)]
         left_out["triples_about_triples"] += kept.count(False)
-        columns = tuple(list(compress(column, kept)) for column in columns)
+        columns, named = tuple(list(compress(column, kept)) for column in columns), list(compress(named, kept))
+    if graphs is not None:
+        graphs.update(named)
     return columns, left_out, count
+
+
+def _doubts(source: TriplesFile, graphs: Counter[str]) -> tuple[Doubt, ...]:
+    """Return what is doubtful about the facts of a file. `graphs`: name of a graph -> number of triples."""
+    if len(graphs) < 2:
+        return ()
+    examples = ", ".join(f"{name} ({count:,})" for name, count in graphs.most_common(MOST_NAMED))
+    figure = f"{graphs.total():,} triples of {len(graphs):,} graphs are read as one graph, such as {examples}"
+    meaning = "If some of them deny or describe what others say, give a file without their triples."
+    return (Doubt("Named graphs", f"{figure} (the file {source.path.name})", meaning),)
 
 
 def _blank(label: str, unlabelled: dict[str, str], scope: str) -> str:
