@@ -107,8 +107,8 @@ class Prepared:
              the rows of valid and test that are left out because another split has them. `valid_spare` and
              `test_spare` are there only if a split has more than MOST_HELD_OUT rows, `drawn_from_rows` and
              `drawn_from_duplicates` are there only if the splits are drawn, `drawn_twins` and `drawn_left_out` only if
-             there are twins, or facts that no split may have, and `triples_with_literals`,
-             `triples_about_triples`, `negated_rows` and `nodes_without_edges` only if some are left out
+             there are twins, or facts that no split may have, and `triples_with_literals`, `triples_about_triples`,
+             `triples_of_no_value`, `negated_rows` and `nodes_without_edges` only if some are left out
     unknown  split -> examples, as text, of the split's triples with a name that is not in train
     unseen   the rows of valid and test with an entity that is not in train; None: valid or test has no such row
     drawn    a sentence about what valid and test have in common, if they are drawn by a rule; otherwise empty

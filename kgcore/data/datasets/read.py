@@ -300,7 +300,12 @@ def _add(
     if not faults and len(rows) == before and not PARTS.fullmatch(source.path.name):
         words = {name: name.removeprefix("triples_").replace("_", " ") for name in rows.left_out}
         only = "".join(f" but {count:,} {words[name]}" for name, count in (rows.left_out - left_out).items())
-        faults.append(f"{source.path} has no triples{only}: it must have at least one")
+        mend = "it must have at least one"
+        if "triples_about_triples" in words:
+            mend = (
+                "write the facts that they describe as a .tsv, with the columns subject, predicate, object and negated"
+            )
+        faults.append(f"{source.path} has no triples{only}: {mend}")
     return faults
 
 
