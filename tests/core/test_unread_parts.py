@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kgcore.config import PrepareConfig
+from kgcore.data.datasets.base import find_dataset
 from kgcore.data.datasets.prepare import Prepared, read_dataset
 from kgcore.data.formats.base import TriplesFile, read_blocks, read_candidates
 from kgcore.errors import InputError
@@ -241,3 +242,28 @@ def test_files_of_a_folder_that_are_not_read_are_named(tmp_path: Path, files: tu
         written(folder, {name: text_of(kept) for name in files if name.startswith("train")})
     found = notes(folder)
     assert f"Not read: the {unread}." in found if unread else "Not read" not in found
+
+
+NEO4J = ":START_ID;weight;:END_ID;:TYPE"
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        (
+            ["a/one.tsv", "a/two.tsv"],
+            "has the files a/one.tsv, a/two.tsv, and no name tells a split: .*one.tsv,.*two.tsv$",
+        ),
+        (["test/e.csv", "train/e.csv", "valid/e.csv"], "copy each into .*, such as test/e.csv as test.csv$"),
+        (["train.del", "valid.del", "test.del"], "ids of LibKGE: .*, or copy train.del as train.tsv"),
+        (
+            ["A-header.csv", "A-part0.csv", "B-header.csv", "B-part0.csv"],
+            "A-header.csv has the names of columns alone: .* --dataset .*A-part0.csv,.*B-part0.csv --columns 1,4,3$",
+        ),
+        (["notes.md"], "a data set needs train, valid and test"),
+    ],
+)
+def test_a_folder_without_splits_is_refused_with_what_it_has(tmp_path: Path, files: list[str], message: str) -> None:
+    folder = written(tmp_path / "kg", {name: NEO4J if "header" in name else "a;1;b;r\n" for name in files})
+    with pytest.raises(InputError, match=message):
+        find_dataset(str(folder))
