@@ -1,5 +1,6 @@
 """Columns, rows and files that were taken for something else, or left out, and nothing said so."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -267,3 +268,21 @@ def test_a_folder_without_splits_is_refused_with_what_it_has(tmp_path: Path, fil
     folder = written(tmp_path / "kg", {name: NEO4J if "header" in name else "a;1;b;r\n" for name in files})
     with pytest.raises(InputError, match=message):
         find_dataset(str(folder))
+
+
+@pytest.mark.parametrize(
+    ("ends", "advice"),
+    [
+        ("01", r"--columns 1,2,3 if it is a weight, or --columns 1,2,3,4 if it is a label: 1 for true facts$"),
+        ((".5", "0.25"), r"--columns 1,2,3, with --confidence 4 if it is a confidence$"),
+        (("7", "8.5"), r"as \.tsv, and give --columns 1,2,3$"),
+        (("x\t7", "8.5"), r"would be an object: leave the numbers out$"),
+    ],
+)
+def test_the_advice_for_numbers_of_sif_can_be_followed(tmp_path: Path, ends: Sequence[str], advice: str) -> None:
+    text = "".join("\t".join([*fact, ends[n % 2]]) + "\n" for n, fact in enumerate(FACTS))
+    written(tmp_path, {"a.sif": text, "a.tsv": text})
+    with pytest.raises(InputError, match=advice):
+        read(tmp_path / "a.sif")
+    if "--columns" in advice:
+        assert len(prepared(tmp_path / "a.tsv", "1,2,3").graph.all_known.triples) == len(FACTS)
