@@ -8,7 +8,7 @@ import pyarrow.parquet
 import pytest
 
 from kgcore.data.formats import text as columns_text
-from kgcore.data.formats.base import read_candidates
+from kgcore.data.formats.base import read_candidates, read_names
 from kgcore.errors import InputError
 
 ROWS = [("ann", "knows", "bob"), ("bob", "likes", 'the "Röstigraben"'), ("NA", "null", "")]
@@ -128,3 +128,7 @@ def test_missing_files_and_columns_are_reported(tmp_path: Path) -> None:
         InputError, match=r"c\.parquet has no column predicate: it must have subject, predicate, object"
     ):
         read(tmp_path / "c.parquet")
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_name(tmp_path: Path) -> None:
+    assert read_names(write(tmp_path, "names.txt", "\ufeffann\r\nbob\r\n")) == ["ann", "bob"]

@@ -157,7 +157,7 @@ MALFORMED = {
         r"no triples but 1 with literals",
     ),
     "too sparse": (*written("mine.tsv", "a\tp\tb\n"), r"only 0 of the 1 true triples can leave train.*at least 2"),
-    "no split": (*folder_of({"a.nt": NT, "b.nt": NT}), r"has no train\.txt: a data set needs train, valid and test"),
+    "no split": (*folder_of({"a.nt": NT, "b.nt": NT}), r"the files a\.nt, b\.nt, and no name tells a split: if"),
     "no valid": (*folder_of({"train.nt": NT, "test.nt": NT}), r"has no valid\.txt or dev\.txt: a data set needs train"),
     "two endings": (both_endings, (), r"has train\.csv and train\.nt: keep one of them, or name the files to read"),
     "labels in one split": (

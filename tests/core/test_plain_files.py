@@ -236,6 +236,12 @@ def test_windows_line_ends_and_a_missing_last_one_have_no_effect(tmp_path: Path)
     check(graph_of(small("yago39k", texts), tmp_path / "root", str(mirror)))
 
 
+def test_a_byte_order_mark_has_no_effect(tmp_path: Path) -> None:
+    texts = {path: f"\ufeff{text}" for path, text in IDS.items()}
+    mirror = write_plain(tmp_path / "mirror", texts)
+    check(graph_of(small("yago39k", texts), tmp_path / "root", str(mirror)))
+
+
 def test_few_triples_with_both_labels_are_counted_and_a_repeated_file_is_refused(tmp_path: Path) -> None:
     """YAGO39K has 6 such triples in its validation files, and 4 in its test files."""
     rows = [f"{s}\t{p}\t{o}\n" for s in "abc" for p in "qr" for o in "abc"]

@@ -1,5 +1,6 @@
 """Columns, rows and files that were taken for something else, or left out, and nothing said so."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -8,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kgcore.config import PrepareConfig
+from kgcore.data.datasets.base import find_dataset
 from kgcore.data.datasets.prepare import Prepared, read_dataset
 from kgcore.data.formats.base import TriplesFile, read_blocks, read_candidates
 from kgcore.errors import InputError
@@ -241,3 +243,46 @@ def test_files_of_a_folder_that_are_not_read_are_named(tmp_path: Path, files: tu
         written(folder, {name: text_of(kept) for name in files if name.startswith("train")})
     found = notes(folder)
     assert f"Not read: the {unread}." in found if unread else "Not read" not in found
+
+
+NEO4J = ":START_ID;weight;:END_ID;:TYPE"
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        (
+            ["a/one.tsv", "a/two.tsv"],
+            "has the files a/one.tsv, a/two.tsv, and no name tells a split: .*one.tsv,.*two.tsv$",
+        ),
+        (["test/e.csv", "train/e.csv", "valid/e.csv"], "copy each into .*, such as test/e.csv as test.csv$"),
+        (["train.del", "valid.del", "test.del"], "ids of LibKGE: .*, or copy train.del as train.tsv"),
+        (
+            ["A-header.csv", "A-part0.csv", "B-header.csv", "B-part0.csv"],
+            "A-header.csv has the names of columns alone: .* --dataset .*A-part0.csv,.*B-part0.csv --columns 1,4,3$",
+        ),
+        (["notes.md"], "a data set needs train, valid and test"),
+    ],
+)
+def test_a_folder_without_splits_is_refused_with_what_it_has(tmp_path: Path, files: list[str], message: str) -> None:
+    folder = written(tmp_path / "kg", {name: NEO4J if "header" in name else "a;1;b;r\n" for name in files})
+    with pytest.raises(InputError, match=message):
+        find_dataset(str(folder))
+
+
+@pytest.mark.parametrize(
+    ("ends", "advice"),
+    [
+        ("01", r"--columns 1,2,3 if it is a weight, or --columns 1,2,3,4 if it is a label: 1 for true facts$"),
+        ((".5", "0.25"), r"--columns 1,2,3, with --confidence 4 if it is a confidence$"),
+        (("7", "8.5"), r"as \.tsv, and give --columns 1,2,3$"),
+        (("x\t7", "8.5"), r"would be an object: leave the numbers out$"),
+    ],
+)
+def test_the_advice_for_numbers_of_sif_can_be_followed(tmp_path: Path, ends: Sequence[str], advice: str) -> None:
+    text = "".join("\t".join([*fact, ends[n % 2]]) + "\n" for n, fact in enumerate(FACTS))
+    written(tmp_path, {"a.sif": text, "a.tsv": text})
+    with pytest.raises(InputError, match=advice):
+        read(tmp_path / "a.sif")
+    if "--columns" in advice:
+        assert len(prepared(tmp_path / "a.tsv", "1,2,3").graph.all_known.triples) == len(FACTS)

@@ -1,6 +1,8 @@
 """Files whose names, columns, values or nodes say that rows are false, old, or about something else."""
 
+import bz2
 import gzip
+import lzma
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -267,3 +269,54 @@ def test_candidates_that_are_left_out_are_counted(tmp_path: Path) -> None:
     path = written(tmp_path, {"a.nt": '<x:a> <x:p> <x:b> .\n<x:a> <x:p> "text" .\n'}) / "a.nt"
     with pytest.warns(KgcalWarning, match=r"a\.nt: no answer for triples with literals \(1\)"):
         assert [len(block.names) for block in read_candidates(path)] == [1]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("a.tsv", bz2.compress(b"a\tr\tb\n"), r"a\.tsv is packed by bzip2: let its name end in \.bz2"),
+        ("a.nt", bz2.compress(b"<a> <r> <b> .\n"), r"a\.nt is packed by bzip2: let its name end in \.bz2"),
+        ("a.tsv.gz", bz2.compress(b"a\tr\tb\n"), r"a\.tsv\.gz is packed by bzip2: let its name end in \.bz2"),
+        ("a.csv", b"PK\x03\x04\x14\0\0\0\0\0", r"a\.csv is a zip archive or a spreadsheet: unpack it, or save the tab"),
+        ("a.jsonl", lzma.compress(b"{}"), r"a\.jsonl is packed by xz: unpack it"),
+        ("a.txt", b"PAR1\x15\x04\x15\xb0", r"a\.txt is a Parquet table: let its name end in \.parquet"),
+    ],
+)
+def test_a_packed_file_with_another_ending_is_named(tmp_path: Path, name: str, data: bytes, message: str) -> None:
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(InputError, match=message):
+        list(read_blocks(TriplesFile(tmp_path / name)))
+
+
+def test_names_that_begin_like_a_packed_file_are_names(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("BZh9\tbinds\tPAR1\n")
+    (tmp_path / "b.tsv").write_text("PAR1\tbinds\tBZh9\n")
+    assert read(tmp_path / "a.tsv") == [("BZh9", "binds", "PAR1")]
+    assert read(tmp_path / "b.tsv") == [("PAR1", "binds", "BZh9")]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"source": {"id": "a", "x": 1}, "target": "b", "type": "r"}', 'its key id in its place: "source": "a"$'),
+        ('{"source": {"x": 1, "name": "a"}, "target": "b", "type": "r"}', 'its key name in its place: "source": "a"$'),
+        ('{"source": {"x": []}, "target": "b", "type": "r"}', "subject is an object: write text as source$"),
+        ('{"source": ["a", "c"], "target": "b", "type": "r"}', "a list of 2: write a line for each of its values"),
+        ('[{"source": "a", "target": "b", "type": "r"}]', r"line 1: the line is part of a list: .* `jq -c '\.\[\]' FI"),
+        ('[\n{"source": "a", "target": "b", "type": "r"}\n]', "line 1: the line is part of a list: write each object"),
+        ('{"source": "a", "target": "b", "type": "r"},', "line 1: the line is part of a list: write each object"),
+        ('{\n"source": "a", "target": "b", "type": "r"}', "line 1: the object has several lines: write each"),
+        (
+            '{"type": "relationship", "label": "r", "start": {"id": "1"}, "end": {"id": "2"}}',
+            r"subject is an object of APOC: write the relationships as a table: jq -r 'select",
+        ),
+        (
+            '{"type": "relationship", "label": "r", "start": "1", "end": "2"}',
+            "predicate is only 'relationship': give --columns start,label,end",
+        ),
+    ],
+)
+def test_json_of_another_shape_is_refused_with_a_remedy(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "a.jsonl").write_text(f"{text}\n")
+    with pytest.raises(InputError, match=message):
+        read(tmp_path / "a.jsonl")

@@ -3,15 +3,18 @@
 import hashlib
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import chain, islice
 from os.path import commonpath, expanduser
 from pathlib import Path
 
 from kgcore.config import PrepareConfig
 from kgcore.config.base import RANDOM
-from kgcore.data.formats.base import endings, format_name, format_of, stem_of
+from kgcore.data.formats.base import COLUMNS, endings, first_of, format_name, format_of, open_packed, stem_of
+from kgcore.data.formats.columns import known_columns
 from kgcore.errors import InputError, KgcalWarning
 from kgcore.registries import DATASETS, LAYOUTS
 
@@ -26,6 +29,8 @@ PACKING = re.compile(r"(\.(xz|zip|7z|lz4|rar|z|gz|bz2|zst|zstd|tar))+$", re.IGNO
 NO_TRIPLES = re.compile(r"readme|licen[sc]e|(entity|entities|relations?|predicates?)(2.*)?|.+2(id|text|name).*")
 TABLES = {".xlsx", ".xls", ".ods", ".graphml", ".gexf"}  # endings of files that may have triples, and are not read
 NODES, EDGES = "nodes", "edges"  # words in the names of KGX files
+DEEPEST, MOST_PATHS = 3, 10_000  # folders inside a folder that are searched for files, and what they may have
+MOST_JOINED = 2  # files that an example names
 NEGATIVES = "_negatives"  # ends the role of a file of false triples
 # words in its name, beside that of the split
 NEGATIVE = {"negative", "negatives", "neg", "negs"}
@@ -260,12 +265,53 @@ def _complete(folder: Path, files: Mapping[str, str]) -> Mapping[str, str]:
     held_out = files.keys() & {split + kind for split in ("valid", "test") for kind in ("", NEGATIVES)}
     for split, names in NAMES.items():
         if split not in files and (split == "train" or held_out):
+            if not files and (mend := _instead(folder)):
+                raise InputError(f"{folder} has no train.txt, valid.txt and test.txt: {mend}")
             wanted = " or ".join(f"{name}.txt" for name in names[:2] if name != "training" and name != "testing")
             raise InputError(
                 f"{folder} has no {wanted}: a data set needs train, valid and test, each with the ending "
                 f"{', '.join(endings())}, or a single file, which is then split"
             )
     return files
+
+
+def _instead(folder: Path) -> str:
+    """Return what a folder without files of splits has in their place, and how to read it; empty if it has nothing."""
+    paths = islice(chain.from_iterable(folder.glob(f"{'*/' * depth}[!.]*") for depth in range(DEEPEST + 1)), MOST_PATHS)
+    names = sorted(path.relative_to(folder).as_posix() for path in paths if path.is_file())
+    known = [name for name in names if format_name(Path(name))]
+    if "train.del" in names:
+        files = "copy train.del as train.tsv, and so on: the ids are then names"
+        return f"its .del files have the ids of LibKGE: give the text files of which LibKGE made them, or {files}"
+    if of_folders := [name for name in known if "/" in name and _split(Path(Path(name).parent.name))]:
+        first = Path(of_folders[0])
+        new = f"{first.parent.name}{first.name.removeprefix(stem_of(first))}"
+        return f"its folders have {first_of('file', of_folders)}: copy each into {folder}, such as {first} as {new}"
+    edges = [name for name in known if _may_have_triples(name)]
+    headers = {name: places for name in edges if "header" in _words(Path(name)) and (places := _places(folder / name))}
+    for header, places in headers.items():
+        return (
+            f"{header} has the names of columns alone: name the files of edges without it, with commas or tabs between "
+            f"the values, and their columns: --dataset {_joined(folder, set(edges) - set(headers))} --columns {places}"
+        )
+    what = f"it has {first_of('file', edges)}, and no name tells a split"
+    how = (
+        f"if they are one graph, each with subject, predicate and object, name them: --dataset {_joined(folder, edges)}"
+    )
+    return f"{what}: {how}" if len(edges) > 1 else ""
+
+
+def _joined(folder: Path, names: Collection[str]) -> str:
+    return ",".join(str(folder / name) for name in sorted(names)[:MOST_JOINED]) + ",..." * (len(names) > MOST_JOINED)
+
+
+def _places(path: Path) -> str:
+    """Return the places, from 1, of subject, predicate and object among the names of columns; empty: it has none."""
+    with suppress(OSError, UnicodeDecodeError), open_packed(path) as (stream, _):
+        line = stream.read(2**12).decode("utf-8-sig").partition("\n")[0]
+        found = known_columns(re.split(r"[;,|\t]", line.strip())) or {}
+        return ",".join(str(found[part] + 1) for part in COLUMNS if part in found)
+    return ""
 
 
 def _exact(folder: Path, files: Sequence[Path]) -> dict[str, str]:

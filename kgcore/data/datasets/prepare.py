@@ -15,7 +15,7 @@ from kgcore.data.datasets.base import NEGATIVES, DatasetSpec, find_dataset
 from kgcore.data.datasets.draw import SplitDraw, Values, draw_splits
 from kgcore.data.datasets.fetch import DownloadProgress, fetch
 from kgcore.data.datasets.read import Read, UnseenRows, read_files, unseen_rows
-from kgcore.data.formats.base import first_of
+from kgcore.data.formats.base import Doubt, first_of
 from kgcore.data.graph import SPLITS, KnowledgeGraph, Split, TripleIndex
 from kgcore.errors import InputError, raise_faults
 
@@ -107,13 +107,14 @@ class Prepared:
              the rows of valid and test that are left out because another split has them. `valid_spare` and
              `test_spare` are there only if a split has more than MOST_HELD_OUT rows, `drawn_from_rows` and
              `drawn_from_duplicates` are there only if the splits are drawn, `drawn_twins` and `drawn_left_out` only if
-             there are twins, or facts that no split may have, and `triples_with_literals`,
-             `triples_about_triples`, `negated_rows` and `nodes_without_edges` only if some are left out
+             there are twins, or facts that no split may have, and `triples_with_literals`, `triples_about_triples`,
+             `triples_of_no_value`, `negated_rows` and `nodes_without_edges` only if some are left out
     unknown  split -> examples, as text, of the split's triples with a name that is not in train
     unseen   the rows of valid and test with an entity that is not in train; None: valid or test has no such row
     drawn    a sentence about what valid and test have in common, if they are drawn by a rule; otherwise empty
     both     split -> examples, as text, of its true triples that valid or test labels false
     unread   parts of a sentence, which name columns and files that are not read
+    doubts   what is doubtful about the files
     """
 
     graph: KnowledgeGraph
@@ -123,6 +124,7 @@ class Prepared:
     drawn: str = ""
     both: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     unread: tuple[str, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
 
     def dropped_notes(self) -> list[str]:
         """Return how many rows of each split are dropped, and why: a note for each split that lacks rows."""
@@ -222,7 +224,8 @@ def prepare(
     graph = KnowledgeGraph(spec.name, *names, *parts, in_no_split, twins_together=spec.drawn)
     some = all(counts[f"{name}_with_unseen"] for name in SPLITS[1:])
     unseen = unseen_rows(replace(read, rows=rows) if spec.drawn else read, graph) if some else None
-    return Prepared(graph, counts, unknown, unseen, detail, both, _unread(spec, read))
+    doubts = tuple(doubt for places in read.places.values() for file in places.doubts.values() for doubt in file)
+    return Prepared(graph, counts, unknown, unseen, detail, both, _unread(spec, read), doubts)
 
 
 def _unread(spec: DatasetSpec, read: Read) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from kgcore.data.formats.base import (
     CONFIDENCE,
     LABEL,
     Block,
+    Doubt,
     TriplesFile,
     format_name,
     format_of,
@@ -74,11 +75,13 @@ class SplitRows:
     labelled  whether the files have labels; None before the first block
     left_out  name of a count -> number of rows of the files that are left out
     unread    name of a file -> part of a sentence, which names its columns that are not read
+    doubts    name of a file -> what is doubtful about it
     """
 
     labelled: bool | None = None
     left_out: Counter[str] = field(default_factory=Counter)
     unread: dict[str, str] = field(default_factory=dict)
+    doubts: dict[str, tuple[Doubt, ...]] = field(default_factory=dict)
     _parts: list[Small] = field(default_factory=list)
     _starts: list[tuple[int, int, str, tuple[int, ...]]] = field(default_factory=list)
     _confidences: list[Floats] = field(default_factory=list)
@@ -293,10 +296,16 @@ def _add(
         if not faults:
             rows.add(block, entities, predicates, unit)
             rows.unread[source.path.name] = block.unread
+            rows.doubts[source.path.name] = block.doubts
     if not faults and len(rows) == before and not PARTS.fullmatch(source.path.name):
         words = {name: name.removeprefix("triples_").replace("_", " ") for name in rows.left_out}
         only = "".join(f" but {count:,} {words[name]}" for name, count in (rows.left_out - left_out).items())
-        faults.append(f"{source.path} has no triples{only}: it must have at least one")
+        mend = "it must have at least one"
+        if "triples_about_triples" in words:
+            mend = (
+                "write the facts that they describe as a .tsv, with the columns subject, predicate, object and negated"
+            )
+        faults.append(f"{source.path} has no triples{only}: {mend}")
     return faults
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -43,6 +43,19 @@ TYPED = re.compile(r"(.+):(?:string|str|text|int|integer|long|float|double|bool|
 BLOCK_ROWS = 2**18  # rows per block of a format that is not text
 PACKED = {".bz2": "bz2", ".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
 MOST_NAMED = 5  # columns or files that a sentence names
+# how a file begins -> what it is, the endings that its name may have, and what to do if it has another one
+SIGNS = {
+    b"\x1f\x8b": ("packed by gzip", (".gz",), "let its name end in .gz"),
+    b"BZh": ("packed by bzip2", (".bz2",), "let its name end in .bz2"),
+    b"\x28\xb5\x2f\xfd": ("packed by zstd", (".zst", ".zstd"), "let its name end in .zst"),
+    b"\xfd7zXZ\0": ("packed by xz", (), "unpack it"),
+    b"7z\xbc\xaf": ("packed by 7-Zip", (), "unpack it"),
+    b"Rar!\x1a": ("packed by RAR", (), "unpack it"),
+    b"PK\3\4": ("a zip archive or a spreadsheet", (), "unpack it, or save the table as .csv"),
+    b"\xd0\xcf\x11\xe0": ("a spreadsheet", (), "save the table as .csv"),
+    b"PAR1\x15": ("a Parquet table", (".parquet",), "let its name end in .parquet"),
+    b"ARROW1\0": ("a Feather table", (), "save the table as .parquet"),
+}
 INSTEAD = {  # end of the name of a file that is not read -> how to get one that is
     **dict.fromkeys((".xz", ".zip", ".tar", ".tgz", ".tar.gz", ".7z", ".rar"), "unpack it, and name what is in it"),
     **dict.fromkeys((".xlsx", ".xls", ".ods"), "save the table as .csv"),
@@ -98,6 +111,14 @@ class TriplesFile:
         return "--columns" if self.columns else next((option.strip() for option, _ in self.chosen.values()), "")
 
 
+class Doubt(NamedTuple):
+    """What a reader found in a file that may make facts of other statements: a title, a figure, and what to do."""
+
+    title: str
+    figure: str
+    meaning: str
+
+
 @dataclass(frozen=True)
 class Block:
     """Some rows of a file.
@@ -110,6 +131,7 @@ class Block:
     faults    what is wrong with these lines, each a sentence with file and line
     left_out  name of a count -> number of rows that are left out of the block
     unread    part of a sentence, which names the columns that are not read; empty: all are
+    doubts    what is doubtful about the file, from its begin to the end of the block
     """
 
     names: pa.Table
@@ -119,6 +141,7 @@ class Block:
     faults: tuple[str, ...] = ()
     left_out: Mapping[str, int] = field(default_factory=dict)
     unread: str = ""
+    doubts: tuple[Doubt, ...] = ()
 
     @property
     def numbers(self) -> Ints:
@@ -251,10 +274,21 @@ def check_readable(path: Path) -> None:
         raise InputError(f"{path} cannot be read: {error.strerror}") from error
 
 
+def _check_sign(path: Path) -> None:
+    """Raise InputError if a file begins as one that is packed, or a table, and its name says something else."""
+    with path.open("rb") as file:
+        head = file.read(10)
+    sign = next((sign for sign in SIGNS if head.startswith(sign)), b"")
+    what, known, mend = SIGNS.get(sign, ("", (path.suffix.lower(),), ""))
+    if path.suffix.lower() not in known and (sign != b"BZh" or head[4:] == b"1AY&SY"):  # text may begin with BZh
+        raise InputError(f"{path} is {what}: {mend}")
+
+
 def read_blocks(source: TriplesFile) -> Iterator[Block]:
     """Yield the blocks of a file in any format, without negated facts. Raises InputError if it cannot be read."""
     try:
         unit = format_of(source.path).unit
+        _check_sign(source.path)
         for block in format_of(source.path).read(source):
             for says in NEGATIONS if not source.further else ():
                 block = _affirmed(source, block, unit, says) if says in block.names.column_names else block
@@ -339,7 +373,7 @@ def read_names(path: Path) -> list[str]:
     Raises InputError if the file cannot be read, has no name, is not UTF-8, or has a tab in a line.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

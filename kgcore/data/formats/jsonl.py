@@ -14,6 +14,9 @@ from kgcore.data.formats.text import MARK, check_text, whole_lines
 from kgcore.errors import InputError, first_line
 from kgcore.registries import FORMATS
 
+APOC = "jq -r 'select(.type == \"relationship\") | [.start.id, .label, .end.id] | @tsv' FILE > edges.tsv"
+NAMING = ("id", "@id", "name", "label")  # keys of an object whose values name it; the first one that it has does
+
 
 def read_json_lines(source: TriplesFile) -> Iterator[Block]:
     """Yield the blocks of a file of JSON objects. A key that a line lacks, or null, is an empty value.
@@ -63,18 +66,46 @@ def _object(source: TriplesFile, line: int, text: str) -> _Row:
         value = json.loads(text, object_pairs_hook=_Row)
         json.dumps(value, ensure_ascii=False).encode() if "\\u" in text else None  # half of a pair of surrogates
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{source.path}, line {line}: {first_line(error)}: it must be a JSON object") from error
+        mend = _as_lines(text) or f"{first_line(error)}: it must be a JSON object"
+        raise InputError(f"{source.path}, line {line}: {mend}") from error
     if not isinstance(value, _Row):
-        raise InputError(f"{source.path}, line {line}: it must be a JSON object, such as an edge of KGX")
+        mend = _as_lines(text) or "it must be a JSON object, such as an edge of KGX"
+        raise InputError(f"{source.path}, line {line}: {mend}")
     return value
+
+
+def _as_lines(text: str) -> str:
+    """Return how to mend a line that is a part of a list, or of an object of several lines; empty if it is neither."""
+    text = text.strip()
+    if text.startswith("[") or text.endswith(","):
+        return "the line is part of a list: write each object of the list as a line, as `jq -c '.[]' FILE` does"
+    if text == "{":
+        return "the object has several lines: write each object as one line, as `jq -c . FILE` does"
+    return ""
+
+
+def _instead(key: str, value: list[object] | dict[str, object]) -> str:
+    """Return what to write in place of a list or an object."""
+    if isinstance(value, list):
+        return f"a list of {len(value):,}: write a line for each of its values, with text as {key}"
+    texts = [inner for inner, of_inner in value.items() if isinstance(of_inner, str | int)]
+    inner = next((name for name in NAMING if name in texts), texts[0] if texts else "")
+    if not inner:
+        return f"an object: write text as {key}"
+    return f"an object: write the value of its key {inner} in its place: " + json.dumps({key: value[inner]})[1:-1]
 
 
 def _text(source: TriplesFile, line: int, name: str, row: _Row, key: str) -> str:
     """Return a value as text: numbers and truth values, and in further columns lists and objects, as JSON."""
     value = row.get(key)
     wrong = ""
-    if name in COLUMNS and isinstance(value, list | dict):
-        wrong = "is a list or an object: it must be text"
+    of_apoc = name in COLUMNS and row.get("type") == "relationship" and row.keys() >= {"label", "start", "end"}
+    if of_apoc and isinstance(value, dict):
+        wrong = f"is an object of APOC: write the relationships as a table: {APOC}"
+    elif of_apoc and key == "type":
+        wrong = "is only 'relationship': give --columns start,label,end, and leave out lines of nodes"
+    elif name in COLUMNS and isinstance(value, list | dict):
+        wrong = f"is {_instead(key, value)}"
     elif name in COLUMNS and isinstance(value, float) and not math.isfinite(value):
         wrong = f"is {value}: write text, or null"
     elif key in row.twice:

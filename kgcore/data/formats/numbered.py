@@ -113,7 +113,7 @@ def _read_text(path: Path) -> str:
     if not data.strip():
         raise InputError(f"{path} is empty: its first line must be the number of lines after it")
     try:
-        return data.decode("utf-8")
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise InputError(

@@ -4,8 +4,9 @@ The name of an entity or predicate is its IRI without angle brackets; the name o
 The parser gives a blank node without a label a random one, so such a node is named by its number in the file. A blank
 node belongs to its file: if there are several files, its name begins with the name of the file.
 Triples whose object is a literal are left out and counted, and so is what describes another triple: triples with a
-quoted triple (RDF-star), and those of a node that stands for one (rdf:Statement, owl:NegativePropertyAssertion). The
-names of graphs are ignored.
+quoted triple (RDF-star), and those of a node that stands for one: rdf:Statement, axioms and denials of OWL, statements
+of Wikidata, associations of Biolink. A doubt counts the triples that are only described, and no facts of the file. The
+names of graphs are no part of a name; a doubt counts the triples of each graph.
 """
 
 import json
@@ -13,13 +14,14 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
-from itertools import compress
+from itertools import compress, islice
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from kgcore.data.formats.base import BLOCK_ROWS, COLUMNS, Block, Format, TriplesFile, open_packed
+from kgcore.data.formats.base import BLOCK_ROWS, COLUMNS, MOST_NAMED, Block, Doubt, Format, TriplesFile, open_packed
 from kgcore.data.formats.text import BLOCK_BYTES, MARK
 from kgcore.errors import InputError
 from kgcore.registries import FORMATS
@@ -28,17 +30,32 @@ BEGIN, END = 2**16, 2**12  # bytes of a file that are remembered
 MOST_CHECKED = 2**26  # bytes of JSON-LD whose ids and keys are checked
 MOST_HEAD, MOST_ENTITY = 2**24, 4096  # bytes before the first element of XML, and of what one of its entities is
 MOST_SHOWN = 3
+DEFAULT = "the graph without a name"
+UNLABELLED = "unlabelled_"  # in the name of a blank node without a label
 NO_MAPS = {"@list", "@set", "@graph"}  # containers of JSON-LD that are no maps
 # a file without these has no triple about a triple
 ABOUT_TRIPLES = (
     *(b"<<", b"{|", b"reifies", b"rdf:annotation", b"#Statement", b":Statement", b"rdf:ID", b"NegativeProp"),
-    *(b"rdf:subject", b"-ns#subject"),
+    *(b"rdf:subject", b"-ns#subject", b"biolink:subject", b"vocab/subject", b"association_has", b"annotatedSource"),
+    *(b"prop/statement/", b"nanopub.org/nschema"),
 )
-TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
-# the classes of nodes that stand for a triple, asserted or denied
-# the predicates that a node has if it stands for a triple, whatever its class, as in KGX
-DESCRIBE = TYPE.replace("type", "subject"), TYPE.replace("type", "object")
-STATEMENTS = {TYPE.replace("type", "Statement"), "http://www.w3.org/2002/07/owl#NegativePropertyAssertion"}
+RDF, OWL, WIKIBASE = (
+    "http://www.w3.org/1999/02/22-rdf-syntax-ns#",
+    "http://www.w3.org/2002/07/owl#",
+    "http://wikiba.se/",
+)
+TYPE = f"{RDF}type"
+# the predicates that a node has if it stands for a triple, whatever its class -> the part of the triple
+PARTS = {
+    **{f"{space}{part}": part for space in (RDF, "https://w3id.org/biolink/vocab/") for part in COLUMNS},
+    **{f"http://purl.org/oban/association_has_{part}": part for part in COLUMNS},
+    **{f"{OWL}annotated{word}": part for word, part in zip(("Source", "Property", "Target"), COLUMNS, strict=True)},
+}
+# the classes of nodes that stand for a triple, asserted or denied, or that describe one
+STATEMENTS = {f"{RDF}Statement", f"{OWL}Axiom", f"{OWL}NegativePropertyAssertion"}
+STATEMENTS |= {f"{WIKIBASE}ontology#{word}" for word in ("Statement", "Reference")}
+OF_STATEMENT, DIRECT, NO_VALUE = "/prop/statement/", "/prop/direct/", "/prop/novalue/"  # in IRIs of Wikidata
+NANOPUBLICATION = "http://www.nanopub.org/nschema#"  # its predicates begin so
 Terms: TypeAlias = Mapping[str, Any]
 _ELEMENT = re.compile(rb"<([A-Za-z_][^\s/>]*)")
 _BEFORE = re.compile(rb"<!--.*?-->|^\s+|<\?.*?\?>\s*", re.DOTALL)
@@ -63,17 +80,19 @@ def read_rdf(source: TriplesFile, name: str) -> Iterator[Block]:
         _check_json_ld(source)
     if syntax == RdfFormat.RDF_XML:
         _check_entities(source)
-    size, reifiers = max(source.path.stat().st_size, 1), _reifiers(source, syntax)
+    size, about = max(source.path.stat().st_size, 1), _about(source, syntax)
+    graphs = Counter[str]() if syntax.supports_datasets else None
     with open_packed(source.path) as (stream, file):
         ends = _Ends(stream)
         try:
             parser = parse(ends, format=syntax)  # type: ignore[arg-type]  # it only reads
-            name_blank = partial(_blank, unlabelled={}, scope=source.scope)
+            name_node = _namer(source)
             number, count = 1, BLOCK_ROWS
             while count == BLOCK_ROWS:
-                columns, left_out, count = _some(parser, name_blank, reifiers)
+                columns, left_out, count = _some(parser, name_node, about, graphs)
                 table = pa.table([pa.array(column, pa.string()) for column in columns], names=COLUMNS)
-                yield Block(table, min(file.tell() / size, 1.0), number, left_out=left_out)
+                doubts = tuple(_doubts(source, about, graphs or Counter()))
+                yield Block(table, min(file.tell() / size, 1.0), number, left_out=left_out, doubts=doubts)
                 number += len(table)
             if syntax == RdfFormat.RDF_XML:
                 ends.check_closed(source)
@@ -222,73 +241,155 @@ class _Ends:
                 raise InputError(f"{source.path} ends before </{outer[1].decode(errors='replace')}>: it is incomplete")
 
 
-def _reifiers(source: TriplesFile, syntax: Any) -> set[str]:
-    """Return the names of the nodes that stand for a triple, but for blank nodes without a label.
+@dataclass
+class _About:
+    """What a file says about triples.
 
-    A mistake in the syntax ends the search: the next reading says where it is.
+    nodes      names of the nodes that stand for a triple, but for blank nodes without a label
+    graphs     names of the graphs that describe the assertions of nanopublications
+    described  hash of a triple that is described, and that was not read as a fact so far -> the node that stands for it
+    statements  names of the statements of Wikidata, if the file has no direct facts
     """
-    from pyoxigraph import BlankNode, Triple, parse
 
-    text, longest = b"", max(map(len, ABOUT_TRIPLES))
+    nodes: set[str] = field(default_factory=set)
+    graphs: set[str] = field(default_factory=set)
+    described: dict[int, str] = field(default_factory=dict)
+    statements: set[str] = field(default_factory=set)
+    direct: bool = False
+
+    def note(self, quad: Any, parts: dict[str, dict[str, str]], name: Callable[[Any], str]) -> None:
+        """Note what a quad says about triples. `parts`: node -> the parts of the triple that it stands for, so far."""
+        from pyoxigraph import Literal, NamedNode, Triple
+
+        predicate, thing = quad.predicate.value, quad.object
+        node = name(quad.subject)
+        if isinstance(thing, Triple) or (predicate == TYPE and thing.value in STATEMENTS) or OF_STATEMENT in predicate:
+            self.nodes.add(node)
+        self.direct |= DIRECT in predicate
+        if OF_STATEMENT in predicate and not isinstance(thing, Literal):
+            self.statements.add(node)
+        if isinstance(thing, Triple):
+            self._describe(node, (name(thing.subject), thing.predicate.value, name(thing.object)))
+        if predicate.startswith(NANOPUBLICATION) and isinstance(quad.graph_name, NamedNode):
+            self.graphs |= {quad.graph_name.value} | ({thing.value} if not predicate.endswith("Assertion") else set())
+        if predicate in PARTS:
+            of_node = parts.setdefault(node, {})
+            of_node[PARTS[predicate]] = "" if isinstance(thing, Literal | Triple) else name(thing)
+            if of_node.keys() >= {"subject", "object"}:
+                self.nodes.add(node)
+            if len(of_node) == len(COLUMNS):
+                self._describe(node, tuple(of_node[part] for part in COLUMNS))
+                del parts[node]
+
+    def _describe(self, node: str, triple: tuple[str, ...]) -> None:
+        if all(value and not _is_unlabelled(value) for value in triple):
+            self.described[hash(triple)] = " ".join(triple) if _is_unlabelled(node) else node
+
+
+def _about(source: TriplesFile, syntax: Any) -> _About:
+    """Return what a file says about triples. A mistake in the syntax ends the search: the next reading says where."""
+    from pyoxigraph import parse
+
+    text, longest, about = b"", max(map(len, ABOUT_TRIPLES)), _About()
     with open_packed(source.path) as (stream, _):
         while data := stream.read(BLOCK_BYTES):
             text = text[-longest:] + data  # a sign may lie in two blocks
             if any(sign in text for sign in ABOUT_TRIPLES):
                 break
-    if not data:
-        return set()
-    found, has = set[str](), {part: set[str]() for part in DESCRIBE}
-    with open_packed(source.path) as (stream, _), suppress(SyntaxError):
-        for quad in parse(_Ends(stream), format=syntax):  # type: ignore[arg-type]  # it only reads
-            predicate, thing = quad.predicate.value, quad.object
-            stands = isinstance(thing, Triple) or (predicate == TYPE and thing.value in STATEMENTS)
-            if (stands or predicate in DESCRIBE) and not _RANDOM.fullmatch(quad.subject.value):
-                is_blank = isinstance(quad.subject, BlankNode)
-                node = _blank(quad.subject.value, {}, source.scope) if is_blank else quad.subject.value
-                (found if stands else has[predicate]).add(node)
-    return found | set.intersection(*has.values())
+    if data:
+        parts, name = dict[str, dict[str, str]](), _namer(source)
+        with open_packed(source.path) as (stream, _), suppress(SyntaxError):
+            for quad in parse(_Ends(stream), format=syntax):  # type: ignore[arg-type]  # it only reads
+                about.note(quad, parts, name)
+        about.nodes = {node for node in about.nodes if not _is_unlabelled(node)}
+    if not about.direct:
+        about.described |= {hash(node): node for node in about.statements}
+    return about
 
 
 def _some(
-    parser: Iterator[Any], name_blank: Callable[[str], str], reifiers: set[str]
+    parser: Iterator[Any], name: Callable[[Any], str], about: _About, graphs: Counter[str] | None
 ) -> tuple[tuple[list[str], ...], Counter[str], int]:
     """Read up to BLOCK_ROWS triples: names by column, name of a count -> number left out, number read.
 
-    reifiers  the names of the nodes that stand for a triple, to which those of these triples are added
+    about   what the file says about triples, to which the nodes of these triples that stand for one are added
+    graphs  name of a graph -> number of triples, to which these triples are added; None: the syntax has one graph
     """
     from pyoxigraph import BlankNode, NamedNode, Triple
 
     subjects: list[str] = []
     predicates: list[str] = []
     objects: list[str] = []
+    named: list[str] = []  # the graph of each triple
     left_out, count = Counter[str](), 0
     for count, quad in enumerate(parser, start=1):
-        s, o = quad.subject, quad.object
-        if isinstance(o, NamedNode | BlankNode):
-            subjects.append(s.value if isinstance(s, NamedNode) else name_blank(s.value))
-            predicates.append(predicate := quad.predicate.value)
-            objects.append(thing := o.value if isinstance(o, NamedNode) else name_blank(o.value))
-            if predicate == TYPE and thing in STATEMENTS:
-                reifiers.add(subjects[-1])
-        elif isinstance(o, Triple):
+        s, predicate, o = quad.subject, quad.predicate.value, quad.object
+        graph = "" if graphs is None else getattr(quad.graph_name, "value", DEFAULT)
+        if isinstance(o, Triple):
             left_out["triples_about_triples"] += 1
-            reifiers.add(s.value if isinstance(s, NamedNode) else name_blank(s.value))
-        else:
+            about.nodes.add(name(s))
+        elif graph in about.graphs:
+            left_out["triples_about_triples"] += 1
+        elif not isinstance(o, NamedNode | BlankNode):
             left_out["triples_with_literals"] += 1
+        elif predicate == TYPE and NO_VALUE in o.value:
+            left_out["triples_of_no_value"] += 1
+        else:
+            subjects.append(subject := s.value if isinstance(s, NamedNode) else name(s))
+            predicates.append(predicate)
+            objects.append(thing := o.value if isinstance(o, NamedNode) else name(o))
+            named.append(graph)
+            stands = predicate in PARTS and _is_unlabelled(subject)
+            if stands or (predicate == TYPE and thing in STATEMENTS):
+                about.nodes.add(subject)
         if count == BLOCK_ROWS:
             break
     columns: tuple[list[str], ...] = subjects, predicates, objects
-    if reifiers:
-        kept = [s not in reifiers and o not in reifiers for s, o in zip(subjects, objects, strict=True)]
+    if nodes := about.nodes:
+        kept = [s not in nodes and o not in nodes for s, o in zip(subjects, objects, strict=True)]
         left_out["triples_about_triples"] += kept.count(False)
-        columns = tuple(list(compress(column, kept)) for column in columns)
+        columns, named = tuple(list(compress(column, kept)) for column in columns), list(compress(named, kept))
+    if about.described:
+        for triple in zip(*columns, strict=True):
+            about.described.pop(hash(triple), None)
+    if graphs is not None:
+        graphs.update(named)
     return columns, left_out, count
 
 
-def _blank(label: str, unlabelled: dict[str, str], scope: str) -> str:
-    if _RANDOM.fullmatch(label):
-        label = unlabelled.setdefault(label, f"unlabelled_{len(unlabelled) + 1}")
-    return f"_:{scope}{label}"
+def _doubts(source: TriplesFile, about: _About, graphs: Counter[str]) -> Iterator[Doubt]:
+    """Yield what is doubtful about the facts of a file. `graphs`: name of a graph -> number of triples."""
+    if len(graphs) > 1:
+        examples = ", ".join(f"{name} ({count:,})" for name, count in graphs.most_common(MOST_NAMED))
+        figure = f"{graphs.total():,} triples of {len(graphs):,} graphs are read as one graph, such as {examples}"
+        meaning = "If some of them deny or describe what others say, give a file without their triples."
+        yield Doubt("Named graphs", f"{figure} (the file {source.path.name})", meaning)
+    if about.described:
+        nodes = islice(about.described.values(), MOST_SHOWN)
+        figure = f"{len(about.described):,} facts are left out, for which only nodes stand, such as {', '.join(nodes)}"
+        meaning = "If such a node does not deny its fact, write the fact as a triple, too."
+        yield Doubt("Described facts", f"{figure} (the file {source.path.name})", meaning)
+
+
+def _is_unlabelled(name: str) -> bool:
+    return name.startswith("_:") and UNLABELLED in name
+
+
+def _namer(source: TriplesFile) -> Callable[[Any], str]:
+    """Return the function that names the nodes of a file."""
+    from pyoxigraph import BlankNode
+
+    unlabelled: dict[str, str] = {}
+
+    def name(node: Any) -> str:
+        if not isinstance(node, BlankNode):
+            return str(node.value)
+        label = node.value
+        if _RANDOM.fullmatch(label):
+            label = unlabelled.setdefault(label, f"{UNLABELLED}{len(unlabelled) + 1}")
+        return f"_:{source.scope}{label}"
+
+    return name
 
 
 FORMATS.add("n_triples", Format("N-Triples", (".nt", ".ntriples"), partial(read_rdf, name="N_TRIPLES"), unit="triple"))

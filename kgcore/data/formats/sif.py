@@ -80,9 +80,16 @@ def _check_weights(source: TriplesFile, lines: list[str], separator: str | None,
     if numbers and (
         any("." in text for text in last) or not any(NUMBER.fullmatch(v) for row in rows for v in row[2:-1])
     ):
+        mend = "save the file with tabs, as .tsv, and give --columns 1,2,3"
+        if {len(values) for values in rows} != {len(COLUMNS) + 1}:
+            mend = "leave the numbers out"
+        elif last <= {"0", "1", "-1"}:
+            mend += " if it is a weight, or --columns 1,2,3,4 if it is a label: 1 for true facts"
+        elif all(0 <= float(text) <= 1 for text in last):
+            mend += ", with --confidence 4 if it is a confidence"
+        example = rows[0][-1].strip()
         raise InputError(
-            f"{source.path}: every line ends in a number, such as {rows[0][-1].strip()}, which would be an object: "
-            "save the file with tabs, as .tsv, if it is a weight"
+            f"{source.path}: every line ends in a number, such as {example}, which would be an object: {mend}"
         )
 
 

@@ -293,9 +293,7 @@ def _whole_records(path: Path) -> Iterator[tuple[bytes, float]]:
 
 
 def check_text(path: Path, data: bytes, line: int) -> None:
-    """Raise InputError, with the line, for bytes that are no UTF-8 text, packed, or one line for a program of today."""
-    if data.startswith(b"\x1f\x8b"):
-        raise InputError(f"{path} is packed by gzip: let its name end in .gz")
+    """Raise InputError, with the line, for bytes that are no UTF-8 text, or one line for a program of today."""
     if b"\r" in (lines := data.rstrip()) and b"\n" not in lines and b'"' not in lines:
         raise InputError(f"{path} has carriage returns in place of line ends: save it with line feeds")
     try:

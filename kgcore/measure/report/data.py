@@ -35,6 +35,7 @@ TITLES = {
 LEFT_OUT = {
     "triples_with_literals": "RDF triples whose object is a literal, not an entity",
     "triples_about_triples": "RDF triples that describe another triple, not an entity",
+    "triples_of_no_value": "RDF triples that say that an entity has no such fact",
     "negated_rows": "rows that say that a fact does not hold (to use them as labelled negatives, give --columns with "
     "the column of negations as the fourth)",
     "nodes_without_edges": "nodes without edges",

@@ -226,7 +226,7 @@ def data_report(prepared: Prepared, split: str) -> tuple[str, list[str]]:
     graph, counts = prepared.graph, prepared.counts
     shape, confidences = shape_of(graph), confidences_of(graph)
     found = unread_findings(prepared.unread) + findings(graph, shape, counts, split, prepared.drawn, prepared.both)
-    found += confidence_findings(confidences)
+    found += [*confidence_findings(confidences), *(Finding(*doubt, warns=True) for doubt in prepared.doubts)]
     notes = [*drawn_notes(counts, split, prepared.drawn), *prepared.dropped_notes()]
     notes += [f"{one.title}: {one.figure}. {one.meaning}" for one in found if one.warns]
     return graph_page(graph, shape, found, confidences), notes
