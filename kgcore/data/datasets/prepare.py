@@ -196,8 +196,7 @@ def prepare(
     else:
         rows = _with_negatives(spec, folder, read, sizes)
     counts |= sum((places.left_out for places in read.places.values()), Counter[str]())
-    counts |= {f"{name}_rows": len(rows[name]) for name in SPLITS}
-    counts["entities_in_all_files"] = len(read.entities)
+    counts |= {f"{name}_rows": len(rows[name]) for name in SPLITS} | {"entities_in_all_files": len(read.entities)}
     distinct_rows = {name: _distinct(rows[name], sizes) for name in SPLITS}
     for name in SPLITS:
         counts[f"{name}_duplicates"] = len(rows[name]) - len(distinct_rows[name])
