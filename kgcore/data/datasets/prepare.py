@@ -223,8 +223,7 @@ def prepare(
     graph = KnowledgeGraph(spec.name, *names, *parts, in_no_split, twins_together=spec.drawn)
     some = all(counts[f"{name}_with_unseen"] for name in SPLITS[1:])
     unseen = unseen_rows(replace(read, rows=rows) if spec.drawn else read, graph) if some else None
-    doubts = tuple(doubt for places in read.places.values() for file in places.doubts.values() for doubt in file)
-    return Prepared(graph, counts, unknown, unseen, detail, both, _unread(spec, read), doubts)
+    return Prepared(graph, counts, unknown, unseen, detail, both, _unread(spec, read), read.doubts)
 
 
 def _unread(spec: DatasetSpec, read: Read) -> tuple[str, ...]:

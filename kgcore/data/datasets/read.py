@@ -175,6 +175,11 @@ class Read:
     predicates: list[str]
     confidences: Floats | None = None
 
+    @property
+    def doubts(self) -> tuple[Doubt, ...]:
+        """What is doubtful about the files."""
+        return tuple(doubt for rows in self.places.values() for doubts in rows.doubts.values() for doubt in doubts)
+
     def frame(self, role: str, rows: Ints) -> pd.DataFrame:
         """Return the names of rows (n,) of a split. The index says where each is in its file: `line 17`."""
         numbers, places = self.rows[role][rows], self.places[role]
