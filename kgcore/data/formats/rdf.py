@@ -39,21 +39,19 @@ ABOUT_TRIPLES = (
     *(b"rdf:subject", b"-ns#subject", b"biolink:subject", b"vocab/subject", b"association_has", b"annotatedSource"),
     *(b"prop/statement/", b"nanopub.org/nschema"),
 )
-RDF, OWL, WIKIBASE = (
-    "http://www.w3.org/1999/02/22-rdf-syntax-ns#",
-    "http://www.w3.org/2002/07/owl#",
-    "http://wikiba.se/",
-)
+RDF, OWL = "http://www.w3.org/1999/02/22-rdf-syntax-ns#", "http://www.w3.org/2002/07/owl#"
+WIKIBASE = "http://wikiba.se/"
 TYPE = f"{RDF}type"
 # the predicates that a node has if it stands for a triple, whatever its class -> the part of the triple
 PARTS = {
-    **{f"{space}{part}": part for space in (RDF, "https://w3id.org/biolink/vocab/") for part in COLUMNS},
-    **{f"http://purl.org/oban/association_has_{part}": part for part in COLUMNS},
-    **{f"{OWL}annotated{word}": part for word, part in zip(("Source", "Property", "Target"), COLUMNS, strict=True)},
+    **dict(zip(map(f"{RDF}{{}}".format, COLUMNS), COLUMNS, strict=True)),
+    **dict(zip(map("https://w3id.org/biolink/vocab/{}".format, COLUMNS), COLUMNS, strict=True)),
+    **dict(zip(map("http://purl.org/oban/association_has_{}".format, COLUMNS), COLUMNS, strict=True)),
+    **dict(zip(map(f"{OWL}annotated{{}}".format, ("Source", "Property", "Target")), COLUMNS, strict=True)),
 }
 # the classes of nodes that stand for a triple, asserted or denied, or that describe one
 STATEMENTS = {f"{RDF}Statement", f"{OWL}Axiom", f"{OWL}NegativePropertyAssertion"}
-STATEMENTS |= {f"{WIKIBASE}ontology#{word}" for word in ("Statement", "Reference")}
+STATEMENTS |= {f"{WIKIBASE}ontology#Statement", f"{WIKIBASE}ontology#Reference"}
 OF_STATEMENT, DIRECT, NO_VALUE = "/prop/statement/", "/prop/direct/", "/prop/novalue/"  # in IRIs of Wikidata
 NANOPUBLICATION = "http://www.nanopub.org/nschema#"  # its predicates begin so
 Terms: TypeAlias = Mapping[str, Any]

@@ -2,12 +2,16 @@
 
 import io
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from kgcore.base_rate import HiddenShare
 from kgcore.config.base import RANDOM
+from kgcore.config.jobs import FEWEST_CALIBRATED
+from kgcore.data.graph import KnowledgeGraph
 from kgcore.registries import DATASETS
 
 if TYPE_CHECKING:
@@ -68,6 +72,49 @@ def such_as(examples: Iterable[str]) -> str:
     return (
         f", such as {'; '.join(shown[:MOST_EXAMPLES])}{'; ...' if len(shown) > MOST_EXAMPLES else ''}" if shown else ""
     )
+
+
+def few_validation_facts(graph: KnowledgeGraph) -> Finding:
+    """Return which predicates validation has so few facts of that their triples have no probability."""
+    facts, valid = (
+        np.bincount(split.positives[:, 1], minlength=len(graph.predicates)) for split in (graph.train, graph.valid)
+    )
+    few = np.flatnonzero((facts > 0) & (valid < FEWEST_CALIBRATED))
+    few = few[np.argsort(-facts[few], kind="stable")]
+    examples = [f"{graph.predicates[p]!r} ({valid[p]:,} of {valid[p] + facts[p]:,})" for p in few.tolist()]
+    return Finding(
+        "Predicates with few validation facts",
+        f"{len(few):,} of {len(graph.predicates):,} have fewer than {FEWEST_CALIBRATED}; train has "
+        f"{facts[few].sum():,} facts of them{such_as(examples)}",
+        "Triples of these predicates have no probability: give validation more facts of them, or ask with a smaller "
+        "--at-least.",
+        len(few) > 0,
+    )
+
+
+def unread_findings(unread: Sequence[str]) -> list[Finding]:
+    """Return what was not read of the files; nothing if all was. `unread`: see `Prepared`."""
+    meaning = (
+        "If triples are in other columns, name these by --columns. If other files have facts of the graph, too, name "
+        "all of them: --dataset FILE,FILE."
+    )
+    return [Finding("Not read", "; ".join(unread), meaning, True)] if unread else []
+
+
+def contradictions(counts: Mapping[str, int], both: Mapping[str, Sequence[str]]) -> list[Finding]:
+    """Return the findings about labelled negatives that are true in train, and in valid or test."""
+    rows = []
+    wrong = "A triple cannot be both: one of its labels is wrong. "
+    for title, splits, meaning in (
+        ("are training facts", ("train",), "Held-out rows are left out if they are in train. Correct the file."),
+        ("are labelled true, too", ("valid", "test"), "It counts once with each label in its split. Correct the file."),
+    ):
+        count = sum(
+            counts.get(f"{name}_negatives_true_in_{other}", 0) for name in ("valid", "test") for other in splits
+        )
+        figure = f"{count:,}{such_as(example for other in splits for example in both.get(other, ()))}"
+        rows.append(Finding(f"Labelled negatives that {title}", figure, wrong + meaning, count > 0))
+    return rows
 
 
 def count_title(name: str) -> str:

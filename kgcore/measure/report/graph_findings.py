@@ -15,7 +15,8 @@ from kgcore.config.base import RANDOM
 from kgcore.data.datasets.prepare import Prepared
 from kgcore.data.datasets.twins import SHARE, Families, Repeat, repeats_of
 from kgcore.data.graph import KnowledgeGraph
-from kgcore.measure.report.curation import curator_findings, few_validation_facts, unread_findings
+from kgcore.measure.report import data
+from kgcore.measure.report.curation import curator_findings
 from kgcore.measure.report.data import Finding, drawn_notes, html, split_sentence, such_as
 
 MANY = 1.5  # a predicate is 1-to-n if a subject has this many objects on average (Bordes et al. 2013, section 4.3)
@@ -216,7 +217,7 @@ def findings(
     both    split -> examples of its true triples that valid or test labels false
     """
     how = _drawn(counts, split, drawn) if "drawn_from_rows" in counts else []
-    rows = [*_splits(graph, counts), few_validation_facts(graph), *how, *_shape(graph, shape)]
+    rows = [*_splits(graph, counts), data.few_validation_facts(graph), *how, *_shape(graph, shape)]
     rows += _leaks(graph, shape, counts)
     return [*rows, *curator_findings(graph, counts, both)]
 
@@ -225,7 +226,7 @@ def data_report(prepared: Prepared, split: str) -> tuple[str, list[str]]:
     """Return the page about a data set, and what to say of it. `split`: the setting."""
     graph, counts = prepared.graph, prepared.counts
     shape, confidences = shape_of(graph), confidences_of(graph)
-    found = unread_findings(prepared.unread) + findings(graph, shape, counts, split, prepared.drawn, prepared.both)
+    found = data.unread_findings(prepared.unread) + findings(graph, shape, counts, split, prepared.drawn, prepared.both)
     found += [*confidence_findings(confidences), *(Finding(*doubt, warns=True) for doubt in prepared.doubts)]
     notes = [*drawn_notes(counts, split, prepared.drawn), *prepared.dropped_notes()]
     notes += [f"{one.title}: {one.figure}. {one.meaning}" for one in found if one.warns]
