@@ -56,6 +56,8 @@ def predict(
     alone = not subjects and not objects and runner == THREADS and pairs == PairsConfig(completeness=pairs.completeness)
     if not predicate and not alone:
         raise InputError("subjects, objects, top, per, above, known_facts, runner are for pairs: give --predicate, too")
+    if pairs.per != "all" and not pairs.top:
+        raise InputError(f"per is {pairs.per}, and top is not given: give --top, or leave out --per")
 
     def answer() -> Result:
         from tasks.jobs.predict import predict_candidates, predict_pairs  # loads scikit-learn and torch

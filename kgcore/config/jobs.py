@@ -135,12 +135,6 @@ class PairsConfig(Config):
         "leave_out", "what to do with pairs that are known facts"
     )
 
-    @model_validator(mode="after")
-    def _per_needs_top(self) -> Self:
-        if self.per != "all" and not self.top:
-            raise InputError(f"per is {self.per}, and top is not given: give --top, or leave out --per")
-        return self
-
 
 class AuditConfig(Config):
     """The audit of the training facts."""
