@@ -81,7 +81,7 @@ BASELINES: "Registry[type[Calibrator]]" = Registry(
 EVIDENCE: "Registry[type[Feature]]" = Registry(
     "group of evidence",
     "kgcore.evidence",
-    "fold name_pairs",
+    "fold held_out name_pairs",
     {
         "entities": "constants degrees types",
         "names": "name_embeddings name_likeness name_roles",

@@ -51,13 +51,8 @@ def predict(
     from tasks.jobs.request import Request, Stated, answered
 
     request = Request(Ask(model, dataset, calibrator), output, base_rate, device)
-    if predicate and candidates:
-        raise InputError(f"candidates and --predicate {predicate} are given: give candidates or --predicate")
     alone = not subjects and not objects and runner == THREADS and pairs == PairsConfig(completeness=pairs.completeness)
-    if not predicate and not alone:
-        raise InputError("subjects, objects, top, per, above, known_facts, runner are for pairs: give --predicate, too")
-    if pairs.per != "all" and not pairs.top:
-        raise InputError(f"per is {pairs.per}, and top is not given: give --top, or leave out --per")
+    _check(candidates, predicate, pairs, alone)
 
     def answer() -> Result:
         from tasks.jobs.predict import predict_candidates, predict_pairs  # loads scikit-learn and torch
@@ -70,3 +65,13 @@ def predict(
         return publish(answer())
     stated = Stated(pairs.completeness, base_rate)
     return publish(answered("predict", request, stated, [candidates, config.as_dict()], answer))
+
+
+def _check(candidates: list[str], predicate: str, pairs: PairsConfig, alone: bool) -> None:
+    """Raise InputError for options that exclude each other. alone: no option for pairs is given but `predicate`."""
+    if predicate and candidates:
+        raise InputError(f"candidates and --predicate {predicate} are given: give candidates or --predicate")
+    if not predicate and not alone:
+        raise InputError("subjects, objects, top, per, above, known_facts, runner are for pairs: give --predicate, too")
+    if pairs.per != "all" and not pairs.top:
+        raise InputError(f"per is {pairs.per}, and top is not given: give --top, or leave out --per")

@@ -22,11 +22,13 @@ ALONE = 100_000  # rows up to which one thread fits the trees: two wait for each
 FOLDS = ((3_000, 5), (100_000, 3))  # up to this number of rows, this number of folds; one held-out fifth above
 PATIENCE = 30  # trees without a lower log loss on the held-out rows, after which a fit stops
 ROWS_AT_ONCE = 2**16  # bounds the memory of answers
+# features in which the trees never fall (1), or never rise (-1)
+DIRECTIONS = {"score": 1, "subject_held_out": -1, "object_held_out": -1}
 
 
 @COMBINERS.register("boosted_trees")
 class BoostedTrees(Combiner):
-    """Gradient boosting of decision trees (Friedman 2001), non-decreasing in the score.
+    """Gradient boosting of decision trees (Friedman 2001), monotone in the features of DIRECTIONS.
 
     LightGBM fits the trees (Ke et al., NeurIPS 2017), and the fitted combiner is its text. The predicate is a category;
     predicates beyond the 250 most frequent ones share one. The fit gives positives and negatives the same sum of
@@ -154,7 +156,7 @@ class BoostedTrees(Combiner):
             "min_data_in_leaf": max(1, min(self.fewest, len(sample) // 50)),
             "lambda_l2": self.ridge,
             "feature_fraction_bynode": min(1.0, max(self.share, FEWEST_DRAWN / (1 + len(sample.names)))),
-            "monotone_constraints": [*(int(name == "score") for name in sample.names), 0],
+            "monotone_constraints": [*(DIRECTIONS.get(name, 0) for name in sample.names), 0],
             "boost_from_average": False,
             "seed": int(rng.integers(2**31)),
             "num_threads": 1 if len(sample) <= ALONE else 0,

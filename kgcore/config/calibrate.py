@@ -235,6 +235,7 @@ OTHER_SCORES = "other_scores"  # the group of the further models: a run has it i
 OF_NAMES = frozenset({"name_roles", "name_pairs", "name_likeness", "name_embeddings"})
 UNSEEN_COMBINER = "boosted_trees"  # it answers about entities that training has not seen
 FOLD = "fold"  # the group that says by which of several combiners a triple is judged
+HELD_OUT_FACTS = "held_out"  # the group of held-out facts, which the survey of a population alone uses
 # The groups about both entities together. They alone are used with corruptions as negatives: what is known of one
 # entity betrays how the entity of a corruption was drawn
 OF_PAIRS = ("score", "cohorts", "neighbours", "paths", "rules", "name_likeness", "name_embeddings", OTHER_SCORES)
@@ -246,7 +247,7 @@ class EvidenceConfig(Config):
     stage: ClassVar[str] = "evidence"
     first: ClassVar[tuple[str, ...]] = ()
 
-    evidence: Annotated[tuple[str, ...], Choices(EVIDENCE.without((OTHER_SCORES, FOLD)))] = setting(
+    evidence: Annotated[tuple[str, ...], Choices(EVIDENCE.without((OTHER_SCORES, FOLD, HELD_OUT_FACTS)))] = setting(
         (
             *("score", "cohorts", "degrees", "types", "neighbours", "paths", "rules", "constants"),
             *("name_roles", "name_pairs", "name_likeness", "name_embeddings"),

@@ -20,7 +20,7 @@ from kgcore.combiners.base import Combined, EvidenceSample
 from kgcore.combiners.boosted_trees import BoostedTrees
 from kgcore.combiners.joined import Folded
 from kgcore.config import EvidenceConfig
-from kgcore.config.calibrate import FOLD, OTHER_SCORES
+from kgcore.config.calibrate import FOLD, HELD_OUT_FACTS, OTHER_SCORES
 from kgcore.data.graph import KnowledgeGraph
 from kgcore.data.stored_twins import Twins
 from kgcore.errors import InputError
@@ -187,7 +187,7 @@ def survey(
             f"validation has {len(facts):,} facts of the kind that is asked for: probabilities need at least "
             f"{FEWEST_FACTS}"
         )
-    features = Features.of(source, (*groups, FOLD))
+    features = Features.of(source, (*groups, HELD_OUT_FACTS, FOLD))
     rules = features.groups.get("rules")
     assert rules is None or isinstance(rules, Rules)
     drawn = draw(population, source.trained, size, rng, lambda done: on_part(0.3 * done), each_part, rules)
