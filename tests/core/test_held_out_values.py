@@ -13,7 +13,7 @@ from kgcore.evidence.held_out import HeldOut
 from kgcore.evidence.table import Features, Grid
 from tests.core.calibrated_models import trained_on
 
-PEOPLE, TOWNS = 600, 8
+PEOPLE, TOWNS = 600, 2
 Rows = list[tuple[int, int, int]]
 
 
@@ -44,13 +44,14 @@ def test_a_value_counts_on_the_side_of_the_object_if_the_predicate_is_inverse_fu
 
 
 def people(seed: int) -> KnowledgeGraph:
-    """Return people with friends in their town, and with one birthplace: half in train, a fifth in valid and in test.
+    """Return people with friends, most of them in their town, and with one birthplace each.
 
-    A tenth of the birthplaces is missing.
+    Half of the birthplaces are in train, a fifth in valid and in test, and a tenth is missing.
     """
     rng = np.random.default_rng(seed)
     town = rng.integers(TOWNS, size=PEOPLE)
-    pairs = np.array([(n, rng.choice(np.flatnonzero(town == town[n]))) for n in range(PEOPLE) for _ in range(4)])
+    others = [np.flatnonzero(town == n) for n in (*town, *(1 - town))]
+    pairs = np.array([(n % PEOPLE, rng.choice(others[n])) for n in [*range(PEOPLE)] * 3 + [*range(PEOPLE, 2 * PEOPLE)]])
     friends = np.unique(np.insert(pairs[pairs[:, 0] != pairs[:, 1]], 1, 1, axis=1), axis=0)
     born = np.stack([np.arange(PEOPLE), np.zeros(PEOPLE, dtype=np.int64), PEOPLE + town], axis=1)
     _, valid, test, train = np.split(rng.permutation(born), [PEOPLE // 10, 3 * PEOPLE // 10, PEOPLE // 2])
