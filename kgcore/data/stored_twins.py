@@ -27,10 +27,10 @@ class Twins:
     """The twins of triples in train, for a graph whose splits keep twins together.
 
     A fact is a twin of a triple of predicate p, with the same two entities, if it says that the triple holds: at least
-    80 % of the facts of its predicate are facts of p, too, perhaps with subject and object exchanged; or it is the
-    mirror image, and at least SYMMETRIC of the facts of p are stored both ways. See `repeats_of`. A fact of `mother` is
-    a twin of a triple of `parent`. If p has no such twins, but is a special case itself, as `mother` is, the facts of
-    the general predicate are its twins if at least WEAK of them are facts of p.
+    80 % of the facts of its predicate are facts of p, too, or half of them with subject and object exchanged; or it is
+    the mirror image, and at least SYMMETRIC of the facts of p are stored both ways. See `repeats_of`. A fact of
+    `mother` is a twin of a triple of `parent`. If p has no such twins, but is a special case itself, as `mother` is,
+    the facts of the general predicate are its twins if at least WEAK of them are facts of p.
 
     sources  for each predicate, the predicates of its twins, and whether these have subject and object exchanged
     train    the training facts, without those with a confidence below 1/2

@@ -183,6 +183,23 @@ def test_predicates_of_a_large_graph_are_compared_in_parts(monkeypatch: pytest.M
         assert sorted(again, key=repr) == sorted(whole, key=repr)
 
 
+@pytest.mark.parametrize(("both", "found"), [(0, set()), (4, set()), (6, {(0, 1), (1, 0)}), (9, {(0, 1), (1, 0)})])
+@pytest.mark.parametrize("inverse", [False, True])
+def test_half_of_the_facts_turned_round_make_an_inverse(both: int, found: set[tuple[int, int]], inverse: bool) -> None:
+    """Of ten facts each, two predicates share `both`. As they are, they must share eight."""
+    ahead = [(n, 0, 20 + n) for n in range(10)]
+    other = [(n, 1, 20 + n) if n < both else (n, 1, 40 + n) for n in range(10)]
+    back = [(o, p, s) for s, p, o in other] if inverse else other
+    repeats = repeats_of(np.array(ahead + back), 60, 2)
+    assert {(one.predicate, one.other) for one in repeats} == (found if inverse or both > 8 else set())
+    assert all(one.inverse == inverse for one in repeats)
+
+
+def test_few_facts_turned_round_make_no_inverse() -> None:
+    facts = [(n, 0, 20 + n) for n in range(9)] + [(20 + n, 1, n) for n in range(6)] + [(30 + n, 1, n) for n in range(3)]
+    assert repeats_of(np.array(facts), 60, 2) == []
+
+
 @given(sizes=st.lists(st.integers(1, 9) | st.just(2), max_size=40), wanted=st.floats(0, 120) | st.integers(0, 120))
 def test_entries_are_chosen_if_each_brings_the_sum_closer(sizes: list[int], wanted: float) -> None:
     expected, total = [], 0

@@ -11,7 +11,9 @@ from scipy.sparse.csgraph import connected_components
 
 from kgcore.arrays import Bools, Ints, Triples, sorted_distinct
 
-SHARE = 0.8  # a predicate repeats another one if it has this share of the other's facts
+SHARE = 0.8  # a predicate repeats another one if this share of its facts are facts of the other one
+TURNED = 0.5  # the same for facts with subject and object exchanged: few predicates have these by chance
+FEWEST = 10  # facts of a predicate, from which on TURNED holds in place of SHARE
 PART = 2**19  # facts that are compared at a time
 
 
@@ -20,7 +22,7 @@ class Repeat:
     """A predicate most of whose facts another predicate has too. A predicate that repeats itself is symmetric.
 
     inverse  whether the other predicate has them with subject and object exchanged
-    share    the share of the facts, at least SHARE
+    share    the share of the facts, at least SHARE; TURNED for an inverse
     """
 
     predicate: int
@@ -46,7 +48,8 @@ def repeats_of(facts: Triples, entities: int, predicates: int, symmetric: float 
         common = reduce(add, matrices).tocoo()
         shares = common.data / sizes[common.row]
         itself = common.row == common.col
-        chosen = (shares >= np.where(itself, symmetric, SHARE)) & (inverse | ~itself)
+        of_others = np.where(inverse & (sizes[common.row] >= FEWEST), TURNED, SHARE)
+        chosen = (shares >= np.where(itself, symmetric, of_others)) & (inverse | ~itself)
         places = zip(common.row[chosen], common.col[chosen], shares[chosen], strict=True)
         repeats += [Repeat(int(p), int(q), inverse, float(share)) for p, q, share in places]
     return repeats
