@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from kgcore.answer.answers import NO_KNOWN_NAME, P_VALUE, SELECTED, UNKNOWN_ENTITIES, Answers
 from kgcore.answer.domains import Domains
+from kgcore.answer.question import unknown_names
 from kgcore.answer.sink import sink
 from kgcore.arrays import Ints, Scores
 from kgcore.config import PredictConfig
@@ -123,6 +124,7 @@ class _Tally:
         self.expected = 0.0
         self.scored: list[tuple[Scores, Ints]] = []  # of the rows of a calibrated file that count: log-odds, predicates
         self.examples: list[dict[str, object]] = []
+        self.first_unknown = ""  # the first row with some unknown names: which, and near spellings
         self.domains, self.off_type, self.first_off_type = Domains(predictor.answers.model.graph), 0, ""
 
     def add(self, table: pa.Table) -> None:
@@ -143,9 +145,18 @@ class _Tally:
             triples, named = self.predictor.answers.numbers(table)
             self.scored.append((table["score"].to_numpy()[counted & named], triples[counted & named, 1]))
         self.reasons.update(table["reason"].drop_null().to_pylist())
+        if not self.first_unknown:
+            self.first_unknown = self._first_unknown(table)
         if len(self.examples) < MOST_EXAMPLES:
             self.examples += table.slice(0, MOST_EXAMPLES - len(self.examples)).to_pylist()
         self._count_off_type(table.filter(pc.fill_null(table["decision"], False)))
+
+    def _first_unknown(self, table: pa.Table) -> str:
+        """Return the unknown names of the first row that has some, but not three; '' if no row has."""
+        lacking = pc.and_(pc.starts_with(table["reason"], "unknown"), pc.not_equal(table["reason"], NO_KNOWN_NAME))
+        rows = table.filter(pc.or_(table["unseen"].is_valid(), pc.fill_null(lacking, False))).slice(0, 1).to_pylist()
+        graph = self.predictor.answers.model.graph
+        return "".join(unknown_names(graph, (row["subject"], row["predicate"], row["object"])) for row in rows)
 
     def _count_off_type(self, accepted: pa.Table) -> None:
         """Count the triples that are accepted as true although an entity does not fit the predicate."""
@@ -184,7 +195,7 @@ class _Tally:
         off_type   number of accepted candidates with an entity that does not fit the predicate, and the first one
         about      a sentence: the population of the probabilities, or why there are no probabilities. '' for a single
                    candidate without a stated completeness
-        notes      sentences about the candidates that were chosen
+        notes      sentences about the candidates that were chosen, and about the first unknown name of a file
         examples   the first rows
         """
         predictor = self.predictor
@@ -202,7 +213,7 @@ class _Tally:
             "lacks": predictor.answering.model.lacks if UNKNOWN_ENTITIES & set(self.reasons) else "",
             "about": predictor.about if self.counts["rows"] > 1 or self.counts["answered"] else "",
             "off_type": (self.off_type, self.first_off_type),
-            "notes": list(predictor.notes),
+            "notes": [*predictor.notes, *([self.first_unknown] if self.first_unknown and not predictor.notes else [])],
             "examples": self.examples,
         }
 

@@ -84,6 +84,18 @@ def test_a_misspelt_entity_gets_near_names(trained: Trained) -> None:
     assert "no answer: unknown subject the graph family has no entity 'Person_0' (near names: person_0, " in said
 
 
+def test_the_first_misspelt_name_of_a_file_gets_near_names(trained: Trained, tmp_path: Path) -> None:
+    rows = ["\t".join(row.split("\t")[:3]) for row in trained.test.read_text().splitlines()[:25]]
+    file, said = tmp_path / "candidates.tsv", []
+    for extra in ("person_0\tsibling_of\tPerson_1\nperson_0\tsibling_of\tPERSON_2\n", ""):
+        file.write_text("".join(f"{row}\n" for row in rows) + extra)
+        done = trained.kgcal("predict", str(file), "-o", str(tmp_path / "answers.tsv"))
+        said.append(" ".join(done.stdout.split()))
+    assert "the graph family has no entity 'Person_1' (near names: person_1, " in said[0]
+    assert "PERSON_2" not in said[0]
+    assert "has no entity" not in said[1]
+
+
 def test_a_base_rate_may_be_an_interval(trained: Trained) -> None:
     done = trained.kgcal("predict", "person_0", "sibling_of", "person_1", "--base-rate", "0.2:0.4")
     assert done.returncode == 0, done.stderr
