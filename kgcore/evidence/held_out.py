@@ -49,7 +49,7 @@ class HeldOut(Feature):
         graph, predicates = source.graph, len(source.graph.predicates)
         of_splits = np.concatenate([graph.valid.positives, graph.test.positives])
         held_out = graph.index(of_splits[~source.facts.contains(of_splits)])
-        every = graph.index(np.concatenate([source.triples, held_out.triples])).triples
+        every = np.concatenate([source.triples, held_out.triples])
         sizes, sides = np.bincount(every[:, 1], minlength=predicates), []
         for side in (0, 2):
             keys = sorted_distinct(every[:, side] * predicates + every[:, 1])

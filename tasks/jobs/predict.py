@@ -17,7 +17,7 @@ from kgcore.answer.answers import Answers, Negatives, Selection, mark, table_of,
 from kgcore.answer.domains import Domains
 from kgcore.answer.pairs import ALL, PairBlock, PairSearch, best_pairs, search_pairs
 from kgcore.answer.population.population import Population, too_few
-from kgcore.answer.question import positions_of, unknown_names
+from kgcore.answer.question import positions_of
 from kgcore.answer.sink import sink
 from kgcore.arrays import Ints, Triples
 from kgcore.calibrate.fit import GROUND_TRUTH, SYNTHETIC
@@ -83,10 +83,7 @@ def predict_candidates(
     predictor = find_predictor(request, config, its_calibrator=not about_missing)
     stated = Stated(completeness, request.base_rate)
     if len(candidates) > 1:  # an unknown entity may have an answer by its name
-        graph, (subject, predicate, object_) = predictor.answering.found.model.graph, candidates
-        positions_of(graph, ("", predicate, ""), can_be_empty=True)
-        unknown = unknown_names(graph, (subject, predicate, object_))
-        predictor = replace(predictor, notes=[unknown] if unknown else [])
+        positions_of(predictor.answering.found.model.graph, ("", candidates[1], ""), can_be_empty=True)
     if len(candidates) == 1:
         predictor = for_file(predictor, _blocks(candidates), stated)
     elif about_missing:

@@ -195,7 +195,7 @@ class _Tally:
         off_type   number of accepted candidates with an entity that does not fit the predicate, and the first one
         about      a sentence: the population of the probabilities, or why there are no probabilities. '' for a single
                    candidate without a stated completeness
-        notes      sentences about the candidates that were chosen, and about the first unknown name of a file
+        notes      sentences about the candidates that were chosen, and about the first unknown name
         examples   the first rows
         """
         predictor = self.predictor
@@ -213,7 +213,7 @@ class _Tally:
             "lacks": predictor.answering.model.lacks if UNKNOWN_ENTITIES & set(self.reasons) else "",
             "about": predictor.about if self.counts["rows"] > 1 or self.counts["answered"] else "",
             "off_type": (self.off_type, self.first_off_type),
-            "notes": [*predictor.notes, *([self.first_unknown] if self.first_unknown and not predictor.notes else [])],
+            "notes": [*predictor.notes, *([self.first_unknown] if self.first_unknown else [])],
             "examples": self.examples,
         }
 
