@@ -180,6 +180,17 @@ def test_no_probability_is_beyond_what_the_facts_support() -> None:
     assert (high[1:] == 1).all()
 
 
+def test_neither_a_probability_nor_its_limits_are_lower_than_data_can_show() -> None:
+    made, _, _ = simulated_survey(3, true=400, facts=50)
+    made = replace(made, log_odds=np.where(np.arange(len(made.log_odds)) == 0, -400.0, made.log_odds))
+    sizes = np.bincount(made.drawn.triples[:, 1])
+    fit = fit_population(made, stated(400.0), sizes, "graph", np.random.default_rng(0))
+    z, predicate = made.log_odds[:1], made.drawn.triples[:1, 1]
+    q = fit.probabilities(z, predicate)
+    low, high = fit.bound.interval(z, q, predicate)
+    assert 1e-14 < low[0] <= q[0] <= high[0] < 1e-3
+
+
 def test_a_triple_with_more_evidence_than_every_validation_fact_is_beyond_the_calibrated_range(
     surveyed: tuple[Population, Survey, Calibration],
 ) -> None:

@@ -23,7 +23,7 @@ REPLICATES = 50
 MISFIT = 1 / 3  # standard deviation of the log-odds of a predicate's list from the map that predicates share
 POINTS, POINTS_OF_PREDICATE = 1000, 48  # log-odds at which a map and its limits are stored
 MOST_STEP = 20.0  # largest decrease of the log-odds of candidates below the top
-LOWEST = -30.0  # log-odds of a probability, below which the points of a map are rare
+LOWEST = -30.0  # log-odds of a probability: no data show a lower one
 LIKELY, CERTAIN = 0.16, 0.0005  # error levels: of a limit that is likely to hold, and of one that a statement breaks
 
 
@@ -246,13 +246,12 @@ def _calibrator(survey: Survey, curve: LogOddsCurve, predicates: Ints, supported
     common = float(curve.constants.mean())
     pooled = LogOddsCurve(curve.knots, curve.slopes, np.array([common]), np.ones(1))
     z = _grid(survey, supported, POINTS)
-    log_odds = pooled.log_odds(z, np.zeros(len(z), dtype=np.int64))
-    ends = max(LOWEST, float(log_odds.min())), min(-LOWEST, float(log_odds.max()))
-    levels = np.linspace(*ends, POINTS)
+    log_odds = np.clip(pooled.log_odds(z, np.zeros(len(z), dtype=np.int64)), LOWEST, -LOWEST)
+    levels = np.linspace(log_odds.min(), log_odds.max(), POINTS)
     z = np.unique(np.r_[z, np.interp(levels, log_odds, z)])  # probabilities between two points are nearly linear
     offsets = curve.constants - common
     most = logit(highest) - max(0.0, float(offsets.max()))  # no predicate has a probability above the highest one
-    q = expit(np.minimum(pooled.log_odds(z, np.zeros(len(z), dtype=np.int64)), most))
+    q = expit(np.clip(pooled.log_odds(z, np.zeros(len(z), dtype=np.int64)), LOWEST, most))
     relations = {p: (0.0, offset) for p, offset in zip(predicates.tolist(), offsets.tolist(), strict=True)}
     return PerRelation().set_fitted(scores=z, probabilities=q, relations=relations)
 
@@ -277,7 +276,7 @@ def _support(
     for place, predicate in enumerate(predicates.tolist()):
         positions = np.full(len(z), place)
         values = np.stack([each.log_odds(z, positions) for each in (curve, *replicates)])
-        low, high = expit(np.quantile(values, [TAIL, 1 - TAIL], axis=0))
+        low, high = expit(np.maximum(np.quantile(values, [TAIL, 1 - TAIL], axis=0), LOWEST))
         facts = np.sort(survey.of_facts[survey.facts[:, 1] == predicate])
         above = len(facts) - np.searchsorted(facts, z)
         low = np.maximum.accumulate(np.minimum(low, TAIL ** (1 / np.maximum(above, 1))))
