@@ -27,6 +27,18 @@ def test_the_names_of_both_ends_are_refused_whatever_follows(tmp_path: Path, nam
         rows_of(tmp_path, [(*names.split(),), *FACTS[:count]])
 
 
+@pytest.mark.parametrize("names", ["source target effect", "verdict entity_a entity_b", "to link from"])
+def test_the_names_of_both_ends_are_refused_in_other_places_too(tmp_path: Path, names: str) -> None:
+    with pytest.raises(InputError, match=f"{names.replace(' ', ', ')} look like the names of the columns"):
+        rows_of(tmp_path, [(*names.split(),), FACTS[0]])
+
+
+@pytest.mark.parametrize("first", ["s target o", "source drug object", "aspirin head toe"])
+def test_words_that_do_not_belong_together_are_a_triple(tmp_path: Path, first: str) -> None:
+    rows = [(*first.split(),), *FACTS[:5]]
+    assert rows_of(tmp_path, rows) == rows
+
+
 @pytest.mark.parametrize(
     ("names", "fewest"), [("gene relation disease", 10), ("source of light", 10), ("pill treatment illness", 20)]
 )

@@ -33,6 +33,7 @@ from kgcore.data.formats.headers import (
     VALIDITY,
     VOIDING,
     denies,
+    ends_of,
     id_spaces,
     in_order,
     may_be_limits,
@@ -53,6 +54,7 @@ LIMIT = r"^\s*[-+]?[0-9][0-9.,:/TZ -]*$"  # a number or a date
 MEANING = {"1": 1, "1.0": 1, "true": 1, "-1": 0, "-1.0": 0, "0": 0, "0.0": 0, "false": 0}
 # what a column that the user chooses must have
 MUST_BE = {CONFIDENCE: "a column of numbers from 0 to 1", TIME: "a column of numbers or dates", GROUP: "another column"}
+OF_ONE_KIND = ". If all facts are of one kind, add a column predicate with the same word in every row"
 NODES = ({"id", "category"}, {"id", "label"}, {"id", "name"})  # columns of a file of nodes: KGX; Neo4j; Hetionet
 
 
@@ -131,7 +133,7 @@ def known_columns(cells: Sequence[str]) -> dict[str, int] | None:
     """
     words = [column_word(cell) for cell in cells]
     found = {part: next((name for name in names if name in words), None) for part, names in NAMES.items()}
-    both = next(((s, o) for s, o in zip(NAMES["subject"], NAMES["object"], strict=True) if {s, o} <= {*words}), None)
+    both = ends_of(words)
     if both in VALIDITY:
         limits = {name for pair in VALIDITY for name in pair}
         limits |= {name for name in PROVENANCE & {*words} if words.index(name) > words.index(both[0])}
@@ -239,7 +241,7 @@ def check_rows(source: TriplesFile, columns: Columns, table: pa.Table, can_choos
             )
         return
     rest, names = table.slice(1), [name.lstrip("#% ") for name in first]
-    known = sum(map(is_column, names, COLUMNS))
+    known = 2 if ends_of([column_word(name) for name in names if len(name) > 1]) else sum(map(is_column, names, COLUMNS))
     repeated = max(1, FEWEST_FACTS * len(rest["predicate"].unique()))
     if len(rest) < (max(FEWEST_ROWS, repeated), repeated, 1, 1)[known] or not looks_like_header(names):
         return
@@ -307,7 +309,7 @@ def _refuse_missing(source: TriplesFile, cells: Sequence[str]) -> None:
     missing = [column for column, names in NAMES.items() if not words.intersection(names)]
     instead = "" if source.further else f", or --columns must name three of {', '.join(cells)}"
     if missing == ["predicate"] and not source.further:
-        instead += ". If all facts are of one kind, add a column predicate with the same word in every row"
+        instead += OF_ONE_KIND
     raise InputError(f"{source.path} has no column {', '.join(missing)}: it must have {', '.join(COLUMNS)}{instead}")
 
 
@@ -319,9 +321,8 @@ def _by_position(source: TriplesFile, cells: Sequence[str]) -> tuple[int, dict[s
     places = {column: place for place, column in enumerate(COLUMNS)}
     if source.further:
         if len(cells) < len(COLUMNS):
-            raise InputError(
-                f"{source.path}, line 1: {len(cells)} columns: it must have at least 3, {', '.join(COLUMNS)}"
-            )
+            least = f"it must have at least 3, {', '.join(COLUMNS)}"
+            raise InputError(f"{source.path}, line 1: {len(cells)} columns: {least}")
         return len(cells), places
     if source.times or source.groups:
         return len(cells), places | _label_beside(source, cells)
@@ -345,8 +346,7 @@ def _by_position(source: TriplesFile, cells: Sequence[str]) -> tuple[int, dict[s
 def _label_beside(source: TriplesFile, cells: Sequence[str]) -> dict[str, int]:
     """Return the position of the label in a table without names that has a column of times or groups."""
     fourth = len(COLUMNS)
-    chosen = {wanted for _, wanted in source.chosen.values()}
-    is_label = len(cells) > fourth and cells[fourth].lower() in MEANING and str(fourth + 1) not in chosen
+    is_label = len(cells) > fourth and cells[fourth].lower() in MEANING and fourth not in _chosen(source, cells)
     return {LABEL: fourth} if is_label else {}
 
 

@@ -59,6 +59,12 @@ def denies(cell: str) -> str | None:
     return NEGATED if word in NOT else word if word == POLARITY else QUALIFIER if word in QUALIFIERS else None
 
 
+def ends_of(words: Sequence[str]) -> tuple[str, str] | None:
+    """Return the first names of subject and object with the same place in NAMES; None if no two belong together."""
+    pairs = zip(NAMES["subject"], NAMES["object"], strict=True)
+    return next(((s, o) for s, o in pairs if {s, o} <= {*words}), None)
+
+
 def id_spaces(header: Sequence[str]) -> list[str]:
     """Return the spaces of a Neo4j header's ids, if they are not one: `:START_ID(Actor)` and `:END_ID(Movie)`."""
     spaces = sorted({found[2] or "none" for cell in header if (found := NEO4J.fullmatch(cell)) and found[1] != "TYPE"})

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from kgcore.data.formats.base import COLUMNS, LABEL, Block, Format, TriplesFile, column_word, open_packed
-from kgcore.data.formats.columns import Columns, check_rows, find_columns, known_columns
+from kgcore.data.formats.columns import OF_ONE_KIND, Columns, check_rows, find_columns, known_columns
 from kgcore.errors import InputError
 from kgcore.registries import FORMATS
 
@@ -252,8 +252,12 @@ def _without_nodes(block: Block) -> Block:
 
 def _faults(path: Path, refused: Sequence[tuple[int, int]], columns: Columns, kind: str) -> Iterator[str]:
     """Yield a sentence for each run of lines with the same wrong number of columns."""
-    row_names = columns.header and {width for _, width in refused} == {columns.width + 1}
-    mend = ". R writes the names of rows so: write the table with row.names = FALSE" if row_names else ""
+    widths = {width for _, width in refused}
+    mend = ""
+    if columns.header and widths == {columns.width + 1}:
+        mend = ". R writes the names of rows so: write the table with row.names = FALSE"
+    elif widths == {len(COLUMNS) - 1} and not columns.header:
+        mend = OF_ONE_KIND
     runs = groupby(enumerate(refused), key=lambda entry: (entry[1][0] - entry[0], entry[1][1]))
     for (_, width), entries in runs:
         lines = [line for _, (line, _) in entries]
