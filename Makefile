@@ -13,7 +13,7 @@ PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 .ci/
 # are busy until the end.
 TESTS := -n 2 --dist loadscope --no-loadscope-reorder tests/pipeline tests/docs tests/stages tests/core
 PAGES := -n 2 --dist loadscope tests/docs -m pages
-LONG := -n 2 --dist loadscope tests/pipeline tests/stages tests/core -m 'long and not kills'
+LONG := -n 2 --dist loadscope tests/pipeline tests/docs tests/stages tests/core -m 'long and not kills'
 KILLING := -n 2 --dist loadscope tests/pipeline tests/stages -m kills
 # what the tests of other targets do a few times: these variables of the environment say how often, and SEED where
 FAULTS := SEED=$(or $(SEED),1) KILLS=$(or $(KILLS),300) DISKS=$(or $(DISKS),20) OUTAGES="$(or $(OUTAGES),5 60 600)" \
@@ -47,7 +47,7 @@ test-kills: $(READY) ## interrupt and kill processes, and go on after it
 test-faults: $(READY) ## for an hour: kill at random moments, fill disks, stop servers, fuzz; SEED=7 chooses other moments
 	$(FAULTS) $(PYTEST) $(FAULTY)
 
-test-long: $(READY) ## run the tests that need several pipelines or many processes
+test-long: $(READY) ## run the tests of several pipelines, many processes or many random samples
 	$(PYTEST) $(LONG)
 
 test-e2e: $(READY) ## run the end-to-end tests: servers on PostgreSQL, a worker, deployments, a browser, and failures of each

@@ -52,6 +52,7 @@ def test_only_steps_of_the_compiled_shape_run_compiled_code(
     assert sizes == [128] * 4
 
 
+@pytest.mark.long
 def test_compiled_training_equals_plain_training_up_to_rounding_and_resumes_to_the_bit(
     small_graph: KnowledgeGraph, tmp_path: Path
 ) -> None:

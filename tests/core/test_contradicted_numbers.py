@@ -57,6 +57,7 @@ def test_there_are_no_more_true_candidates_than_candidates_where_the_facts_are()
             assert limit == pytest.approx(min(limits), rel=1e-9)
 
 
+@pytest.mark.long
 def test_a_number_is_contradicted_only_where_the_graph_is_more_complete_than_stated() -> None:
     contradicted = []
     for seed in range(20):

@@ -82,6 +82,7 @@ def findings_of(evidence: DriftEvidence) -> bool:
     return bool(report(evidence, CONFIG).findings)
 
 
+@pytest.mark.long
 def test_many_checks_of_a_growing_file_find_nothing_without_drift() -> None:
     """20 checks at 50, 100, ... 1,000 labels, calibrated on 400: alpha is paid once, for all of them."""
     rng, repetitions, false = np.random.default_rng(4), 20, 0

@@ -122,6 +122,7 @@ def test_the_smooth_calibration_error_of_known_distortions() -> None:
     assert smooth_ece(q, q + zigzag, even) < 2e-3  # the errors of neighbouring triples cancel
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("alpha", [0.05, 0.5, 0.95])
 def test_every_calibrator_is_calibrated_at_every_base_rate(world, alpha: float) -> None:
     """The smooth calibration error is below 0.02, and Brier score and log loss are not above the uncalibrated ones.

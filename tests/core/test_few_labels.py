@@ -53,6 +53,7 @@ def calibrated(number: int, *calibrators: str) -> MeasuredModel:
     return kg.calibrate(trained()[1], graph, calibrators=calibrators, calibration_eta=5, progress=False)
 
 
+@pytest.mark.long
 def test_a_handful_of_labels_does_not_answer_and_many_do() -> None:
     """Between them, the one that answers is the better one on test, at the base rate of the labels."""
     few, many = calibrated(4, "platt", "per_relation"), calibrated(621, "platt", "per_relation")
@@ -75,6 +76,7 @@ def test_combiners_are_fitted_to_corruptions_until_enough_triples_are_labelled_f
     assert "synthetic.boosted_trees" not in enough
 
 
+@pytest.mark.long
 def test_a_combiner_of_corruptions_is_calibrated_to_log_odds_that_have_not_seen_the_row(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -89,6 +91,7 @@ def test_a_combiner_of_corruptions_is_calibrated_to_log_odds_that_have_not_seen_
     assert q[truth == 1].mean() > q[truth == 0].mean() + 0.3
 
 
+@pytest.mark.long
 def test_a_predicate_without_labelled_negatives_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its corruptions count for `at_least`. The interval of a combiner is that of all labelled triples."""
     monkeypatch.setattr("kgcore.config.calibrate.FEWEST", 100)

@@ -50,6 +50,7 @@ def test_the_calibrator_answers_rows_that_are_like_its_triples(model: LoadedMode
     np.testing.assert_array_equal(answers["probability"], q)
 
 
+@pytest.mark.long
 def test_nobody_answers_other_rows_unless_their_base_rate_is_stated(model: LoadedModel) -> None:
     near = [np.column_stack([HIDDEN[:, :2], (HIDDEN[:, 0] + step) % len(GRAPH.entities)]) for step in (8, 9, 10)]
     file = named(GRAPH, HIDDEN[:40], np.unique(unstored(WHOLE, np.concatenate(near)), axis=0))
@@ -70,6 +71,7 @@ def test_nobody_answers_other_rows_unless_their_base_rate_is_stated(model: Loade
     assert "of them true by the stated completeness 0.9" in complete.attrs["about"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("predicate", ["p1", ""])
 @pytest.mark.parametrize("count", [10, FEWEST_ROWS + 10])
 def test_a_completeness_gives_chosen_rows_their_probabilities_among_the_missing_facts(

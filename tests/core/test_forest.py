@@ -66,7 +66,7 @@ def test_the_best_pairs_are_those_of_all_pairs(
     source: Source, trees: Combiner, per: str, top: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(base, "OBJECTS_AT_ONCE", 17)
-    monkeypatch.setattr(base, "PAIRS_AT_ONCE", 200)
+    monkeypatch.setattr(base, "PAIRS_AT_ONCE", 600)
     model = model_of(source, trees)
     everyone = np.random.default_rng(0).permutation(ENTITIES)
     known = source.graph.all_known if top == 3 else None

@@ -166,6 +166,7 @@ def measured(dense: Dense, table: ScoreTable, alpha: float, name: str) -> list[t
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["smoothed_isotonic", "per_relation", "beta"])
 @pytest.mark.parametrize("alpha", [0.5, 0.1])
 def test_the_correction_is_nearly_as_good_as_to_remove_the_true_corruptions(name: str, alpha: float) -> None:

@@ -7,6 +7,7 @@ from kgcore.measure.metrics.base import Sample, estimate, every_metric, resample
 from tests.core.judged import measure
 from tests.core.samples import DISTORTIONS, calibrated
 
+pytestmark = pytest.mark.long
 REPETITIONS, ROWS, LARGE = 80, 400, 200_000
 KINDS = ("perfect", "overconfident")
 WITHOUT = (

@@ -95,6 +95,7 @@ def test_the_trained_model_scores_the_mean_of_both_directions(small_graph: Knowl
     assert TrainedModel(kept.name, kept.k, tables).fingerprint() != kept.fingerprint()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("model", "settings"),
     [

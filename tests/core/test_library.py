@@ -77,6 +77,7 @@ def test_every_function_has_an_example() -> None:
     assert {*kg.__all__, "evaluate"} <= shown
 
 
+@pytest.mark.long
 def test_the_import_is_light_and_the_names_are_those_of_the_functions() -> None:
     done = subprocess.run([sys.executable, "-c", LIGHT], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

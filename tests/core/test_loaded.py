@@ -228,6 +228,7 @@ print(len(names))
 """
 
 
+@pytest.mark.long
 def test_kgcore_needs_neither_prefect_nor_mlflow_and_torch_only_when_a_model_is_loaded(
     small_graph: KnowledgeGraph, tmp_path: Path
 ) -> None:

@@ -12,6 +12,7 @@ from kgcore.config import CalibrateConfig, CorruptConfig
 from kgcore.registries import CALIBRATORS
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("alpha", "positives"), [(0.5, 100), (1e-2, 100), (1e-2, 500), (1e-3, 500), (1e-4, 100)])
 def test_default_calibrators_are_right_at_low_base_rates(alpha: float, positives: int) -> None:
     names, seeds = CalibrateConfig().score_calibrators, 4 if alpha > 1e-4 else 2  # the last sample has a million rows

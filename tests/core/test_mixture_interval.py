@@ -60,6 +60,7 @@ def p_at_truth(base_rate: float, labels: int = 0, repetitions: int = 300, **more
     return p_values(many, at, solve(many).likelihood, flat_likelihood(many))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("base_rate", "labels", "more"),
     [(0.5, 0, {}), (0.03, 0, {}), (0.5, 50, {}), (0.5, 0, FLAT), (0.3, 60, FLAT)],

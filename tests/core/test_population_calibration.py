@@ -65,6 +65,7 @@ def test_the_map_recovers_known_probabilities() -> None:
     assert np.mean(errors) < 0.03
 
 
+@pytest.mark.long
 def test_the_interval_of_a_list_holds_the_number_of_true_facts() -> None:
     held = []
     for seed in range(16):
@@ -109,6 +110,7 @@ def test_the_interval_of_a_probability_holds_the_truth() -> None:
     assert np.mean(held) >= 0.93
 
 
+@pytest.mark.long
 def test_a_sample_of_the_candidates_below_the_top_does_not_move_the_top() -> None:
     held, errors = [], []
     for seed in range(10):

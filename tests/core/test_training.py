@@ -36,7 +36,7 @@ def test_every_model_learns_with_every_loss(small_graph: KnowledgeGraph, model: 
         k=16,
         epochs=30,
         batch_size=50,
-        chunk_size=25,
+        chunk_size=50,
         training_eta=10,
         learning_rate=0.08,
     )

@@ -10,6 +10,8 @@ import pytest
 
 from tests.docs.pages import CHECKOUT
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -161,6 +161,7 @@ def test_nothing_keeps_a_connection_that_has_ended() -> None:
         assert len(made) == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "begun", [b"", b"GET /x HT", b"POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nhalf", REQUEST + b"GET"]
 )

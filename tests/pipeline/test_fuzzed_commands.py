@@ -23,6 +23,7 @@ WORDS = st.sampled_from(NUMBERS) | st.sampled_from(FILES) | st.sampled_from(NAME
 LEFT_OUT = ("--help", "--per-positive")  # of a large number of corruptions, all are drawn
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", [*ASKED, *OTHERS])
 def test_any_words_are_answered_or_refused_in_one_sentence(command: str, tmp_path: Path) -> None:
     kgcal = prepared(command, tmp_path)

@@ -57,6 +57,7 @@ def check_equal(summary: PipelineSummary, model: Any, calibrated: Any) -> None:
     assert calibrated.plot_reliability(bootstrap_replicates=50).axes
 
 
+@pytest.mark.long
 def test_labelled_negatives_give_the_probabilities_of_a_run(work: Path) -> None:
     settings = {"base_rate": 0.1, "completeness": 0.8, "calibration_eta": 5}
     summary = pipeline.fn(

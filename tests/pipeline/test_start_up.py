@@ -111,6 +111,7 @@ def test_the_names_are_those_of_packages(name: str) -> None:
     assert find_spec(name)
 
 
+@pytest.mark.long
 def test_all_commands_load_no_optuna_and_no_torch(tmp_path: Path) -> None:
     output, modules = loaded(tmp_path, "--help", script=ALL_COMMANDS + SCRIPT)
     assert output

@@ -143,6 +143,7 @@ def audit(address: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, env=variables, capture_output=True, text=True)
 
 
+@pytest.mark.long
 def test_the_audit_asks_about_every_package_and_ends_with_1_if_one_is_vulnerable() -> None:
     with service("urllib3") as address:
         done = audit(address)

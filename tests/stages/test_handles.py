@@ -47,6 +47,8 @@ from tests.core.scored_rows import table_of_scores, written
 from tests.few_trees import few_trees
 from tests.stages.equality import assert_same
 
+pytestmark = pytest.mark.long
+
 HANDLES = {
     name: handle
     for name, handle in (vars(artifacts) | {"EXAM": exam_job.EXAM}).items()
