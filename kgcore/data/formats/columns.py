@@ -241,7 +241,9 @@ def check_rows(source: TriplesFile, columns: Columns, table: pa.Table, can_choos
             )
         return
     rest, names = table.slice(1), [name.lstrip("#% ") for name in first]
-    known = 2 if ends_of([column_word(name) for name in names if len(name) > 1]) else sum(map(is_column, names, COLUMNS))
+    known = (
+        2 if ends_of([column_word(name) for name in names if len(name) > 1]) else sum(map(is_column, names, COLUMNS))
+    )
     repeated = max(1, FEWEST_FACTS * len(rest["predicate"].unique()))
     if len(rest) < (max(FEWEST_ROWS, repeated), repeated, 1, 1)[known] or not looks_like_header(names):
         return
