@@ -18,6 +18,7 @@ from kgcore.config import DiscoverConfig
 from kgcore.config.jobs import SurveyConfig
 from kgcore.data.formats.base import COLUMNS
 from kgcore.data.graph import KnowledgeGraph
+from kgcore.data.stored_twins import Twins
 from kgcore.embed.corruptions.base import OBJECT, SUBJECT
 from kgcore.measure.report.result import Result, ResultTable
 from kgcore.workers import EachPart, OnPart
@@ -350,4 +351,16 @@ def _finished(
     answered = table["probability"].is_valid().to_numpy()
     count = calibration.count(triples[answered]) if calibration is not None and answered.any() else None
     ranked = table.add_column(0, "rank", pa.array(np.arange(1, len(table) + 1)))
-    return Listed(ranked, triples, figures, notes, count)
+    graph = discovery.model.graph
+    repeats = np.flatnonzero(replace(Twins.of(graph), train=graph.all_known).has_twin(triples))
+    figures = {**figures, "repeats": float(len(repeats))}
+    return Listed(ranked, triples, figures, [*notes, *_about_repeats(ranked.take(repeats))], count)
+
+
+def _about_repeats(rows: pa.Table) -> list[str]:
+    """Return the sentence about the rows that say what known facts say; none without such rows."""
+    if not len(rows):
+        return []
+    is_one, first = len(rows) == 1, triple_text(rows.slice(0, 1).to_pylist()[0])
+    what = "with subject and object exchanged, or by another predicate"
+    return [f"{len(rows):,} {'row repeats a known fact' if is_one else 'rows repeat known facts'}, {what}: {first}"]

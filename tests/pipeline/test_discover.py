@@ -58,6 +58,21 @@ def test_the_facts_are_missing_and_in_the_order_of_their_probabilities(
     assert metrics["expected_low"] <= metrics["expected"] <= metrics["expected_high"]
 
 
+def test_rows_that_repeat_known_facts_are_counted(trained: Trained) -> None:
+    facts = discovered(trained, "--predicate", "spouse_of", "--top", "30", *STATED)
+    known: set[tuple[str, ...]] = set()
+    for split in ("train", "valid", "test"):
+        rows = pd.read_csv(trained.test.with_name(f"{split}.txt"), sep="\t", header=None, dtype=str)
+        rows = rows if split == "train" else rows[rows[3] == "1"]
+        known |= set(map(tuple, rows[[2, 1, 0]].to_numpy()))
+    repeats = [row for row in map(tuple, facts[TRIPLE].to_numpy()) if row in known]
+    assert len(repeats) > 1
+    assert runs_of(trained.kgcal, "discover")[-1].data.metrics["repeats"] == len(repeats)
+    said = trained.kgcal("discover", "--predicate", "spouse_of", "--top", "30", *STATED).stdout
+    sentence = f"{len(repeats)} rows repeat known facts, with subject and object exchanged, or by another predicate: "
+    assert sentence + " ".join(repeats[0]) in " ".join(said.split())
+
+
 @pytest.mark.long
 def test_pairs_of_a_predicate_are_the_list_of_its_missing_facts(trained: Trained) -> None:
     facts = discovered(trained, "--predicate", "cousin_of", "--candidates", "all", "--top", "20", *STATED)
