@@ -11,7 +11,8 @@ import pyarrow as pa
 from kgcore.arrays import Bools, Labels, Scores, Triples
 from kgcore.config import CorruptConfig
 from kgcore.data.datasets.labels import for_exam
-from kgcore.data.formats.base import COLUMNS, read_candidates
+from kgcore.data.formats.base import COLUMNS, NEGATED, column_word, read_candidates
+from kgcore.data.formats.headers import LIKE_LABELS, denies
 from kgcore.data.graph import KnowledgeGraph
 from kgcore.embed.corruptions.base import Corruptions, Mixture, corrupt, subject_shares
 from kgcore.embed.models.scorer import Scorer
@@ -124,6 +125,12 @@ def _labels(path: Path, table: pa.Table) -> Labels:
     """Return the labels (n,) of the rows: 1, 0, or -1 if there is none."""
     column = next((name for name in (LABEL, FOURTH) if name in table.column_names), None)
     if column is None:
+        like = [name for name in table.column_names if column_word(name) in LIKE_LABELS or denies(name) == NEGATED]
+        if like:
+            raise InputError(
+                f"{path} has the column {like[0]}, which may say which candidates are true: call it {LABEL}, with 1 "
+                "(true), -1 (false) or nothing in each row, or leave it out"
+            )
         return np.full(len(table), -1.0)
     texts = table[column].cast(pa.string()).to_pandas().fillna("").str.strip()
     wrong = sorted(set(texts) - set(MEANING))

@@ -19,6 +19,7 @@ TIME_MUST_BE = "a number or an ISO date such as 2024-05-17 or 2024-05-17T08:30"
 SPELLINGS = sorted({spelling for word in MEANING for spelling in (word, word.upper(), word.title())})
 FALSE = {"0", "0.0", "-1", "-1.0"}
 FEW_ROWS = 100  # in which each fault is told by itself
+MOST_ODD = 0.5  # a larger share of labels that are none shows that the column has something else
 WHOLE = "no break"  # the name of a check: a name is in one column of one line of the files that kgcal writes
 
 
@@ -102,6 +103,8 @@ def validate(frame: pd.DataFrame, path: Path, unit: str = "line") -> list[str]:
             "otherwise write 0 for both"
         )
     faults += [f"{path}: {said}" for said in _of_all_rows(frame[~blank])]
+    if _odd_labels(frame[~blank]):  # they are told above
+        frame = frame.drop(columns=LABEL)
     schema = TRIPLES.add_columns({name: column for name, column in FURTHER.items() if name in frame})
     try:
         schema.validate(frame[~blank] if blank.any() else frame, lazy=True)
@@ -111,7 +114,7 @@ def validate(frame: pd.DataFrame, path: Path, unit: str = "line") -> list[str]:
 
 
 def _of_all_rows(frame: pd.DataFrame) -> list[str]:
-    """Return what to do with a table in which no row has a predicate, or none has a label."""
+    """Return what to do with a table in which no row has a predicate, or most labels are none."""
     said: list[str] = []
     if len(frame) <= FEW_ROWS:
         return said
@@ -120,12 +123,20 @@ def _of_all_rows(frame: pd.DataFrame) -> list[str]:
             f"all {len(frame):,} predicates are empty. If the facts are of one kind, write the same word in every row; "
             "if another column has the predicates, name it by --columns"
         )
-    if LABEL in frame and not frame[LABEL].isin(SPELLINGS).any():
+    if odd := _odd_labels(frame):
+        count = "none of" if odd == len(frame) else f"only {len(frame) - odd:,} of"
         said.append(
-            f"none of {len(frame):,} labels is one: leave them out by --columns {','.join(COLUMNS)}; if they are "
-            f"confidences, add --confidence {LABEL}"
+            f"{count} {len(frame):,} labels is one: leave them out by --columns {','.join(COLUMNS)} (1,2,3 without a "
+            "header) only if they do not say what is true: otherwise write 1 and -1. If they are confidences, add "
+            "--confidence COLUMN, and if they are times, --split time:COLUMN"
         )
     return said
+
+
+def _odd_labels(frame: pd.DataFrame) -> int:
+    """Return how many labels of a table with many rows are none; 0 if they are at most MOST_ODD of all."""
+    odd = int((~frame[LABEL].isin(SPELLINGS)).sum()) if LABEL in frame and len(frame) > FEW_ROWS else 0
+    return odd if odd > MOST_ODD * len(frame) else 0
 
 
 def _sentence(path: Path, unit: str, case: Mapping[Hashable, Any]) -> str:

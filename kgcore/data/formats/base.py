@@ -26,14 +26,15 @@ QUALIFIER = "qualifier"  # a column of Gene Ontology, whose word NOT negates the
 # an item NOT, or NOT before a relation such as involved_in. It is no NOT gate
 RELATIONS = r"(?:enables|involved|part|located|acts|contributes|colocalizes|is|active|has)(?![a-z])"
 DENIES = re.compile(rf"""(?:^|[|,;]|\[")\s*(?:NOT(?=[_:]| \w+_\w)|(?i:not(?:[ _:]*{RELATIONS}|\s*(?=$|[|,;"]))))""")
-DENIED = {"true", "1", "1.0", "yes", "not", "negative"}
-AFFIRMED = {"", "-", "false", "0", "0.0", "no", "null", "none", "nan", "positive"}
+GO_RELATION = re.compile(rf"(?:NOT\|)?{RELATIONS}\w*", re.IGNORECASE)  # a qualifier of Gene Ontology
+DENIED = {"true", "1", "1.0", "yes", "not", "negative", "t", "y", "negated", "refuted"}
+AFFIRMED = {"", "-", "false", "0", "0.0", "no", "null", "none", "nan", "positive", "f", "n", "affirmed", "asserted"}
 # column -> what it says, in lower case: the fact does not hold, or holds; and what it must be
 NEGATIONS = {
     NEGATED: (DENIED, AFFIRMED, "true, false or empty"),
     POLARITY: (
-        {"negative", "neg", "-", "-1", "-1.0"},
-        {"", "null", "none", "nan", "positive", "pos", "+", "1", "1.0"},
+        {"negative", "neg", "-", "-1", "-1.0", "negated"},
+        {"", "null", "none", "nan", "positive", "pos", "+", "1", "1.0", "affirmed"},
         "positive or negative, + or -, 1 or -1, or empty",
     ),
     QUALIFIER: ({"not"}, {""}, ""),
@@ -315,8 +316,8 @@ def _affirmed(source: TriplesFile, block: Block, unit: str, says: str) -> Block:
     denying, affirming, wanted = NEGATIONS[says]
     negated, affirmed = (np.isin(values, list(words)) for words in (denying, affirming))
     faults = [
-        f"{source.path}, {unit} {block.numbers[row]}: {says} is {values[row]!r}: it must be {wanted}; if the column "
-        "says something else, give it another name"
+        f"{source.path}, {unit} {block.numbers[row]}: {says} is {values[row]!r}: it must be {wanted}. If the column "
+        "denies facts in other words, write these; if it says something else, give it another name"
         for row in np.flatnonzero(~negated & ~affirmed)
     ]
     names = block.names.drop_columns(says)

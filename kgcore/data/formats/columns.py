@@ -1,6 +1,5 @@
 """Find the columns of a table: by the setting `columns`, by the names in its header, or by position."""
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from kgcore.data.formats.base import (
     COLUMNS,
     CONFIDENCE,
     DENIED,
+    GO_RELATION,
     LABEL,
     NEGATED,
     NEGATIONS,
@@ -24,7 +24,6 @@ from kgcore.data.formats.base import (
     first_of,
 )
 from kgcore.data.formats.headers import (
-    FURTHER,
     GEPHI,
     LIKE_LABELS,
     NAMES,
@@ -36,6 +35,8 @@ from kgcore.data.formats.headers import (
     ends_of,
     id_spaces,
     in_order,
+    looks_like_header,
+    looks_like_names,
     may_be_limits,
     refuse_like_labels,
     refuse_provenance,
@@ -46,9 +47,6 @@ from kgcore.errors import InputError
 
 # A first row without a word of NAMES is odd if so many rows follow, and so many of each predicate
 FEWEST_ROWS, FEWEST_FACTS = 20, 5
-HEADER_CELL = re.compile(r"[^\W\d][\w .()-]{0,39}")
-# the same, if all three are so: of Cypher, of Neo4j's import, with alternatives, of a table without names
-MARKED_CELL = re.compile(r"\w+\['\w+'\]|\w+\(\w+\)|\w+:(?:START_|END_)?(?:ID|TYPE)|[A-Za-z ]+/[A-Za-z ]+|Unnamed: \d+")
 LIMIT = r"^\s*[-+]?[0-9][0-9.,:/TZ -]*$"  # a number or a date
 # label in lower case -> 1 / 0
 MEANING = {"1": 1, "1.0": 1, "true": 1, "-1": 0, "-1.0": 0, "0": 0, "0.0": 0, "false": 0}
@@ -91,6 +89,8 @@ def find_columns(source: TriplesFile, row: Sequence[str], named: bool = False) -
     many or too few columns.
     """
     cells = [cell.strip() for cell in row]
+    if (first := cells[0].lstrip("#% ")) in source.columns:
+        cells[0] = first
     known = known_columns(cells)
     if source.columns:
         columns = _with_negations(source, cells, Columns(*_given(source, cells, named, known is not None)))
@@ -154,23 +154,6 @@ def known_columns(cells: Sequence[str]) -> dict[str, int] | None:
     return places | ({LABEL: words.index(LABEL)} if LABEL in words and found["predicate"] != LABEL else {})
 
 
-def looks_like_names(cells: Sequence[str]) -> bool:
-    """Return whether a first row is a header without a subject, a predicate or an object.
-
-    It has a word of NAMES for the predicate, and one for the subject or the object; or for these two, and one of
-    FURTHER. Words for these two alone, such as head and tail, can be a triple.
-    """
-    words = {column_word(cell) for cell in cells if len(cell) > 1}
-    subject, predicate, thing = (not words.isdisjoint(names) for names in NAMES.values())
-    further = not FURTHER.isdisjoint(word for cell in cells for word in re.split(r"[\W_]+", cell.lower()))
-    return (predicate and (subject or thing)) or (subject and thing and further)
-
-
-def looks_like_header(cells: Sequence[str]) -> bool:
-    """Return whether cells look like the names of columns, whatever these are."""
-    return any(all(map(cell.fullmatch, cells)) for cell in (HEADER_CELL, MARKED_CELL))
-
-
 def _with_negations(source: TriplesFile, cells: Sequence[str], found: Columns) -> Columns:
     """Add the columns of a header that say whether a fact is negated. If one was given as label, it is no label.
 
@@ -187,6 +170,11 @@ def _with_negations(source: TriplesFile, cells: Sequence[str], found: Columns) -
     if label is not None and label != places[QUALIFIER]:
         places[QUALIFIER] = None
     added = {name: place for name, place in places.items() if place is not None}
+    if len(twice := [cell for place, cell in enumerate(cells) if place not in used and denies(cell) == NEGATED]) > 1:
+        raise InputError(
+            f"{source.path} has the columns {' and '.join(twice)}, and each may deny a fact: make one column {NEGATED} "
+            "of them"
+        )
     says = next((kind for kind in (NEGATED, POLARITY) if kind in added), None)
     if says and source.labelled and label is not None:
         name = cells[added[says]]
@@ -270,7 +258,8 @@ def _given(source: TriplesFile, cells: Sequence[str], named: bool, known: bool) 
             )
         marked = cells[0].startswith("#")  # or a value, such as negative, may be in the first row
         further = [cell for n, cell in enumerate(cells) if n not in places and (marked or cell.lower() not in DENIED)]
-        header = named or known or any(map(denies, further))
+        commented = marked and looks_like_header([cells[place].removeprefix("# ") for place in places])
+        header = named or known or commented or any(map(denies, further))
         return header, len(cells), dict(zip(parts, places, strict=True))
     missing = [entry for entry in source.columns if entry not in cells]
     if missing:
@@ -289,7 +278,8 @@ def _unread(source: TriplesFile, cells: Sequence[str], found: Columns) -> str:
     """
     places = [place for place in range(len(cells)) if place not in found.names.values()]
     if not found.header:  # of GPAD, a column is empty or has NOT
-        odd = [str(n + 1) for n in places if cells[n].lower() in ("", "not", "false", "true") and n < found.width]
+        says = [cell.lower() in ("", "not", "false", "true") or GO_RELATION.fullmatch(cell) for cell in cells]
+        odd = [str(n + 1) for n in places if n < found.width and says[n]]
         return f"{first_of('column', odd)}, which may say which rows are true" if source.columns and odd else ""
     telling = VOIDING | (LIKE_LABELS if known_columns(cells) is None or not source.columns else set())
     others = [cells[place] for place in places if cells[place] not in PANDAS]

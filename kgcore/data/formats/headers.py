@@ -1,5 +1,6 @@
-"""The words that a header has for the columns of triples, and what is refused or said of a header."""
+"""The words that a header has for the columns of triples, what looks like one, and what is refused or said of it."""
 
+import re
 from collections.abc import Sequence
 
 from kgcore.data.formats.base import COLUMNS, LABEL, NEGATED, NEO4J, POLARITY, QUALIFIER, TriplesFile, column_word
@@ -33,16 +34,18 @@ KEYS = {"key", "uid", "uuid", "edgekey", "edgeid", "rowid", "row", "number", "nr
 KEYS |= {"uri", "iri", "url"}
 # columns that say whether a fact does not hold: KGX, SSSOM, BioPAX and Gene Ontology exports
 NOT = {"negated", "isnegated", "negation", "predicatemodifier", "negative", "isnegative", "not", "isneg", "isnot"}
-NOT |= {"negationflag"}
+NOT |= {"negationflag", "isnegation", "negationstatus", "isnegationstatus", "refuted", "isrefuted", "isfalse"}
+NOT |= {"neg", "isnegativesample", "negativesample", "isfalsepositive", "falsepositive"}
 QUALIFIERS = {QUALIFIER, "qualifiers", "goqualifier", "modifier"}
 # columns that may say that a fact holds no longer, or the other way round
 VOIDING = {LABEL, "active", "isactive", "status", "deprecated", "isdeprecated", "obsolete", "isobsolete", "retracted"}
-VOIDING |= {"withdrawn", "invalidreason", "rank", "direction", "flag", "class"}
+VOIDING |= {"withdrawn", "invalidreason", "rank", "direction", "flag", "class", "iscurrent", "current", "annotation"}
+VOIDING |= {"retractionstatus", "isretracted", "isdead", "validity"}
 # columns that may say which facts are true, under other names than label
 LIKE_LABELS = {"labels", "truth", "istrue", "truthvalue", "correct", "iscorrect", "valid", "isvalid", "positive"}
-LIKE_LABELS |= {"ispositive", "gold", "goldlabel", "groundtruth", "isfact", "isfalse", "refuted", "evidencedirection"}
-LIKE_LABELS |= {"veracity", "isnegation", "negationstatus", "holds", "verdict", "outcome", "exists", "presence"}
-LIKE_LABELS |= {"binarylabel", "ytrue", "y"}  # y beside x is a place
+LIKE_LABELS |= {"ispositive", "gold", "goldlabel", "groundtruth", "isfact", "evidencedirection", "stance", "assertion"}
+LIKE_LABELS |= {"veracity", "holds", "verdict", "outcome", "exists", "presence", "iscorrecttriple", "isvalidtriple"}
+LIKE_LABELS |= {"istruepositive", "binarylabel", "ylabel", "ytrue", "label1true", "y"}  # y beside x is a place
 PANDAS = {"", "index", "Unnamed: 0", "__index_level_0__"}  # what pandas calls the index of a table
 WEAK = {"value", "p", "r"}  # names that other columns often have, such as p-values
 LETTERS = {("s", "p", "o"), ("h", "r", "t")}  # all three together are no such columns
@@ -51,6 +54,11 @@ BESIDE, DESCRIBES = {"rank", "datatype", "unit", "language", "split", "graph"}, 
 USUAL = {*FURTHER, *KEYS, *map(column_word, PANDAS)}
 USUAL |= {*NAMES["subject"], *NAMES["predicate"], *NAMES["object"]}
 GEPHI = {"source", "target", "type", "label"}  # Gephi's type is Directed or Undirected
+
+HEADER_CELL = re.compile(r"[^\W\d][\w .,()\[\]/'?*&%-]{0,39}")
+# the same, if all three are so: of Cypher, of Neo4j's import, with alternatives, of a table without names
+MARKED_CELL = re.compile(r"\w+\['\w+'\]|\w+\(\w+\)|\w+:(?:START_|END_)?(?:ID|TYPE)|[A-Za-z ]+/[A-Za-z ]+|Unnamed: \d+")
+WORDS = re.compile(r"[\W_]+|(?<=[a-z])(?=[A-Z])")  # between the words of a name
 
 
 def denies(cell: str) -> str | None:
@@ -63,6 +71,23 @@ def ends_of(words: Sequence[str]) -> tuple[str, str] | None:
     """Return the first names of subject and object with the same place in NAMES; None if no two belong together."""
     pairs = zip(NAMES["subject"], NAMES["object"], strict=True)
     return next(((s, o) for s, o in pairs if {s, o} <= {*words}), None)
+
+
+def looks_like_names(cells: Sequence[str]) -> bool:
+    """Return whether a first row is a header without a subject, a predicate or an object.
+
+    It has a word of NAMES for the predicate, and one for the subject or the object; or for these two, and one of
+    FURTHER. Words for these two alone, such as head and tail, can be a triple.
+    """
+    words = {column_word(cell) for cell in cells if len(cell) > 1}
+    subject, predicate, thing = (not words.isdisjoint(names) for names in NAMES.values())
+    further = not FURTHER.isdisjoint(word.lower() for cell in cells for word in WORDS.split(cell))
+    return (predicate and (subject or thing)) or (subject and thing and further)
+
+
+def looks_like_header(cells: Sequence[str]) -> bool:
+    """Return whether cells look like the names of columns, whatever these are."""
+    return any(all(map(cell.fullmatch, cells)) for cell in (HEADER_CELL, MARKED_CELL))
 
 
 def id_spaces(header: Sequence[str]) -> list[str]:

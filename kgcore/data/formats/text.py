@@ -162,6 +162,9 @@ def read_lines(
             spaced = columns.header and any(cell != cell.strip(" ") for cell in cells)
             loose = style.quotes and any(cell.startswith(' "') for cell in cells)  # `"a", "b"`
             data, line = (rest, line + 1) if columns.header else (data, line)
+            if columns.header and cells[0].startswith("#"):
+                comments, data = _comments(data, style, len(required))
+                line += comments
             first = True
         if data:
             (table, refused), inner = _parse(path, data, columns, style, line), list[int]()

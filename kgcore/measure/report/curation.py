@@ -12,7 +12,8 @@ import numpy as np
 
 from kgcore.arrays import Ints, Triples, sorted_distinct
 from kgcore.data.formats.base import column_word
-from kgcore.data.formats.columns import MEANING, is_column, looks_like_header
+from kgcore.data.formats.columns import MEANING, is_column
+from kgcore.data.formats.headers import WORDS, looks_like_header
 from kgcore.data.graph import KnowledgeGraph
 from kgcore.measure.report.data import MOST_EXAMPLES, Finding, contradictions, such_as
 
@@ -63,6 +64,8 @@ MOST_FILES = 3  # of a data set, each with a header; more facts that share no na
 IDENTIFIER = re.compile(r"\w*[:/]")
 SWAPPED = 5  # a column of predicates has this many times the names of another column only if columns are swapped
 FEWEST_PREDICATES = 10  # fewer predicates do not show it
+NUMBER = re.compile(r"[-+]?[\d.,]+(e[-+]?\d+)?")
+WEIGHT, MOST_WEIGHTS = re.compile(rf"{NUMBER.pattern}|\{{.*\}}"), 1_000  # of an edge; how many objects are looked at
 HUB = 0.2  # an entity with a larger share of the facts is a hub
 FEWEST_ENTITIES = 50  # in smaller graphs, every entity may be a hub
 FEWEST_FACTS = 20  # of a predicate whose facts all have one subject or object; of an entity and itself
@@ -255,10 +258,10 @@ def _suspicious_predicates(graph: KnowledgeGraph, facts: Triples) -> Finding:
 def _suspicion(name: str, entities_are_numbers: bool) -> str:
     """Return why a predicate is suspicious; empty if it is not."""
     last = _last(name)
-    words = {word.casefold() for word in re.split(r"[\W_]+|(?<=[a-z])(?=[A-Z])", re.split(r"[/#:]", name)[-1])}
+    words = {word.casefold() for word in WORDS.split(re.split(r"[/#:]", name)[-1])}
     if last in PLACEHOLDERS:
         return "is a placeholder"
-    is_number = re.fullmatch(r"[-+]?[\d.,]+(e[-+]?\d+)?", name.strip().casefold())  # BFO:0000050 is none
+    is_number = NUMBER.fullmatch(name.strip().casefold())  # BFO:0000050 is none
     if not entities_are_numbers and (name.casefold() in MEANING or is_number):
         return "is a number or a label"
     if words & DENIALS or name[:1] in NEGATORS:
@@ -301,14 +304,24 @@ def _swapped_columns(graph: KnowledgeGraph, facts: Triples) -> Finding:
     fewest = min(subjects, objects)
     warns = predicates >= FEWEST_PREDICATES and (SWAPPED * fewest <= predicates or 2 * len(shared) >= predicates)
     order = "2,1,3" if subjects < objects else "1,3,2"
+    names = (graph.entities[entity] for entity in sorted_distinct(facts[:, 2])[:MOST_WEIGHTS].tolist())
+    if warns and all(map(WEIGHT.fullmatch, names)) and not all(map(WEIGHT.fullmatch, graph.predicates)):
+        mend = (
+            "The objects are numbers or attributes, and the predicates many: this is a list of edges with weights. Put "
+            "a column with the same word in every row between subject and object, and name the three by --columns."
+        )
+    elif warns:
+        mend = (
+            f"The columns look swapped, because the predicates are many: --columns {order} puts them right; where a "
+            "format fixes the columns, exchange them in the file."
+        )
+    else:
+        mend = "A graph has few predicates, and they are no entities. Otherwise its columns may be swapped."
     return Finding(
         "Order of the columns",
         f"{subjects:,} names are subjects, {predicates:,} are predicates, {objects:,} are objects; {len(shared):,} "
         f"predicates are entities, too{such_as(map(repr, shared))}",
-        f"The columns look swapped, because the predicates are many: --columns {order} puts them right; where a format "
-        "fixes the columns, exchange them in the file."
-        if warns
-        else "A graph has few predicates, and they are no entities. Otherwise its columns may be swapped.",
+        mend,
         warns,
     )
 
