@@ -85,6 +85,15 @@ def test_other_labels(
         read_judged(write(tmp_path, "c.parquet", rows, [*COLUMNS, "label"]), small_graph)
 
 
+@pytest.mark.parametrize("name", ["gold", "is_correct", "refuted", "negated"])
+def test_labels_under_another_name_are_not_overlooked(
+    tmp_path: Path, small_graph: KnowledgeGraph, fresh: list[list[str]], name: str
+) -> None:
+    path = write(tmp_path, "c.parquet", [[*row, "1"] for row in fresh], [*COLUMNS, name])
+    with pytest.raises(InputError, match=f"has the column {name}, .*: call it label, with 1"):
+        read_judged(path, small_graph)
+
+
 def test_two_labels_of_one_triple(tmp_path: Path, small_graph: KnowledgeGraph, fresh: list[list[str]]) -> None:
     rows = [[*fresh[0], "1"], [*fresh[0], "-1"], [*fresh[1], "1"]]
     with pytest.raises(InputError, match="labels 1 triples both true and false"):

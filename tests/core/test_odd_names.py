@@ -7,6 +7,7 @@ import pytest
 
 from kgcore.data.datasets.base import find_dataset
 from kgcore.data.datasets.prepare import Prepared, prepare
+from kgcore.data.formats.base import TriplesFile, read_blocks
 from kgcore.errors import InputError
 from kgcore.measure.report.data import Finding
 from kgcore.measure.report.graph_findings import findings, shape_of
@@ -127,6 +128,32 @@ REFUSED = {
         "".join(f"/a/[{s},{o}]\t{p}\t{s}\t{o}\n" for s, p, o in ROWS),
         "tabs separate its values: let its name end in .tsv",
     ),
+    "labels that are nearly none": (
+        "g.tsv",
+        "".join("\t".join([*row, f"{i // 4}"]) + "\n" for i, row in enumerate(ROWS)),
+        "only 8 of 360 labels is one: leave them out by --columns subject,predicate,object (1,2,3 without a header) only",
+    ),
+    "two negations": (
+        "g.csv",
+        "subject,predicate,object,negated,predicate_modifier\n"
+        + "".join(f"{','.join(row)},false,{('', 'Not')[i % 2]}\n" for i, row in enumerate(ROWS)),
+        "has the columns negated and predicate_modifier, and each may deny a fact: make one column negated of them",
+    ),
+    "a header with other marks": (
+        "g.csv",
+        "Drug/Compound,Interaction Type,Gene [HGNC]\n" + lines(ROWS, ","),
+        "such as --columns Drug/Compound,Interaction Type,Gene [HGNC]",
+    ),
+    "labels of items beside them": (
+        "g.csv",
+        "item,itemLabel,value,valueLabel\n" + "".join(f"{s},name {s},{o},name {o}\n" for s, _, o in ROWS),
+        "has no column predicate",
+    ),
+    "an edge list": (
+        "g.csv",
+        "".join(f"{s},{o}\n" for s, _, o in ROWS),
+        "2 comma-separated columns: it must have 3. If all facts are of one kind, add a column predicate",
+    ),
     "a predicate at the end": (
         "g.csv",
         "source,target,effect\n" + "".join(f"{s},DRUG:{i % 6},{p}\n" for i, (s, p, _) in enumerate(ROWS)),
@@ -150,6 +177,32 @@ def test_types_in_a_header_and_empty_negations_are_read(tmp_path: Path) -> None:
     negated = "".join(f"{','.join(row)},{('-', 'true')[i % 2]}\n" for i, row in enumerate(ROWS))
     (tmp_path / "negated.csv").write_text("subject,predicate,object,negated\n" + negated)
     assert read(tmp_path / "negated.csv").counts["negated_rows"] == 180
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [("refuted", "FT"), ("negation_status", ("affirmed", "negated")), ("is_false", "ny"), ("NEG", "01")],
+)
+def test_negations_have_many_names(tmp_path: Path, name: str, values: tuple[str, str]) -> None:
+    (tmp_path / "g.csv").write_text(labelled(name, values))
+    prepared = read(tmp_path / "g.csv")
+    assert prepared.counts["negated_rows"] == 180
+    assert len(prepared.graph.all_known) == len(set(ROWS[::2]))
+
+
+def test_comments_may_stand_before_and_after_a_header_that_is_one(tmp_path: Path) -> None:
+    text = "# a table\n# Drug,Gene ID,Gene,Action\n#\n" + "".join(f"{s},7,{o},{p}\n" for s, p, o in ROWS)
+    (tmp_path / "g.csv").write_text(text)
+    for columns in (("Drug", "Action", "Gene"), ("1", "4", "3")):
+        [block] = read_blocks(TriplesFile(tmp_path / "g.csv", columns=columns))
+        assert [(*row.values(),) for row in block.names.to_pylist()] == ROWS
+
+
+def test_a_relation_of_an_annotation_may_be_denied_in_other_rows(tmp_path: Path) -> None:
+    rows = (f"{s}\t{('part_of', 'NOT|part_of')[i % 2]}\t{p}\t{o}\n" for i, (s, p, o) in enumerate(ROWS))
+    (tmp_path / "g.tsv").write_text("".join(rows))
+    [block] = read_blocks(TriplesFile(tmp_path / "g.tsv", columns=("1", "3", "4")))
+    assert block.unread == "the column 2, which may say which rows are true"
 
 
 def test_a_column_of_qualifiers_is_named(tmp_path: Path) -> None:
