@@ -131,7 +131,7 @@ REFUSED = {
     "labels that are nearly none": (
         "g.tsv",
         "".join("\t".join([*row, f"{i // 4}"]) + "\n" for i, row in enumerate(ROWS)),
-        "only 8 of 360 labels is one: leave them out by --columns subject,predicate,object (1,2,3 without a header) only",
+        "only 8 of 360 labels is one: leave them out by --columns subject,predicate,object (1,2,3 without a header)",
     ),
     "two negations": (
         "g.csv",
