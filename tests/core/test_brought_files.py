@@ -328,11 +328,6 @@ CURATED: dict[str, tuple[list[Row], str, str]] = {
     "denials": (some(3, lambda s, p, o: (s, f"NOT|{p}", o)), ODD, "'NOT|causes' denies something ("),
     "types of edges": (some(3, lambda s, p, o: (s, "Directed", o)), ODD, "'Directed' is a type of edge ("),
     "swapped columns": ([(s, o, p) for s, p, o in ROWS], ORDER, "--columns 1,3,2"),
-    "weights in the place of objects": (
-        [(s, o, f"{{'weight': {i % 7}}}") for i, (s, _, o) in enumerate(ROWS)],
-        ORDER,
-        "this is a list of edges with weights. Put a column",
-    ),
     "turned columns": ([(p, s, o) for s, p, o in ROWS], ORDER, "--columns 2,1,3"),
     "two headers": ([*ROWS, ("subject", "relation", "object")], "Headers among the facts", "subject relation object"),
     "an unknown header": ([*ROWS, ("drug", "effect", "illness")], "Headers among the facts", "1, such as drug effect"),

@@ -85,6 +85,13 @@ def test_the_data_report_finds_it_with_examples(tmp_path: Path, case: str) -> No
     assert found(tmp_path / "g.tsv", rows)[title].figure.startswith(figure)
 
 
+def test_weights_in_the_place_of_objects_are_no_swapped_columns(tmp_path: Path) -> None:
+    finding = found(tmp_path / "g.tsv", [(s, o, f"{{'weight': {i % 7}}}") for i, (s, _, o) in enumerate(ROWS)])[
+        "Order of the columns"
+    ]
+    assert "this is a list of edges with weights. Put a column" in finding.meaning
+
+
 def test_names_that_are_right_are_not_found(tmp_path: Path) -> None:
     """Predicates of ontologies are no numbers, and numbers are entities where most entities are."""
     names = {"binds": "BFO:0000050", "treats": "RO:0002211"}

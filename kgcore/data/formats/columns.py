@@ -8,10 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgcore.config.base import GROUP, TIME
 from kgcore.data.formats.base import (
     COLUMNS,
-    CONFIDENCE,
     DENIED,
     GO_RELATION,
     LABEL,
@@ -24,20 +22,23 @@ from kgcore.data.formats.base import (
     first_of,
 )
 from kgcore.data.formats.headers import (
+    FURTHER,
     GEPHI,
+    HEADER_CELL,
     LIKE_LABELS,
+    MARKED_CELL,
     NAMES,
     PANDAS,
     PROVENANCE,
     VALIDITY,
     VOIDING,
+    WIDE_CELL,
+    WORDS,
     denies,
-    ends_of,
     id_spaces,
     in_order,
-    looks_like_header,
-    looks_like_names,
     may_be_limits,
+    place_of_choice,
     refuse_like_labels,
     refuse_provenance,
     refuse_weak_names,
@@ -50,8 +51,6 @@ FEWEST_ROWS, FEWEST_FACTS = 20, 5
 LIMIT = r"^\s*[-+]?[0-9][0-9.,:/TZ -]*$"  # a number or a date
 # label in lower case -> 1 / 0
 MEANING = {"1": 1, "1.0": 1, "true": 1, "-1": 0, "-1.0": 0, "0": 0, "0.0": 0, "false": 0}
-# what a column that the user chooses must have
-MUST_BE = {CONFIDENCE: "a column of numbers from 0 to 1", TIME: "a column of numbers or dates", GROUP: "another column"}
 OF_ONE_KIND = ". If all facts are of one kind, add a column predicate with the same word in every row"
 NODES = ({"id", "category"}, {"id", "label"}, {"id", "name"})  # columns of a file of nodes: KGX; Neo4j; Hetionet
 
@@ -89,7 +88,7 @@ def find_columns(source: TriplesFile, row: Sequence[str], named: bool = False) -
     many or too few columns.
     """
     cells = [cell.strip() for cell in row]
-    if (first := cells[0].lstrip("#% ")) in source.columns:
+    if cells and (first := cells[0].lstrip("#% ")) in source.columns:
         cells[0] = first
     known = known_columns(cells)
     if source.columns:
@@ -113,7 +112,8 @@ def find_columns(source: TriplesFile, row: Sequence[str], named: bool = False) -
     else:
         columns = Columns(False, *_by_position(source, cells))
     for name, (option, wanted) in source.chosen.items():
-        columns = _with_chosen(source, cells, columns, name, option, wanted)
+        place = place_of_choice(source, cells, columns.names, columns.header, name, option, wanted)
+        columns = replace(columns, names=columns.names | {name: place})
     if source.labelled and LABEL not in columns.names:
         raise InputError(f"{source.path} has no column {LABEL}: it must have {', '.join(COLUMNS)} and {LABEL}")
     if source.further:
@@ -152,6 +152,29 @@ def known_columns(cells: Sequence[str]) -> dict[str, int] | None:
     if len(places) < len(COLUMNS):
         return None
     return places | ({LABEL: words.index(LABEL)} if LABEL in words and found["predicate"] != LABEL else {})
+
+
+def ends_of(words: Sequence[str]) -> tuple[str, str] | None:
+    """Return the first names of subject and object with the same place in NAMES; None if no two belong together."""
+    pairs = zip(NAMES["subject"], NAMES["object"], strict=True)
+    return next(((s, o) for s, o in pairs if {s, o} <= {*words}), None)
+
+
+def looks_like_names(cells: Sequence[str]) -> bool:
+    """Return whether a first row is a header without a subject, a predicate or an object.
+
+    It has a word of NAMES for the predicate, and one for the subject or the object; or for these two, and one of
+    FURTHER. Words for these two alone, such as head and tail, can be a triple.
+    """
+    words = {column_word(cell) for cell in cells if len(cell) > 1}
+    subject, predicate, thing = (not words.isdisjoint(names) for names in NAMES.values())
+    further = not FURTHER.isdisjoint(word.lower() for cell in cells for word in WORDS.split(cell))
+    return (predicate and (subject or thing)) or (subject and thing and further)
+
+
+def looks_like_header(cells: Sequence[str]) -> bool:
+    """Return whether cells look like the names of columns, whatever these are."""
+    return any(all(map(cell.fullmatch, cells)) for cell in (HEADER_CELL, MARKED_CELL))
 
 
 def _with_negations(source: TriplesFile, cells: Sequence[str], found: Columns) -> Columns:
@@ -233,7 +256,8 @@ def check_rows(source: TriplesFile, columns: Columns, table: pa.Table, can_choos
         2 if ends_of([column_word(name) for name in names if len(name) > 1]) else sum(map(is_column, names, COLUMNS))
     )
     repeated = max(1, FEWEST_FACTS * len(rest["predicate"].unique()))
-    if len(rest) < (max(FEWEST_ROWS, repeated), repeated, 1, 1)[known] or not looks_like_header(names):
+    is_header = looks_like_header(names) or (known and all(map(WIDE_CELL.fullmatch, names)))
+    if len(rest) < (max(FEWEST_ROWS, repeated), repeated, 1, 1)[known] or not is_header:
         return
     if not any(pc.any(pc.is_in(rest[column], pa.array([*names, *first]))).as_py() for column in COLUMNS):
         mend = (
@@ -348,32 +372,6 @@ def _is_share(text: str) -> bool:
         return 0 < float(text) < 1
     except ValueError:
         return False
-
-
-def _with_chosen(
-    source: TriplesFile, cells: Sequence[str], found: Columns, name: str, option: str, wanted: str
-) -> Columns:
-    """Add a column of confidences, times or groups that the user chooses by an option: `option` + `wanted`."""
-    given = f"{option}{wanted}"
-    if name == CONFIDENCE and LABEL in found.names:
-        raise InputError(
-            f"{source.path} has a column of labels, and {given} is given: a triple has a label or a confidence, so "
-            "give --columns without the label, or leave out --confidence"
-        )
-    if found.header and wanted in cells:
-        place = cells.index(wanted)
-    elif wanted.isdecimal() and 1 <= int(wanted) <= len(cells):
-        place = int(wanted) - 1
-    else:
-        names = f"one of {', '.join(cells)}, or " if found.header else ""
-        raise InputError(
-            f"{source.path} has no column {wanted}: {option.strip(': ')} must be {names}a position from 1 to "
-            f"{len(cells)}"
-        )
-    for column, other in found.names.items():
-        if other == place:
-            raise InputError(f"{source.path}: {given} is the column of the {column}: it must be {MUST_BE[name]}")
-    return replace(found, names=found.names | {name: place})
 
 
 def _with_further(source: TriplesFile, cells: Sequence[str], found: Columns) -> Columns:

@@ -1,9 +1,20 @@
 """The words that a header has for the columns of triples, what looks like one, and what is refused or said of it."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from kgcore.data.formats.base import COLUMNS, LABEL, NEGATED, NEO4J, POLARITY, QUALIFIER, TriplesFile, column_word
+from kgcore.config.base import GROUP, TIME
+from kgcore.data.formats.base import (
+    COLUMNS,
+    CONFIDENCE,
+    LABEL,
+    NEGATED,
+    NEO4J,
+    POLARITY,
+    QUALIFIER,
+    TriplesFile,
+    column_word,
+)
 from kgcore.errors import InputError
 
 # A header is a first row that has one of these names for each part of a triple, whatever its case, blanks and marks. An
@@ -53,10 +64,13 @@ LETTERS = {("s", "p", "o"), ("h", "r", "t")}  # all three together are no such c
 BESIDE, DESCRIBES = {"rank", "datatype", "unit", "language", "split", "graph"}, ("label", "name", "type", "category")
 USUAL = {*FURTHER, *KEYS, *map(column_word, PANDAS)}
 USUAL |= {*NAMES["subject"], *NAMES["predicate"], *NAMES["object"]}
+# what a column that the user chooses must have
+MUST_BE = {CONFIDENCE: "a column of numbers from 0 to 1", TIME: "a column of numbers or dates", GROUP: "another column"}
 GEPHI = {"source", "target", "type", "label"}  # Gephi's type is Directed or Undirected
 
-HEADER_CELL = re.compile(r"[^\W\d][\w .,()\[\]/'?*&%-]{0,39}")
-# the same, if all three are so: of Cypher, of Neo4j's import, with alternatives, of a table without names
+HEADER_CELL = re.compile(r"[^\W\d][\w .()-]{0,39}")
+WIDE_CELL = re.compile(r"[^\W\d][\w .,()\[\]/'?*&%-]{0,39}")  # the same beside a known name
+# if all three are so: of Cypher, of Neo4j's import, with alternatives, of a table without names
 MARKED_CELL = re.compile(r"\w+\['\w+'\]|\w+\(\w+\)|\w+:(?:START_|END_)?(?:ID|TYPE)|[A-Za-z ]+/[A-Za-z ]+|Unnamed: \d+")
 WORDS = re.compile(r"[\W_]+|(?<=[a-z])(?=[A-Z])")  # between the words of a name
 
@@ -65,29 +79,6 @@ def denies(cell: str) -> str | None:
     """Return which kind of column says whether a fact is negated, by its name; None if it does not."""
     word = column_word(cell)
     return NEGATED if word in NOT else word if word == POLARITY else QUALIFIER if word in QUALIFIERS else None
-
-
-def ends_of(words: Sequence[str]) -> tuple[str, str] | None:
-    """Return the first names of subject and object with the same place in NAMES; None if no two belong together."""
-    pairs = zip(NAMES["subject"], NAMES["object"], strict=True)
-    return next(((s, o) for s, o in pairs if {s, o} <= {*words}), None)
-
-
-def looks_like_names(cells: Sequence[str]) -> bool:
-    """Return whether a first row is a header without a subject, a predicate or an object.
-
-    It has a word of NAMES for the predicate, and one for the subject or the object; or for these two, and one of
-    FURTHER. Words for these two alone, such as head and tail, can be a triple.
-    """
-    words = {column_word(cell) for cell in cells if len(cell) > 1}
-    subject, predicate, thing = (not words.isdisjoint(names) for names in NAMES.values())
-    further = not FURTHER.isdisjoint(word.lower() for cell in cells for word in WORDS.split(cell))
-    return (predicate and (subject or thing)) or (subject and thing and further)
-
-
-def looks_like_header(cells: Sequence[str]) -> bool:
-    """Return whether cells look like the names of columns, whatever these are."""
-    return any(all(map(cell.fullmatch, cells)) for cell in (HEADER_CELL, MARKED_CELL))
 
 
 def id_spaces(header: Sequence[str]) -> list[str]:
@@ -172,3 +163,42 @@ def refuse_like_labels(source: TriplesFile, cells: Sequence[str], known: dict[st
         f"{source.path} has the column {like}, which may say which facts are true: give {given},{like} if it does (1, "
         f"true: true; 0, -1, false: false), or {given} to leave it out"
     )
+
+
+def place_of_choice(
+    source: TriplesFile,
+    cells: Sequence[str],
+    known: Mapping[str, int],
+    header: bool,
+    name: str,
+    option: str,
+    wanted: str,
+) -> int:
+    """Return the place of a column of confidences, times or groups that the user chooses by an option + `wanted`.
+
+    known   column -> place, of the columns that were found
+    header  whether the cells are the names of the columns
+    name    confidence, time or group
+
+    Raises InputError if there is no such column, or if it has another part.
+    """
+    given = f"{option}{wanted}"
+    if name == CONFIDENCE and LABEL in known:
+        raise InputError(
+            f"{source.path} has a column of labels, and {given} is given: a triple has a label or a confidence, so "
+            "give --columns without the label, or leave out --confidence"
+        )
+    if header and wanted in cells:
+        place = cells.index(wanted)
+    elif wanted.isdecimal() and 1 <= int(wanted) <= len(cells):
+        place = int(wanted) - 1
+    else:
+        names = f"one of {', '.join(cells)}, or " if header else ""
+        raise InputError(
+            f"{source.path} has no column {wanted}: {option.strip(': ')} must be {names}a position from 1 to "
+            f"{len(cells)}"
+        )
+    for column, other in known.items():
+        if other == place:
+            raise InputError(f"{source.path}: {given} is the column of the {column}: it must be {MUST_BE[name]}")
+    return place

@@ -161,10 +161,9 @@ def read_lines(
             columns = find(cells)
             spaced = columns.header and any(cell != cell.strip(" ") for cell in cells)
             loose = style.quotes and any(cell.startswith(' "') for cell in cells)  # `"a", "b"`
-            data, line = (rest, line + 1) if columns.header else (data, line)
-            if columns.header and cells[0].startswith("#"):
-                comments, data = _comments(data, style, len(required))
-                line += comments
+            if columns.header:
+                below, data = _comments(rest, style, len(required)) if head.startswith(b"#") else (0, rest)
+                line += 1 + below
             first = True
         if data:
             (table, refused), inner = _parse(path, data, columns, style, line), list[int]()
@@ -174,8 +173,7 @@ def read_lines(
                 if loose or len(table) + len(refused) != lines:
                     table, refused, inner = _parse_records(path, data, columns, style, line, loose)
                 _check_quoted(path, data, columns, style, line)
-            if style.quotes and b'\\"' in data:
-                _check_escapes(path, table)
+                _check_escapes(path, data, table)
             if spaced:
                 table = pa.table([pc.utf8_trim(column, " ") for column in table.columns], table.column_names)
             if first and not refused:
@@ -203,9 +201,9 @@ def _check_quoted(path: Path, data: bytes, columns: Columns, style: Style, line:
             raise InputError(f"{path}, line {place}: a quote that opens a value must be closed where the value ends")
 
 
-def _check_escapes(path: Path, table: pa.Table) -> None:
+def _check_escapes(path: Path, data: bytes, table: pa.Table) -> None:
     """Raise InputError if values show that a backslash stands before a quote that does not end them: `5\\ mg"`."""
-    for column in table.columns:
+    for column in table.columns if b'\\"' in data else ():
         cut = column.filter(pc.match_substring_regex(column, r'\\[^"].*"$'))
         if len(cut):
             raise InputError(

@@ -12,8 +12,8 @@ import numpy as np
 
 from kgcore.arrays import Ints, Triples, sorted_distinct
 from kgcore.data.formats.base import column_word
-from kgcore.data.formats.columns import MEANING, is_column
-from kgcore.data.formats.headers import WORDS, looks_like_header
+from kgcore.data.formats.columns import MEANING, is_column, looks_like_header
+from kgcore.data.formats.headers import WORDS
 from kgcore.data.graph import KnowledgeGraph
 from kgcore.measure.report.data import MOST_EXAMPLES, Finding, contradictions, such_as
 
