@@ -18,6 +18,7 @@ from kgcore.registries import CALIBRATORS
 
 PRIOR_RELATIONS = 2.0  # the prior of a variance counts as so many relations
 PRIOR_ROWS = 100.0  # so many rows draw a level of the last curve: at 1/2, as a standard deviation of its log-odds of .2
+SMOOTH = 0.25  # e: how far from U the two parts of a minimum mix
 NEWTON_STEPS, TOLERANCE = 200, 1e-10
 ROUNDS, CLOSE = 500, 1e-3  # of the variances; they change by less than the share CLOSE in the last round
 
@@ -32,6 +33,7 @@ class RelationCounts:
     rows       (k,) effective weight of all rows
     weights    (k,) weight of all rows in the sample
     offset     (R,) d_r, which is added to the log-odds of the relation's rows; see `of`
+    most       U: a positive counts as min(u, U), smooth by u - e log(1 + exp((u - U) / e)) with e = SMOOTH
     """
 
     relation: Ints
@@ -40,6 +42,7 @@ class RelationCounts:
     rows: Weights
     weights: Weights
     offset: Floats
+    most: float = np.inf
 
     @classmethod
     def of(cls, relation: Ints, z: Floats, labels: Labels, weights: Weights, shares: Weights | None = None) -> Self:
@@ -111,14 +114,17 @@ def most_probable(counts: RelationCounts, theta: Floats, variances: Floats) -> t
 
     def loss(theta: Floats) -> Floats:
         u = counts.log_odds(theta) + offset
-        likelihood = counts.sums(counts.rows * np.logaddexp(0, u) - counts.positives * u)
+        known = u - SMOOTH * np.logaddexp(0, (u - counts.most) / SMOOTH)
+        likelihood = counts.sums(counts.rows * np.logaddexp(0, u) - counts.positives * known)
         total: Floats = (likelihood + (precision * theta**2).sum(axis=0) / 2) / scale
         return total
 
     current = loss(theta)
     for _ in range(NEWTON_STEPS):
-        q = expit(counts.log_odds(theta) + offset)
-        residual, curvature = counts.rows * q - counts.positives, counts.rows * q * (1 - q)
+        u = counts.log_odds(theta) + offset
+        q, above = expit(u), expit((u - counts.most) / SMOOTH)
+        residual = counts.rows * q - counts.positives * (1 - above)
+        curvature = counts.rows * q * (1 - q) + counts.positives * above * (1 - above) / SMOOTH
         gradient = np.stack([counts.sums(residual * counts.z), counts.sums(residual)]) + precision * theta
         aa = counts.sums(curvature * counts.z**2) + precision[0]
         ab, bb = counts.sums(curvature * counts.z), counts.sums(curvature) + precision[1]

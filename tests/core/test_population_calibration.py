@@ -12,7 +12,7 @@ from scipy.special import expit
 from kgcore.answer.domains import Domains
 from kgcore.answer.pairs import PairBlock
 from kgcore.answer.population.calibration import Calibration
-from kgcore.answer.population.curve import Cells, fit_curve, hinges, knots_of
+from kgcore.answer.population.curve import TAU_OF_MAP, Cells, fit_curve, hinges, knots_of
 from kgcore.answer.population.draw import DrawSize, ranked_by
 from kgcore.answer.population.fit import Lost, fit_population, in_order
 from kgcore.answer.population.lists import flagged
@@ -94,6 +94,20 @@ def test_the_interval_of_a_list_of_one_predicate_allows_for_its_own_slope() -> N
                 count = fit.count(made.log_odds[rows], predicates[rows], np.random.default_rng(1))
                 held.append(count.low <= true[rows].sum() <= count.high)
     assert np.mean(held) >= 0.9
+
+
+def test_the_probabilities_of_a_predicate_have_the_slope_that_its_facts_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log-odds of one predicate have twice the scale of the other. The facts show it, and a shared slope does not."""
+    made, q, _ = simulated_survey(7, true=2_000, facts=2_000, candidates=20_000)
+    predicates = made.drawn.triples[:, 1]
+    made = replace(made, log_odds=made.log_odds * (1 + predicates), of_facts=made.of_facts * (1 + made.facts[:, 1]))
+    wrong = []
+    for tau in (TAU_OF_MAP, 1e-6):
+        monkeypatch.setattr("kgcore.answer.population.fit.TAU_OF_MAP", tau)
+        fit = fit_population(made, stated(2_000.0), np.bincount(predicates), "graph", np.random.default_rng(0))
+        wrong.append(np.abs(fit.probabilities(made.log_odds, predicates) - q).mean())
+        assert fit.probabilities(made.log_odds, predicates).sum() == pytest.approx(2_000, rel=0.01)
+    assert wrong[0] < wrong[1] / 2
 
 
 def test_the_interval_of_a_probability_holds_the_truth() -> None:

@@ -21,8 +21,10 @@ minimum. So logit q_j counts no more than U = log(m + 1), the log-odds of the la
 min(logit q_j, U) takes its place, smooth by u - e log(1 + exp((u - U) / e)). The loss stays convex. Then all candidates
 with such evidence are true, and the number of true ones is less than the stated one.
 
-Predicates share the slopes. What the facts of a predicate alone show is (1 + a_p) logit q + d_p, with a_p and d_p as in
-kgcore/calibrate/per_relation.py, of variance tau^2. It widens intervals only: lists in its order have fewer true facts.
+Predicates share the slopes. Then each of them gets (1 + a_p) (logit q - c) + c + d_p, where a_p and d_p minimise the
+same loss with the priors a_p^2 / (2 tau^2) and d_p^2 / (2 tau^2), and c is the mean of logit q over the facts. A small
+tau, TAU_OF_MAP, makes the probabilities: evidence about one predicate may be far stronger than about another, and with
+larger ones lists of many small predicates have fewer true facts. The replicates of intervals have TAU.
 """
 
 from dataclasses import dataclass, replace
@@ -33,12 +35,12 @@ from scipy.special import expit, logit
 
 from kgcore.arrays import Floats, Ints
 from kgcore.calibrate.logistic import Matrix, minimise, move_to
-from kgcore.calibrate.per_relation import RelationCounts, most_probable
+from kgcore.calibrate.per_relation import SMOOTH, RelationCounts, most_probable
 
-TAU = 0.5  # standard deviation of the constants of predicates, and of their a and d
+TAU = 0.5  # standard deviation of the constants of predicates, and of their a and d in an interval
+TAU_OF_MAP = 0.1  # of their a and d in a probability
 RHO = 1.0  # weight of the prior of slopes
 FEWEST_ABOVE = 30  # facts above the last knot
-SMOOTH = 0.25  # e: how far from U the two parts of the minimum mix
 CELLS = 400  # cells of z for each predicate
 
 
@@ -106,20 +108,23 @@ class LogOddsCurve:
         """Return logit q (n,) of log-odds z (n,), for positions (n,) of predicates."""
         return self.factors[predicates] * (hinges(z, self.knots) @ self.slopes) + self.constants[predicates]
 
-    def of_each_predicate(self, cells: Cells, true: Floats) -> "LogOddsCurve":
+    def of_each_predicate(self, cells: Cells, true: Floats, tau: float) -> "LogOddsCurve":
         """Return the map with a slope and an offset for each predicate. The sum of the probabilities stays as it is.
 
         true  (p,) as in `fit_curve`
+        tau   standard deviation of the slopes and of the offsets
 
         Raises FitError if the fit does not converge.
         """
         u, facts = self.log_odds(cells.z, cells.predicates), np.bincount(cells.predicates, cells.facts, len(true))
-        positives = cells.facts * expit((np.log1p(facts.sum()) - u) / SMOOTH)  # beyond U, a fact counts no more
+        most = float(np.log1p(facts.sum()))
+        centre = np.full(len(true), np.average(np.minimum(u, most), weights=cells.facts))
         rows = cells.candidates * (facts / true)[cells.predicates]
-        counts = RelationCounts(cells.predicates, u, positives, rows, cells.candidates, np.zeros(len(true)))
-        theta, _ = most_probable(counts, np.zeros((2, len(true))), np.full(2, TAU**2))
+        counts = RelationCounts(cells.predicates, u - centre[0], cells.facts, rows, cells.candidates, centre, most)
+        theta, _ = most_probable(counts, np.zeros((2, len(true))), np.full(2, tau**2))
         mean = float(np.average(expit(u), weights=cells.candidates))
-        factors, offsets = 1 + theta[0], theta[1] + move_to(counts.log_odds(theta), cells.candidates, mean)
+        factors, offsets = 1 + theta[0], theta[1] - theta[0] * centre
+        offsets += move_to(counts.log_odds(theta) + centre[0], cells.candidates, mean)
         return replace(self, constants=factors * self.constants + offsets, factors=factors)
 
     def at(self, places: Ints) -> "LogOddsCurve":

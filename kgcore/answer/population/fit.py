@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit, gammainccinv, logit
 
-from kgcore.answer.population.curve import Cells, LogOddsCurve, fit_curve, knots_of
+from kgcore.answer.population.curve import TAU, TAU_OF_MAP, Cells, LogOddsCurve, fit_curve, knots_of
 from kgcore.answer.population.population import UnknownFacts
 from kgcore.answer.population.survey import Survey
 from kgcore.arrays import Bools, Floats, Ints, Probabilities, Triples
@@ -23,6 +23,7 @@ REPLICATES = 50
 MISFIT = 1 / 3  # standard deviation of the log-odds of a predicate's list from the map that predicates share
 POINTS, POINTS_OF_PREDICATE = 1000, 48  # log-odds at which a map and its limits are stored
 MOST_STEP = 20.0  # largest decrease of the log-odds of candidates below the top
+LEAST_FACTOR = 0.01  # of the slopes of a predicate, so that its probabilities have an order
 LOWEST = -30.0  # log-odds of a probability: no data show a lower one
 LIKELY, CERTAIN = 0.16, 0.0005  # error levels: of a limit that is likely to hold, and of one that a statement breaks
 
@@ -131,7 +132,8 @@ def fit_population(
     if not pooled and top.drawn.in_top.all():
         true = _allowed(true, shares(drawn), (top.of_facts, of_facts), (top.log_odds, of_candidates))
     number = true.values * shares(drawn)
-    curve = fit_curve(cells.counted(weights, drawn[in_map]), number, knots)
+    counted = cells.counted(weights, drawn[in_map])
+    curve = fit_curve(counted, number, knots).of_each_predicate(counted, number, TAU_OF_MAP)
     replicates, size = [], int(pairs.max()) + 1
     for _ in range(REPLICATES):
         again = weights.copy()
@@ -139,7 +141,7 @@ def fit_population(
         drawn = rng.multinomial(size, np.full(size, 1 / size)).astype(np.float64)[pairs]
         numbers = true.drawn(np.bincount(of_every, drawn, len(number)).astype(float), rng) * shares(drawn)
         counted = cells.counted(again, drawn[in_map])
-        replicates.append(fit_curve(counted, numbers, knots, start=curve).of_each_predicate(counted, numbers))
+        replicates.append(fit_curve(counted, numbers, knots, start=curve).of_each_predicate(counted, numbers, TAU))
     curve, *replicates = (each.at(maps) for each in (curve, *replicates))
     supported, highest = float(top.of_facts.max()), (len(top.facts) + 1) / (len(top.facts) + 2)
     if top is not survey:
@@ -243,16 +245,17 @@ def _calibrator(survey: Survey, curve: LogOddsCurve, predicates: Ints, supported
     m facts cannot show a share of mistakes far below 1 / m, so no probability is above (m + 1) / (m + 2), as by
     Laplace's rule of succession.
     """
-    common = float(curve.constants.mean())
+    common, factors = float(curve.constants.mean()), np.maximum(curve.factors, LEAST_FACTOR)
     pooled = LogOddsCurve(curve.knots, curve.slopes, np.array([common]), np.ones(1))
     z = _grid(survey, supported, POINTS)
     log_odds = np.clip(pooled.log_odds(z, np.zeros(len(z), dtype=np.int64)), LOWEST, -LOWEST)
     levels = np.linspace(log_odds.min(), log_odds.max(), POINTS)
     z = np.unique(np.r_[z, np.interp(levels, log_odds, z)])  # probabilities between two points are nearly linear
-    offsets = curve.constants - common
-    most = logit(highest) - max(0.0, float(offsets.max()))  # no predicate has a probability above the highest one
-    q = expit(np.clip(pooled.log_odds(z, np.zeros(len(z), dtype=np.int64)), LOWEST, most))
-    relations = {p: (0.0, offset) for p, offset in zip(predicates.tolist(), offsets.tolist(), strict=True)}
+    offsets, ends = curve.constants - factors * common, (LOWEST, float(logit(highest)))  # of every predicate
+    least, most = (np.append((end - offsets) / factors, end) for end in ends)
+    q = expit(np.clip(pooled.log_odds(z, np.zeros(len(z), dtype=np.int64)), least.max(), most.min()))
+    own = zip(predicates.tolist(), (factors - 1).tolist(), offsets.tolist(), strict=True)
+    relations = {predicate: (slope, offset) for predicate, slope, offset in own}
     return PerRelation().set_fitted(scores=z, probabilities=q, relations=relations)
 
 
