@@ -97,7 +97,7 @@ def test_the_interval_of_a_list_of_one_predicate_allows_for_its_own_slope() -> N
 
 
 def test_the_probabilities_of_a_predicate_have_the_slope_that_its_facts_show(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The log-odds of one predicate have twice the scale of the other. Its facts show it, and a shared slope does not."""
+    """The log-odds of one predicate have twice the scale of the other. Its facts show it; a shared slope does not."""
     made, q, _ = simulated_survey(7, true=2_000, facts=2_000, candidates=20_000)
     predicates = made.drawn.triples[:, 1]
     made = replace(made, log_odds=made.log_odds * (1 + predicates), of_facts=made.of_facts * (1 + made.facts[:, 1]))
