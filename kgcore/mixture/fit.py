@@ -94,7 +94,7 @@ class MixtureFit:
         """Return what a user should know about the fit, in sentences. The list is empty if all is well."""
         sentences, rate = [], self.estimated
         limits = f"{rate.low:.3g} to {rate.high:.3g}"
-        if not self.determined and not self.stated:
+        if not self.determined and not self.stated and self.fit.p_value > FOREIGN:
             sentences.append(
                 f"these candidates do not determine the base rate ({limits}): state it, or {self.to_label}"
             )

@@ -83,9 +83,14 @@ class BaseRateResult:
         return self.mixture.estimated
 
     @property
+    def shows(self) -> bool:
+        """Return whether there are labels, or scores that a mixture of strategies explains: else no number is shown."""
+        return not self.foreign or self.labelled is not None
+
+    @property
     def determined(self) -> bool:
         """Return whether the interval is narrow enough, and comes from scores that fit or from labels."""
-        return self.rate.is_narrow(self.width) and (not self.foreign or self.labelled is not None)
+        return self.rate.is_narrow(self.width) and self.shows
 
     @property
     def command(self) -> str:
@@ -98,7 +103,7 @@ class BaseRateResult:
     def rows(self) -> list[tuple[str, Rate]]:
         """Return every overall estimate, with the name of what it comes from."""
         found = []
-        if self.mixture is not None:
+        if self.mixture is not None and self.shows:
             found.append(("scores and labels" if self.labelled else "scores", self.mixture.estimated))
         if self.labelled is not None:
             found.append(("labels alone", self.labelled))
@@ -108,6 +113,7 @@ class BaseRateResult:
         """Return the estimate, and what a user should know about it, in sentences."""
         rate = self.rate
         said = [f"The base rate is {rate.value:.3g}; its 95 % interval is {rate.low:.3g} to {rate.high:.3g}."]
+        said = said if self.shows else []
         said += [_sentence(finding) for finding in self._findings()]
         said += [_sentence(note) for note in self.notes]
         said += [f"Next: `{self.command}`"] if self.command else []
@@ -124,7 +130,7 @@ class BaseRateResult:
         if self.mixture is None:
             return [] if self.determined else [wide]
         found = self.mixture.findings()
-        if self.foreign and self.labelled is None:
+        if not self.shows:
             found.append("so their scores cannot show the base rate: state it, or label candidates drawn at random")
         elif self.labelled is not None and not self.labelled.low <= self.rate.value <= self.labelled.high:
             limits = f"{self.labelled.low:.3g} to {self.labelled.high:.3g}"
@@ -137,7 +143,7 @@ class BaseRateResult:
     def result(self) -> Result:
         """Return the overall estimates, the shares of the mistakes, the base rates by relation, and the sentences."""
         rates = ("base rate", "95 % interval")
-        shares = self.mixture.shares if self.mixture is not None else {}
+        shares = self.mixture.shares if self.mixture is not None and self.shows else {}
         relations = [
             (
                 *(row["relation"], *_texts(row["base_rate"], row["low"], row["high"])),
@@ -145,7 +151,11 @@ class BaseRateResult:
             )
             for row in self.relations
         ]
-        others = [f"{self.others:,} other relations have too few triples for an estimate"] if self.others else []
+        others = (
+            [f"{self.others:,} other relations have too few triples for an estimate"]
+            if self.others and self.shows
+            else []
+        )
         overall = [(name, *_texts(rate.value, rate.low, rate.high)) for name, rate in self.rows()]
         mistakes = [(name, *_texts(share.value, share.low, share.high)) for name, share in shares.items()]
         tables = [

@@ -37,6 +37,7 @@ ELSEWHERE = (
     "an entity does not fit it or is not asked for)"
 )
 MOST_NAMED = 3  # predicates that a sentence names
+LESS = 0.97  # of the rows of a file, whose expected number stands beside the stated one
 MUCH_LESS = 0.9  # share of the stated true candidates below which the evidence contradicts the statement
 REFUTED = 2.0  # times as many facts with a twin as there are candidates with one cannot be missing one by one
 CONTRADICTED = (
@@ -138,7 +139,7 @@ class Calibration:
                 stated=_count(float(self.true.values[contradicted].sum())),
                 most=_count(float(unknown.high[contradicted].sum())),
             )
-        elif likely < MUCH_LESS * true - 3 * math.sqrt(true):
+        elif likely < (MUCH_LESS * true - 3 * math.sqrt(true) if self.population.rows is None else LESS * true):
             text += (
                 f". Only about {_count(likely)} candidates look like these facts: fewer are true than stated, or they "
                 "are unlike the facts of validation"
