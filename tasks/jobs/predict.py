@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from hashlib import sha256
-from math import ceil
+from math import ceil, inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
 PART = 2**25  # pairs per part of a search
 ROWS = 2**18  # answers per table
+MOST_COUNTED = 10**6  # pairs among which the number of true ones has an interval
 log = logging.getLogger("kgcal")
 UNLIKE = (
     "fdr is {fdr:g}: it needs a file like the calibration triples, and this one differs from them at every share of "
@@ -172,20 +173,18 @@ def predict_pairs(
     )
     block = PairBlock(predicate, np.unique(subjects), np.unique(objects))
     population = Population.asked(domains, predicate, decisions.at_least, block)
-    calibration = calibrate_to(
-        predictor.answering, population, stated, predicate, SurveyConfig().for_list(config.top), runner
-    )
+    survey = SurveyConfig().for_list(config.top)
+    calibration = calibrate_to(predictor.answering, population, stated, predicate, survey, runner)
     answering = predictor.answering.under(calibration)
     about = too_few(graph, predicate, decisions.at_least) if calibration is None else calibration.about
     predictor = replace(predictor, answering=answering, counts=answering.stated, about=about, unknown_only=True)
     if config.above:
         search = replace(search, lowest=predictor.answers.model.calibrator.lowest_score(config.above, predicate))
-    asked: dict[str, object] = {
-        "subjects": Path(names[0]).name or "all",
-        "predicate": names[1],
-        "objects": Path(names[2]).name or "all",
-        "pairs": len(subjects) * len(objects),
-    }
+    sides = {side: Path(file).name or "all" for side, file in zip(("subjects", "objects"), names[::2], strict=True)}
+    asked = config.as_dict() | sides | {"predicate": names[1], "pairs": len(subjects) * len(objects)}
+    limit = config.top if config.top and config.per == ALL else inf
+    if predictor.counts and min(len(subjects) * len(objects), limit) <= MOST_COUNTED:
+        predictor = replace(predictor, calibration=calibration)
     if calibration is not None and config.top and config.per == ALL and search.leave_out is not None:
         triples, lost = calibration.ranked(block, config.top, config.above, partial(each_part, runner))
         figures, notes = lost_by(lost)
@@ -197,7 +196,13 @@ def predict_pairs(
         tables = _all(predictor.answers, search)
     if not predictor.counts:
         tables = map(without_probabilities, tables)
-    return run_prediction(predictor, config.as_dict() | asked, tables)
+    return run_prediction(predictor, asked, tables)
+
+
+def _are_few(search: PairSearch, config: PairsConfig) -> bool:
+    """Return whether so few pairs are shown that the number of true ones among them gets an interval."""
+    limit = config.top if config.top and config.per == ALL else inf
+    return min(len(search.subjects) * len(search.objects), limit) <= MOST_COUNTED
 
 
 def _tables(answers: Answers, triples: Triples) -> Iterator[pa.Table]:

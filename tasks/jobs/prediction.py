@@ -49,7 +49,7 @@ class Predictor:
     notes        sentences about the candidates that were chosen
     figures      further figures of them, as metrics
     unknown_only whether only candidates that are no known facts count as expected to be true
-    calibration  the calibration to the candidates of a file; None: the stored calibrator answers
+    calibration  the calibration to the candidates, for the interval of their number; None: it has none
     """
 
     answering: AnsweringModel
@@ -122,7 +122,7 @@ class _Tally:
         self.counts = Counter(dict.fromkeys(COUNTS, 0))
         self.reasons: Counter[str] = Counter()
         self.expected = 0.0
-        self.scored: list[tuple[Scores, Ints]] = []  # of the rows of a calibrated file that count: log-odds, predicates
+        self.scored: list[tuple[Scores, Ints]] = []  # of the calibrated rows that count: log-odds, predicates
         self.examples: list[dict[str, object]] = []
         self.first_unknown = ""  # the first row with some unknown names: which, and near spellings
         self.domains, self.off_type, self.first_off_type = Domains(predictor.answers.model.graph), 0, ""

@@ -277,6 +277,9 @@ def test_all_pairs_of_a_predicate_are_those_of_a_file_with_the_same_triples(trai
     )
     best = answered("--top", "25", *stated)
     assert best["score"].tolist() == unknown["score"].head(25).tolist()
+    metrics = runs_of(trained.kgcal, "predict")[-1].data.metrics
+    assert metrics["expected"] == pytest.approx(best["probability"].sum())
+    assert 0 <= metrics["expected_low"] <= metrics["expected"] <= metrics["expected_high"] <= 25
     assert answered("--top", "25")["probability"].isna().all()
     each = answered("--top", "2", "--per", "subject", *stated)
     assert each.groupby("subject").size().tolist() == [2] * 30
