@@ -103,9 +103,12 @@ def near_names(name: str, known: Sequence[str]) -> list[str]:
 
 
 def _fault(graph: KnowledgeGraph, column: int, name: str) -> str:
-    kind, known = ("predicate", graph.predicates) if column == 1 else ("entity", graph.entities)
+    kinds = ("predicate", graph.predicates), ("entity", graph.entities)
+    (kind, known), (other_kind, others) = kinds if column == 1 else kinds[::-1]
     near = near_names(name, known)
     hints = [f"near names: {', '.join(near)}" if near else "no name is near"]
+    if name in others:
+        hints.append(f"it is a known {other_kind}: is the order subject, predicate, object?")
     if kind == "predicate":
         hints.append(f"frequent predicates: {', '.join(frequent_predicates(graph))}")
     return f"{kind} {name!r} ({'; '.join(hints)})"

@@ -232,6 +232,16 @@ def test_unknown_names_are_an_error_with_near_names_and_frequent_predicates(smal
         explainer.explain("E12", "likes", "e3")
 
 
+def test_names_in_another_order_are_recognised(small_graph: KnowledgeGraph) -> None:
+    explainer = Explainer(calibrated(small_graph))
+    known = r"it is a known {}: is the order subject, predicate, object\?"
+    with pytest.raises(
+        InputError, match=rf"no entity 'p1' \(.*{known.format('predicate')}\) and no predicate 'e1' \("
+    ) as told:
+        explainer.explain("p1", "e1", "e3")
+    assert "it is a known entity: is the order" in str(told.value)
+
+
 def test_near_names_ignore_case_and_come_nearest_first() -> None:
     known = ["Paris", "Parma", "London", "Paris_Texas"]
     assert near_names("paris", known) == ["Paris", "Paris_Texas", "Parma"]
