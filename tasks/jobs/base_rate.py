@@ -112,8 +112,8 @@ class BaseRateResult:
     def sentences(self) -> list[str]:
         """Return the estimate, and what a user should know about it, in sentences."""
         rate = self.rate
-        said = [f"The base rate is {rate.value:.3g}; its 95 % interval is {rate.low:.3g} to {rate.high:.3g}."]
-        said = said if self.shows else []
+        number = f"The base rate is {rate.value:.3g}; its 95 % interval is {rate.low:.3g} to {rate.high:.3g}."
+        said = [number] if self.shows else []
         said += [_sentence(finding) for finding in self._findings()]
         said += [_sentence(note) for note in self.notes]
         said += [f"Next: `{self.command}`"] if self.command else []
@@ -179,10 +179,10 @@ class BaseRateResult:
         return asdict(self) | {"sentences": self.sentences(), "command": self.command}
 
     def metrics(self) -> dict[str, float]:
-        """Return the overall estimate as MLflow metrics."""
+        """Return the overall estimate, if there is one, as MLflow metrics."""
         rate, fit = self.rate, self.mixture
-        found = {"base_rate": rate.value, "low": rate.low, "high": rate.high, "determined": float(self.determined)}
-        found |= {"labels": float(self.labels)}
+        found = {"base_rate": rate.value, "low": rate.low, "high": rate.high} if self.shows else {}
+        found |= {"determined": float(self.determined), "labels": float(self.labels)}
         if fit is not None:
             found |= {"unlabelled": float(fit.candidates), "fit_p": fit.fit.p_value}
             found |= {f"share.{name}": share.value for name, share in fit.shares.items()}
@@ -288,7 +288,7 @@ def _write(path: Path, found: BaseRateResult) -> None:
             raise InputError(f"{path} cannot be written: {error.strerror}") from error
         return
     unlabelled = found.mixture.candidates if found.mixture is not None else 0
-    rate = {"base_rate": found.rate.value, "low": found.rate.low, "high": found.rate.high}
+    rate = {"base_rate": found.rate.value, "low": found.rate.low, "high": found.rate.high} if found.shows else {}
     overall = {"relation": None, **rate, "candidates": unlabelled + found.labels, "labels": found.labels}
     with sink(path) as write:
         write(pa.Table.from_pylist([overall, *found.relations], COLUMNS))

@@ -199,12 +199,6 @@ def predict_pairs(
     return run_prediction(predictor, asked, tables)
 
 
-def _are_few(search: PairSearch, config: PairsConfig) -> bool:
-    """Return whether so few pairs are shown that the number of true ones among them gets an interval."""
-    limit = config.top if config.top and config.per == ALL else inf
-    return min(len(search.subjects) * len(search.objects), limit) <= MOST_COUNTED
-
-
 def _tables(answers: Answers, triples: Triples) -> Iterator[pa.Table]:
     """Answer triples (n, 3), block by block."""
     for start in range(0, max(1, len(triples)), ROWS):

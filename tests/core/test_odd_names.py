@@ -138,7 +138,7 @@ REFUSED = {
     "labels that are nearly none": (
         "g.tsv",
         "".join("\t".join([*row, f"{i // 4}"]) + "\n" for i, row in enumerate(ROWS)),
-        "only 8 of 360 labels is one: leave them out by --columns subject,predicate,object (1,2,3 without a header)",
+        "only 8 of 360 labels can be read: leave them out by --columns subject,predicate,object (1,2,3 without a",
     ),
     "two negations": (
         "g.csv",
@@ -203,6 +203,13 @@ def test_comments_may_stand_before_and_after_a_header_that_is_one(tmp_path: Path
     for columns in (("Drug", "Action", "Gene"), ("1", "4", "3")):
         [block] = read_blocks(TriplesFile(tmp_path / "g.csv", columns=columns))
         assert [(*row.values(),) for row in block.names.to_pylist()] == ROWS
+
+
+def test_a_first_line_that_begins_with_a_number_sign_may_be_a_fact(tmp_path: Path) -> None:
+    named = [(f"gene{s[5:]}", p, f"drug{o[5:]}") for s, p, o in ROWS]
+    (tmp_path / "g.tsv").write_text("".join(f"#{i}\t{s}\t{p}\t{o}\n" for i, (s, p, o) in enumerate(named)))
+    [block] = read_blocks(TriplesFile(tmp_path / "g.tsv", columns=("2", "3", "4")))
+    assert [(*row.values(),) for row in block.names.to_pylist()] == named
 
 
 def test_a_relation_of_an_annotation_may_be_denied_in_other_rows(tmp_path: Path) -> None:

@@ -158,6 +158,7 @@ def test_mistakes_that_no_strategy_resembles_are_refused_without_labels(trained:
     assert made["mixture"]["fit"]["p_value"] <= 0.01
     assert made["command"] == ""
     assert "mistakes that no strategy resembles" in " ".join(shown.split())
+    assert "The base rate is" not in shown
     assert "so their scores cannot show the base rate" in " ".join(made["sentences"])[:2_000].replace("So", "so")
     labelled = [[*row, "1" if row in true else "-1"] for row in rows[:: len(rows) // 100]]
     file = trained.write("judged.tsv", labelled + [[*row, ""] for row in rows])

@@ -118,13 +118,14 @@ class LogOddsCurve:
         """
         u, facts = self.log_odds(cells.z, cells.predicates), np.bincount(cells.predicates, cells.facts, len(true))
         most = float(np.log1p(facts.sum()))
-        centre = np.full(len(true), np.average(np.minimum(u, most), weights=cells.facts))
+        centre = float(np.average(np.minimum(u, most), weights=cells.facts))
         rows = cells.candidates * (facts / true)[cells.predicates]
-        counts = RelationCounts(cells.predicates, u - centre[0], cells.facts, rows, cells.candidates, centre, most)
+        offset = np.full(len(true), centre)
+        counts = RelationCounts(cells.predicates, u - centre, cells.facts, rows, cells.candidates, offset, most)
         theta, _ = most_probable(counts, np.zeros((2, len(true))), np.full(2, tau**2))
         mean = float(np.average(expit(u), weights=cells.candidates))
         factors, offsets = 1 + theta[0], theta[1] - theta[0] * centre
-        offsets += move_to(counts.log_odds(theta) + centre[0], cells.candidates, mean)
+        offsets += move_to(counts.log_odds(theta) + centre, cells.candidates, mean)
         return replace(self, constants=factors * self.constants + offsets, factors=factors)
 
     def at(self, places: Ints) -> "LogOddsCurve":

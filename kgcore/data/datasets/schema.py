@@ -19,7 +19,7 @@ TIME_MUST_BE = "a number or an ISO date such as 2024-05-17 or 2024-05-17T08:30"
 SPELLINGS = sorted({spelling for word in MEANING for spelling in (word, word.upper(), word.title())})
 FALSE = {"0", "0.0", "-1", "-1.0"}
 FEW_ROWS = 100  # in which each fault is told by itself
-MOST_ODD = 0.5  # a larger share of labels that are none shows that the column has something else
+MOST_ODD = 0.5  # if a larger share of the labels cannot be read, the column has something else
 WHOLE = "no break"  # the name of a check: a name is in one column of one line of the files that kgcal writes
 
 
@@ -102,8 +102,9 @@ def validate(frame: pd.DataFrame, path: Path, unit: str = "line") -> list[str]:
             f"{path} has the labels 0 and -1, and each means false: if one of them means unknown, delete its {unit}s; "
             "otherwise write 0 for both"
         )
-    faults += [f"{path}: {said}" for said in _of_all_rows(frame[~blank])]
-    if _odd_labels(frame[~blank]):  # they are told above
+    odd = _odd_labels(frame[~blank])
+    faults += [f"{path}: {said}" for said in _of_all_rows(frame[~blank], odd)]
+    if odd:  # one fault names the whole column, so no row has a fault of its own
         frame = frame.drop(columns=LABEL)
     schema = TRIPLES.add_columns({name: column for name, column in FURTHER.items() if name in frame})
     try:
@@ -113,8 +114,8 @@ def validate(frame: pd.DataFrame, path: Path, unit: str = "line") -> list[str]:
     return faults
 
 
-def _of_all_rows(frame: pd.DataFrame) -> list[str]:
-    """Return what to do with a table in which no row has a predicate, or most labels are none."""
+def _of_all_rows(frame: pd.DataFrame, odd: int) -> list[str]:
+    """Return what to do if no row has a predicate, or if `odd` labels, most of all, cannot be read."""
     said: list[str] = []
     if len(frame) <= FEW_ROWS:
         return said
@@ -123,10 +124,11 @@ def _of_all_rows(frame: pd.DataFrame) -> list[str]:
             f"all {len(frame):,} predicates are empty. If the facts are of one kind, write the same word in every row; "
             "if another column has the predicates, name it by --columns"
         )
-    if odd := _odd_labels(frame):
-        count = "none of" if odd == len(frame) else f"only {len(frame) - odd:,} of"
+    if odd:
+        some = f"only {len(frame) - odd:,} of {len(frame):,} labels can be read"
+        which = some if odd < len(frame) else f"none of {len(frame):,} labels is one"
         said.append(
-            f"{count} {len(frame):,} labels is one: leave them out by --columns {','.join(COLUMNS)} (1,2,3 without a "
+            f"{which}: leave them out by --columns {','.join(COLUMNS)} (1,2,3 without a "
             "header) only if they do not say what is true: otherwise write 1 and -1. If they are confidences, add "
             "--confidence COLUMN, and if they are times, --split time:COLUMN"
         )
@@ -134,7 +136,7 @@ def _of_all_rows(frame: pd.DataFrame) -> list[str]:
 
 
 def _odd_labels(frame: pd.DataFrame) -> int:
-    """Return how many labels of a table with many rows are none; 0 if they are at most MOST_ODD of all."""
+    """Return how many labels cannot be read; 0 if they are at most MOST_ODD of all, or the table is short."""
     odd = int((~frame[LABEL].isin(SPELLINGS)).sum()) if LABEL in frame and len(frame) > FEW_ROWS else 0
     return odd if odd > MOST_ODD * len(frame) else 0
 

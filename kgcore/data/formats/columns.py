@@ -282,7 +282,9 @@ def _given(source: TriplesFile, cells: Sequence[str], named: bool, known: bool) 
             )
         marked = cells[0].startswith("#")  # or a value, such as negative, may be in the first row
         further = [cell for n, cell in enumerate(cells) if n not in places and (marked or cell.lower() not in DENIED)]
-        commented = marked and looks_like_header([cells[place].removeprefix("# ") for place in places])
+        commented = marked and looks_like_header(
+            [cells[place].removeprefix("# ") for place in places] + [cells[0].lstrip("# ")]
+        )
         header = named or known or commented or any(map(denies, further))
         return header, len(cells), dict(zip(parts, places, strict=True))
     missing = [entry for entry in source.columns if entry not in cells]

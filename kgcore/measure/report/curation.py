@@ -261,7 +261,7 @@ def _suspicion(name: str, entities_are_numbers: bool) -> str:
     words = {word.casefold() for word in WORDS.split(re.split(r"[/#:]", name)[-1])}
     if last in PLACEHOLDERS:
         return "is a placeholder"
-    is_number = NUMBER.fullmatch(name.strip().casefold())  # BFO:0000050 is none
+    is_number = NUMBER.fullmatch(name.strip().casefold())  # BFO:0000050 is no number
     if not entities_are_numbers and (name.casefold() in MEANING or is_number):
         return "is a number or a label"
     if words & DENIALS or name[:1] in NEGATORS:
