@@ -38,11 +38,7 @@ def main() -> None:
     asked = parsed()
     model = find_calibrated_model(Ask(dataset=asked.dataset)).model
     graph = model.graph
-    columns = ["subject", "predicate", "object"]
-    names = pd.read_csv(asked.truth, sep="\t", names=columns, dtype=str, keep_default_na=False, quoting=3)
-    numbers, known = graph.number(names)
-    truth = np.unique(numbers[known], axis=0)
-    truth = truth[~graph.all_known.contains(truth)]
+    truth = facts_of(graph, asked.truth)
     population = population_of(graph, truth, asked.predicates)
     wanted = [block.predicate for block in population.blocks]
     truth = truth[np.isin(truth[:, 1], wanted)]
@@ -73,6 +69,16 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--plot", default="")
     return parser.parse_args()
+
+
+def facts_of(graph: KnowledgeGraph, path: str) -> Triples:
+    """Return the facts (n, 3) of a file that the graph lacks, with names of the graph."""
+    columns = ["subject", "predicate", "object"]
+    names = pd.read_csv(path, sep="\t", names=columns, dtype=str, keep_default_na=False, quoting=3)
+    numbers, known = graph.number(names)
+    truth = np.unique(numbers[known], axis=0)
+    missing: Triples = truth[~graph.all_known.contains(truth)]
+    return missing
 
 
 def population_of(graph: KnowledgeGraph, truth: Triples, number: int) -> Population:

@@ -24,7 +24,7 @@ OTHERS = -1  # stands for all relations without an estimate of their own
 PRIOR_CANDIDATES = 20.0  # the prior of a relation's shares counts as this many mistakes
 SMALLEST_SHOWN = 0.005  # a strategy with a smaller share of the mistakes is not named
 LEAST_RATE = 1e-6  # an estimated base rate, and each end of its interval, is at least this far from 0 and from 1
-_GRID = np.linspace(-14, 14, 281)  # log-odds of base rates: down to 1e-6
+GRID = np.linspace(-14, 14, 281)  # log-odds of base rates: down to 1e-6
 _MEANS, _SPREADS = np.linspace(-12, 12, 97), np.geomspace(0.05, 4, 24)
 
 
@@ -133,24 +133,24 @@ def shrink(profiles: Sequence[Profile]) -> list[float]:
     """
     if not profiles:
         return []
-    likelihood = np.stack([_on_grid(profile) for profile in profiles])  # (relations, grid)
+    likelihood = np.stack([on_grid(profile) for profile in profiles])  # (relations, grid)
     if len(profiles) == 1:
         return [float(profiles[0].alphas[profiles[0].p_values.argmax()])]
-    apart = (_GRID[None, None] - _MEANS[:, None, None]) / _SPREADS[None, :, None]
+    apart = (GRID[None, None] - _MEANS[:, None, None]) / _SPREADS[None, :, None]
     density = np.exp(-0.5 * apart**2)
     density /= density.sum(axis=-1, keepdims=True)  # (means, spreads, grid)
     marginal = np.log(np.maximum(density @ np.exp(likelihood).T, 1e-300)).sum(axis=-1)
     mean, spread = np.unravel_index(int(marginal.argmax()), marginal.shape)
     posterior = np.exp(likelihood) * density[mean, spread]
-    values: list[float] = (posterior @ expit(_GRID) / posterior.sum(axis=-1)).tolist()
+    values: list[float] = (posterior @ expit(GRID) / posterior.sum(axis=-1)).tolist()
     return values
 
 
-def _on_grid(profile: Profile) -> Floats:
-    """Return the corrected log-likelihood on the grid of log-odds, interpolated, at most 0."""
+def on_grid(profile: Profile) -> Floats:
+    """Return the corrected log-likelihood at the log-odds GRID, interpolated, at most 0."""
     inner = (profile.alphas > 0) & (profile.alphas < 1)
     value = -0.5 * chdtri(1, np.clip(profile.p_values[inner], 1e-250, 1.0))
-    interpolated = np.interp(_GRID, logit(profile.alphas[inner]), value)
+    interpolated = np.interp(GRID, logit(profile.alphas[inner]), value)
     below_top: Floats = interpolated - interpolated.max()
     return below_top
 

@@ -10,7 +10,10 @@ from kgcore.answer.population.survey import Survey
 from kgcore.arrays import Floats, Triples
 from kgcore.combiners.base import Combined, EvidenceSample
 from kgcore.combiners.joined import Folded
+from kgcore.config import EvidenceConfig
 from kgcore.data.graph import KnowledgeGraph, Split
+
+GROUPS = tuple(name for name in EvidenceConfig().evidence if not name.startswith("name_"))
 
 
 def graph_with_types(seed: int, entities: int = 120, predicates: int = 3, facts: int = 2_500) -> KnowledgeGraph:

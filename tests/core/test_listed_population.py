@@ -12,15 +12,13 @@ from kgcore.answer.population.population import FEWEST_ROWS, Population, of_base
 from kgcore.answer.population.survey import survey
 from kgcore.arrays import Triples
 from kgcore.base_rate import BaseRate
-from kgcore.config import EvidenceConfig
 from kgcore.data.graph import Split
 from kgcore.errors import InputError
 from tests.core.calibrated_models import trained_on
-from tests.core.populations import graph_with_labels, graph_with_types
+from tests.core.populations import GROUPS, graph_with_labels, graph_with_types
 
 GRAPH = graph_with_types(1)
 DOMAINS = Domains(GRAPH, is_typed=False)
-GROUPS = tuple(name for name in EvidenceConfig().evidence if not name.startswith("name_"))
 
 
 def pairs(predicates: range, entities: int = 60) -> Triples:

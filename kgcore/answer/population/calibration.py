@@ -10,6 +10,7 @@ import numpy as np
 
 from kgcore.answer.calibrated_model import CalibratedModel
 from kgcore.answer.pairs import PairBlock
+from kgcore.answer.population.division import divided
 from kgcore.answer.population.draw import highest
 from kgcore.answer.population.fit import (
     Count,
@@ -20,7 +21,7 @@ from kgcore.answer.population.fit import (
     list_order,
     lost_share,
 )
-from kgcore.answer.population.population import NOTHING_STATED, Population, UnknownFacts, of_base_rate
+from kgcore.answer.population.population import FEWEST_ROWS, NOTHING_STATED, Population, UnknownFacts, of_base_rate
 from kgcore.answer.population.survey import Survey
 from kgcore.answer.question import Question
 from kgcore.arrays import Ints, Triples
@@ -39,6 +40,7 @@ ELSEWHERE = (
 MOST_NAMED = 3  # predicates that a sentence names
 LESS = 0.97  # of the rows of a file, whose expected number stands beside the stated one
 MUCH_LESS = 0.9  # share of the stated true candidates below which the evidence contradicts the statement
+UNEQUAL = 3.0  # times the share of true candidates of another predicate, from which a sentence says so
 REFUTED = 2.0  # times as many facts with a twin as there are candidates with one cannot be missing one by one
 CONTRADICTED = (
     ". {names}: {stated} true candidates are stated, but only about {most} look like these facts, and three quarters "
@@ -47,6 +49,10 @@ CONTRADICTED = (
 TOGETHER = (
     ". Of {names}, far fewer candidates have a mirror image or an inverse in train than if facts were missing one by "
     "one: to have one makes a candidate no likelier"
+)
+DIFFERENT = (
+    ". The evidence about them suggests that the predicates differ: {high:.2g} of those of {most} are expected to be "
+    "true, and {low:.2g} of those of {least}"
 )
 ALL_ALIKE = (
     ". It is taken for the completeness of every predicate: if they differ, the list can be far off, so state a file"
@@ -93,10 +99,12 @@ class Calibration:
         graph, sizes = population.graph, population.sizes
         nominal = min(0.5, len(survey.facts) / float(sizes.sum()))  # as many as validation knows
         count = true or of_base_rate(population, BaseRate(nominal))
-        pooled = population.rows is not None and not count.by_predicate
         twins = _shares_with_twins(population, survey, count)
-        survey = survey.with_twins(twins, rng)
-        fit = fit_population(survey, count, sizes, graph.fingerprint(), rng, pooled)
+        survey, groups = survey.with_twins(twins, rng), None
+        if population.rows is not None and not count.by_predicate:
+            unfitted = CombinedModel(survey.combined, models[0], graph, tuple(models[1:]))
+            groups, count = divided(population, survey, unfitted.score, count, rng)
+        fit = fit_population(survey, count, sizes, graph.fingerprint(), rng, groups)
         survey = fit.survey
         top = survey.drawn.in_top
         judged = survey.drawn.triples[top], survey.log_odds[top]
@@ -144,6 +152,7 @@ class Calibration:
                 f". Only about {_count(likely)} candidates look like these facts: fewer are true than stated, or they "
                 "are unlike the facts of validation"
             )
+        text += self._differing()
         if together := [number for number in self.together if self.asked in (None, number)]:
             text += TOGETHER.format(names=", ".join(names[number] for number in together))
         if (
@@ -154,6 +163,21 @@ class Calibration:
         ):
             text += ALL_ALIKE
         return text
+
+    def _differing(self) -> str:
+        """Return which predicates of a file have the highest and the lowest share of true candidates, if it matters."""
+        predicates = self.survey.drawn.triples[:, 1]
+        sizes = np.bincount(predicates)
+        places = np.flatnonzero(sizes >= FEWEST_ROWS)
+        if self.population.rows is None or len(places) < 2:
+            return ""
+        q = self.fit.probabilities(self.survey.log_odds, predicates)
+        shares = np.bincount(predicates, q)[places] / sizes[places]
+        high, low = float(shares.max()), float(shares.min())
+        if high < UNEQUAL * low:
+            return ""
+        most, least = (self.population.graph.predicates[places[at]] for at in (shares.argmax(), shares.argmin()))
+        return DIFFERENT.format(high=high, most=most, low=low, least=least)
 
     def _left_out(self) -> str:
         """Return the predicates of the graph without candidates, the most frequent first; '' if one is asked about."""

@@ -95,14 +95,15 @@ class PopulationFit:
 
 
 def fit_population(
-    survey: Survey, true: UnknownFacts, sizes: Ints, dataset: str, rng: np.random.Generator, pooled: bool = False
+    survey: Survey, true: UnknownFacts, sizes: Ints, dataset: str, rng: np.random.Generator, groups: Ints | None = None
 ) -> PopulationFit:
     """Calibrate a survey, by kgcore/answer/population/curve.py.
 
-    true     number of true candidates of each block
+    true     number of true candidates of each block, or of each group
     sizes    (p,) number of candidates of each block, in the order of the predicates
     dataset  fingerprint of the graph
-    pooled   whether the predicates share one map: nothing says how many true candidates each of them has
+    groups   (p,) the group of each predicate of a file: the predicates of one share a map. None: it is no file, and
+             each predicate has its own map
 
     The map is fitted to the candidates of the top, which are all drawn, and to the validation facts with scores as
     high. Their share of the facts is the share of the true candidates that is in the top. The few drawn candidates
@@ -111,25 +112,24 @@ def fit_population(
 
     In every bootstrap replicate the validation facts are drawn again, those of two entities together, and the number of
     true candidates is drawn from its interval: see `UnknownFacts.drawn`. Then each predicate gets the map that its own
-    facts show. A pooled population may be small, so all of its candidates are drawn again.
+    facts show. A file may be small, so all of its candidates are drawn again.
 
     Raises FitError if a fit does not converge.
     """
     predicates, top = np.unique(survey.facts[:, 1]), survey.top()
-    maps = np.arange(len(predicates)) * (not pooled)  # a map for each predicate, or one for all
+    maps = np.arange(len(predicates)) if groups is None else groups
     of_candidates, of_facts, of_every = (
         maps[np.searchsorted(predicates, rows[:, 1])] for rows in (top.drawn.triples, top.facts, survey.facts)
     )
     below = [top is not survey and np.isfinite(survey.drawn.lowest.get(p, -np.inf)) for p in predicates.tolist()]
-    shares = partial(_shares, of_every, survey.facts_in_top, np.array([any(below)]) if pooled else np.array(below))
-    true = true.together if pooled else true
+    shares = partial(_shares, of_every, survey.facts_in_top, np.bincount(maps, below) > 0)
     weights, drawn, pairs = top.drawn.weights, np.ones(len(survey.facts)), _pairs(survey.facts)
     in_map = np.ones(len(drawn), dtype=bool) if top is survey else survey.facts_in_top
-    kept = top.drawn.in_top & (not pooled)
+    kept = top.drawn.in_top & (groups is None)
     cells = Cells.of((top.log_odds, top.of_facts), (of_candidates, of_facts), weights)
     knots = knots_of(top.of_facts)
     rate = float(np.clip(true.total / sizes.sum(), 1e-12, 1 - 1e-12))  # the stated one, contradicted or not
-    if not pooled and top.drawn.in_top.all():
+    if groups is None and top.drawn.in_top.all():
         true = _allowed(true, shares(drawn), (top.of_facts, of_facts), (top.log_odds, of_candidates))
     number = true.values * shares(drawn)
     counted = cells.counted(weights, drawn[in_map])

@@ -253,6 +253,7 @@ class UnknownFacts:
     everywhere    the expected number of unknown true facts of the predicates that are asked about, candidates or not,
                   if a completeness is stated; None: a base rate is, which does not say it
     contradicted  positions of blocks whose stated number is more than their candidates allow: see `at_most`
+    spreads       (b,) standard deviations of the logarithms of numbers that the evidence shows; None: it shows none
     """
 
     values: Floats
@@ -262,6 +263,7 @@ class UnknownFacts:
     by_predicate: bool
     everywhere: float | None = None
     contradicted: tuple[int, ...] = ()
+    spreads: Floats | None = None
 
     def at_most(self, most: Floats, limits: Floats) -> "UnknownFacts":
         """Return the numbers, no higher than limits (b,). A number whose interval is above its limit is contradicted.
@@ -283,19 +285,21 @@ class UnknownFacts:
         """The expected number of true candidates."""
         return float(self.values.sum())
 
-    @property
-    def together(self) -> "UnknownFacts":
-        """The number of all blocks, as if they were one."""
-        values, low, high = (numbers.sum(keepdims=True) for numbers in (self.values, self.low, self.high))
+    def grouped(self, groups: Ints) -> "UnknownFacts":
+        """Return the number of each group of blocks. groups: (b,) the group of each block, from 0."""
+        values, low, high = (np.bincount(groups, own).astype(float) for own in (self.values, self.low, self.high))
         return UnknownFacts(values, low, high, self.stated, by_predicate=False)
 
     def drawn(self, facts: Floats, rng: np.random.Generator) -> Floats:
         """Return numbers (b,) for a bootstrap replicate: from the interval, and by the drawn validation facts (b,).
 
         The facts of a block give the expected share of the true candidates that are in it. The true ones themselves are
-        a further draw from these shares.
+        a further draw from these shares. With `spreads`, each number is drawn by itself, and their sum is kept.
         """
-        values = self.low + rng.random() * (self.high - self.low)
+        values: Floats = self.low + rng.random() * (self.high - self.low)
+        if self.spreads is not None:
+            apart: Floats = values * np.exp(self.spreads * rng.standard_normal(len(values)))
+            return apart * float(values.sum() / apart.sum())
         own = list(self.contradicted)
         if own:
             values[own] = np.maximum(self.high[own] * np.cbrt(rng.random()), LEAST)
