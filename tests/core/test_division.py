@@ -40,7 +40,7 @@ def mixture(shares: list[float], seed: int = 0, apart: float = 0.0, facts: int =
 @pytest.mark.parametrize("seed", range(3))
 def test_groups_with_different_shares_get_their_own_numbers(seed: int, apart: float) -> None:
     data, true = mixture([0.0, 0.7, 0.1, 0.4], seed, apart)
-    found = Shares.of(data, SIZES.astype(float), true.sum())
+    found = Shares.of(data, SIZES.astype(float), true.sum(), 4)
     assert found.numbers.sum() == pytest.approx(true.sum(), rel=0.01)
     assert found.numbers[0] < 0.04 * SIZES[0]
     by_candidates = np.abs(SIZES * true.sum() / SIZES.sum() - true).sum()
@@ -53,7 +53,7 @@ def test_groups_with_equal_shares_are_not_torn_apart() -> None:
     errors = []
     for seed in range(10):
         data, true = mixture([0.3] * 4, seed)
-        found = Shares.of(data, SIZES.astype(float), true.sum())
+        found = Shares.of(data, SIZES.astype(float), true.sum(), 4)
         errors.append(np.abs(found.numbers - true) / np.sqrt(0.21 * SIZES))
     assert np.mean(errors) < 1.0  # mean absolute error in standard deviations of the number of true candidates
 
@@ -63,13 +63,13 @@ def test_a_group_without_enough_facts_gets_the_share_that_the_others_suggest() -
     rows = np.flatnonzero((data.positives.predicates != 3) | (np.arange(len(data.positives)) % 20 == 0))
     few = replace(data, positives=data.positives.part(rows))
     assert (few.positives.predicates == 3).sum() < FEWEST
-    found = Shares.of(few, SIZES.astype(float), true.sum())
+    found = Shares.of(few, SIZES.astype(float), true.sum(), 3)
     assert 0.1 * SIZES[3] < found.numbers[3] < 0.5 * SIZES[3]
 
 
 def test_candidates_may_be_a_random_part() -> None:
     data, true = mixture([0.0, 0.7, 0.1, 0.4])
-    whole, part = (Shares.of(data, times * SIZES.astype(float), times * true.sum()) for times in (1, 50))
+    whole, part = (Shares.of(data, times * SIZES.astype(float), times * true.sum(), 4) for times in (1, 50))
     assert part.numbers == pytest.approx(np.maximum(50 * whole.numbers, LEAST_TRUE), rel=0.2)
     assert part.spreads == pytest.approx(whole.spreads, rel=0.05)
 

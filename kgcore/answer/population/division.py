@@ -71,7 +71,7 @@ def divided(
     of_group = np.zeros(len(population.graph.predicates), dtype=np.int64)
     of_group[[block.predicate for block in population.blocks]] = groups
     data = _mixture(population, survey, score, of_group, rng)
-    shares = Shares.of(data, np.bincount(groups, sizes).astype(np.float64), true.total)
+    shares = Shares.of(data, np.bincount(groups, sizes).astype(np.float64), true.total, int(own.sum()))
     factor = shares.numbers / np.maximum(together.values, 1e-300)
     values, low, high = (factor * ends for ends in (together.values, together.low, together.high))
     return groups, replace(together, values=values, low=low, high=high, spreads=shares.spreads)
@@ -119,27 +119,31 @@ class Shares:
     spreads: Floats
 
     @classmethod
-    def of(cls, data: MixtureData, sizes: Floats, total: float) -> "Shares":
+    def of(cls, data: MixtureData, sizes: Floats, total: float, alone: int) -> "Shares":
         """Estimate the numbers of true candidates.
 
         data   the log-odds of facts, of corruptions, and of candidates or a random part of them. The group of a row
                stands for its predicate
         sizes  (g,) number of candidates of each group
         total  number of true candidates of all groups
+        alone  number of groups of one predicate, which are the first ones. The log-odds of several predicates cannot be
+               compared, so they say nothing about the last group
         """
         facts, candidates = ((rows.scores, rows.predicates) for rows in (data.positives, data.candidates))
         [most] = most_true(facts, candidates, len(sizes), (TAIL,))  # type: ignore[arg-type]
         drawn = np.maximum(np.bincount(candidates[1], minlength=len(sizes)), 1)  # type: ignore[arg-type]
         most = logit(np.clip(most / drawn, 1e-6, 1 - 1e-6))
+        most[alone:] = -GRID[0]
         near = -0.5 * ((GRID[:, None] - GRID) / ERROR) ** 2
         near -= logsumexp(near, axis=1, keepdims=True)
-        known = np.stack([_likelihood(data, group, near) for group in range(len(sizes))])
+        known = np.zeros((len(sizes), len(GRID)))
+        known[:alone] = [_likelihood(data, group, near) for group in range(alone)]
         known -= np.logaddexp(0, (GRID - most[:, None]) / SOFT)
         number = np.bincount(data.positives.predicates, minlength=len(sizes)) + 0.5  # type: ignore[arg-type]
         apart = np.log(number / number.sum() / (sizes / sizes.sum()))
         posterior = _posterior(known, apart, float(logit(total / sizes.sum())))
         means = posterior @ expit(GRID)
-        spreads = np.sqrt(np.maximum(posterior @ GRID**2 - (posterior @ GRID) ** 2, 0)) * (1 - means)
+        variances = np.maximum(posterior @ GRID**2 - (posterior @ GRID) ** 2, 0)
         log_odds = logit(means)
         limits = np.maximum(most, log_odds)
 
@@ -150,7 +154,7 @@ class Shares:
         ends = -30.0, 30.0
         within = numbers(ends[0]).sum() < total < numbers(ends[1]).sum()
         step = float(brentq(lambda one: numbers(one).sum() - total, *ends)) if within else ends[1]
-        return cls(np.maximum(numbers(step), LEAST_TRUE), spreads)
+        return cls(np.maximum(numbers(step), LEAST_TRUE), np.sqrt(variances) * (1 - means))
 
 
 def _likelihood(data: MixtureData, group: int, near: Floats) -> Floats:
