@@ -11,7 +11,7 @@ from kgcore.answer.population.division import FEWEST, LEAST_TRUE, Shares, divide
 from kgcore.answer.population.draw import DrawSize
 from kgcore.answer.population.population import Population, stated_facts, unstored
 from kgcore.answer.population.survey import Survey, survey
-from kgcore.arrays import Bools, Floats
+from kgcore.arrays import Bools, Floats, Triples
 from kgcore.data.graph import KnowledgeGraph, Split
 from kgcore.mixture.samples import MixtureData, ScoreSample
 from tests.core.calibrated_models import trained_on
@@ -111,15 +111,18 @@ def test_a_file_whose_predicates_differ_is_calibrated_by_predicate() -> None:
     assert "of those of p1 are expected to be true" in calibration.about
 
 
-def test_predicates_with_few_facts_are_one_group(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("name", "value"), [("FEWEST", 10**6), ("CLEAN", 0.0)])
+def test_without_facts_or_clean_corruptions_there_is_one_group(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: float
+) -> None:
+    """Of dense graphs, and where few candidates are true, corruptions say nothing about mistakes."""
     _, population, surveyed, _ = file_of([0.3, 0.3, 0.3])
     stated = stated_facts(population, "", 0.3)
     assert stated is not None
-    counts = np.sort(population.counts(surveyed.facts))
-    monkeypatch.setattr("kgcore.answer.population.division.FEWEST", int(counts.max()) + 1)
+    monkeypatch.setattr(f"kgcore.answer.population.division.{name}", value)
 
-    def score(triples: np.ndarray) -> Floats:
-        raise AssertionError("one group needs no corruptions")
+    def score(triples: Triples) -> Floats:
+        raise AssertionError("one group needs no log-odds")
 
     groups, numbers = divided(population, surveyed, score, stated, np.random.default_rng(0))
     assert groups.tolist() == [0, 0, 0]

@@ -17,7 +17,7 @@ sum is the stated one.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import compress, product
 
 import numpy as np
 from scipy.optimize import brentq
@@ -26,7 +26,7 @@ from scipy.special import expit, logit, logsumexp
 from kgcore.answer.population.fit import most_true
 from kgcore.answer.population.population import Population, UnknownFacts
 from kgcore.answer.population.survey import Survey
-from kgcore.arrays import Floats, Ints, Triples
+from kgcore.arrays import Bools, Floats, Ints, Triples
 from kgcore.calibrate.support import TAIL
 from kgcore.config import CorruptConfig
 from kgcore.embed.corruptions.base import Mixture, corrupt, subject_shares
@@ -36,7 +36,8 @@ from kgcore.mixture.matched import FEWEST, GRID, on_grid
 from kgcore.mixture.samples import MixtureData, ScoreSample, bin_edges, count, number_of_bins
 
 STRATEGY = "typed"
-CORRUPTIONS = 300  # of each group
+CORRUPTIONS = 300  # of each predicate
+CLEAN = 0.5  # largest share of true ones among corruptions that stand for mistakes, as a part of that of the candidates
 CANDIDATES = 20_000  # drawn from those of a large file
 ERROR = 0.5  # standard deviation of the log-odds of a share: the mistakes of a file are not quite like corruptions
 SOFT = 0.15  # log-odds over which the likelihood falls beyond the most true candidates that there can be
@@ -44,7 +45,7 @@ NEAR = 0.5  # standard deviation of mu from the logit of the stated share
 MOST_SPREAD = 2.0  # scale of the prior of sigma
 LEAST_TRUE = 0.5  # true candidates of a group
 _TINY = 1e-300
-_SLOPES, _MEANS, _SPREADS = (0.0, 0.5, 1.0), np.linspace(-6, 6, 49), np.geomspace(0.05, 4, 16)
+_SLOPES, _AWAY, _SPREADS = (0.0, 0.5, 1.0), np.linspace(-2, 2, 17), np.geomspace(0.05, 4, 16)
 
 
 def divided(
@@ -59,52 +60,54 @@ def divided(
     score  returns the log-odds (n,) of the evidence about triples (n, 3)
     true   the stated number of true candidates. Its sum alone counts
 
-    A predicate with at least FEWEST candidates and FEWEST validation facts is a group of its own. The others are one
-    group.
+    A predicate with at least FEWEST candidates and FEWEST validation facts is a group of its own, if fewer of its
+    corruptions than of all candidates are true. The others are one group.
     """
     sizes, facts = population.sizes, population.counts(survey.facts)
     own = np.minimum(sizes, facts) >= FEWEST
+    false, hits = _corruptions(population, survey.facts, own, rng)
+    own &= hits <= CLEAN * true.total / sizes.sum()
     groups = np.where(own, np.cumsum(own) - 1, own.sum())
     together = true.grouped(groups)
     if len(together.values) == 1:
         return groups, together
     of_group = np.zeros(len(population.graph.predicates), dtype=np.int64)
     of_group[[block.predicate for block in population.blocks]] = groups
-    data = _mixture(population, survey, score, of_group, rng)
-    shares = Shares.of(data, np.bincount(groups, sizes).astype(np.float64), true.total, int(own.sum()))
-    factor = shares.numbers / np.maximum(together.values, 1e-300)
-    values, low, high = (factor * ends for ends in (together.values, together.low, together.high))
-    return groups, replace(together, values=values, low=low, high=high, spreads=shares.spreads)
-
-
-def _mixture(
-    population: Population,
-    survey: Survey,
-    score: Callable[[Triples], Floats],
-    of_group: Ints,
-    rng: np.random.Generator,
-) -> MixtureData:
-    """Return the log-odds of facts, corruptions and candidates. The group of a predicate stands for the predicate."""
-    graph, facts, drawn = population.graph, survey.facts, []
-    groups = of_group[facts[:, 1]]
-    for group in range(int(groups.max()) + 1):
-        rows = np.flatnonzero(groups == group)
-        drawn.append(rng.choice(rows, CORRUPTIONS) if len(rows) else rows)
-    shares = subject_shares(graph, CorruptConfig().calibration_sides)
-    strategy = Mixture(graph, {STRATEGY: 1.0})
-    false = corrupt(facts[np.concatenate(drawn)], 1, strategy, rng, shares, graph.known).triples
     weights, rows = survey.drawn.weights, np.arange(len(survey.drawn))
     if np.ptp(weights):  # of a large file, the most promising candidates alone are all drawn
         rows = rng.choice(rows, CANDIDATES, p=weights / weights.sum())
     samples = [
         ScoreSample(z, predicates=of_group[triples[:, 1]])
         for z, triples in (
-            (survey.of_facts, facts),
+            (survey.of_facts, survey.facts),
             (score(false), false),
             (survey.log_odds[rows], survey.drawn.triples[rows]),
         )
     ]
-    return MixtureData(samples[0], {STRATEGY: samples[1]}, samples[2])
+    data = MixtureData(samples[0], {STRATEGY: samples[1]}, samples[2])
+    shares = Shares.of(data, np.bincount(groups, sizes).astype(np.float64), true.total, int(own.sum()))
+    factor = shares.numbers / np.maximum(together.values, 1e-300)
+    values, low, high = (factor * ends for ends in (together.values, together.low, together.high))
+    return groups, replace(together, values=values, low=low, high=high, spreads=shares.spreads)
+
+
+def _corruptions(
+    population: Population, facts: Triples, chosen: Bools, rng: np.random.Generator
+) -> tuple[Triples, Floats]:
+    """Return CORRUPTIONS (n, 3) of the facts of some predicates, and the share (p,) of them that are held-out facts.
+
+    chosen  (p,) mask of these predicates
+
+    Held-out facts are left out. Their share, (k + 1) / (n + 2), is about that of the hidden facts among the others.
+    """
+    graph, predicates = population.graph, [block.predicate for block in compress(population.blocks, chosen)]
+    drawn = [rng.choice(np.flatnonzero(facts[:, 1] == predicate), CORRUPTIONS) for predicate in predicates]
+    rows = np.concatenate([np.zeros(0, dtype=np.int64), *drawn])
+    shares = subject_shares(graph, CorruptConfig().calibration_sides)
+    trained = graph.index(graph.train.positives)
+    made = corrupt(facts[rows], 1, Mixture(graph, {STRATEGY: 1.0}), rng, shares, trained).triples
+    is_hit = graph.all_known.contains(made)
+    return made[~is_hit], (population.counts(made[is_hit]) + 1) / (population.counts(made) + 2)
 
 
 @dataclass(frozen=True)
@@ -181,11 +184,11 @@ def _posterior(known: Floats, apart: Floats, stated: float) -> Floats:
     likelihood: Floats = np.exp(known - known.max(axis=1, keepdims=True))
     best, posterior = -np.inf, likelihood
     for slope, spread in product(_SLOPES, _SPREADS):
-        away = GRID - _MEANS[:, None] - slope * apart[:, None, None]  # (g, means, m)
+        away = GRID - stated - _AWAY[:, None] - slope * apart[:, None, None]  # (g, means, m)
         prior = np.exp(-0.5 * (away / spread) ** 2)
         joint = prior * likelihood[:, None] / np.maximum(prior.sum(axis=-1, keepdims=True), _TINY)
         each = np.maximum(joint.sum(axis=-1), _TINY)
-        penalty = 0.5 * ((spread / MOST_SPREAD) ** 2 + ((_MEANS - stated) / NEAR) ** 2)
+        penalty = 0.5 * ((spread / MOST_SPREAD) ** 2 + (_AWAY / NEAR) ** 2)
         values = np.log(each).sum(axis=0) - penalty
         place = int(values.argmax())
         if values[place] > best:
