@@ -10,12 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgcore.arrays import Floats, Ints
+from kgcore.arrays import Floats, Ints, Numbers, Small
 from kgcore.config.base import GROUP, TIME, SplitRule
 from kgcore.data.datasets.base import NEGATIVES, PARTS, DatasetSpec
 from kgcore.data.formats.base import (
@@ -34,10 +33,10 @@ from kgcore.data.graph import SPLITS, KnowledgeGraph, Split
 from kgcore.errors import InputError, raise_faults
 from kgcore.registries import FORMATS, LAYOUTS
 
-Small = npt.NDArray[np.int32]
 VOCABULARIES = ("entities", "predicates")  # roles of the files that map names to ids, if triples consist of ids
 DEFAULT_LAYOUT = "openke"  # of declared data sets with vocabularies
 MOST_COUNTED = 10_000  # the reading of a file ends after so many faults
+PIECE = 2**22  # rows of an array of 64 MB, whose memory the system gets back at once: malloc keeps less than 32 MB
 
 
 class Numbering:
@@ -60,12 +59,13 @@ class Numbering:
         return list(self._numbers)
 
     def sort(self) -> tuple[list[str], Small]:
-        """Return the names in the order of their code points, and the place of each number in this order."""
-        names = pa.array(self._numbers, pa.string())
-        order = pc.sort_indices(names).to_numpy()
+        """Return the names in the order of their code points, and the place of each number in it; forget both."""
+        names = self.names
+        self._numbers.clear()
+        order = pc.sort_indices(pa.array(names, pa.string())).to_numpy()
         places = np.empty(len(order), dtype=np.int32)
         places[order] = np.arange(len(order), dtype=np.int32)
-        return names.take(pa.array(order)).to_pylist(), places
+        return [names[number] for number in order.tolist()], places
 
 
 @dataclass
@@ -82,7 +82,7 @@ class SplitRows:
     left_out: Counter[str] = field(default_factory=Counter)
     unread: dict[str, str] = field(default_factory=dict)
     doubts: dict[str, tuple[Doubt, ...]] = field(default_factory=dict)
-    _parts: list[Small] = field(default_factory=list)
+    _pieces: list[Small] = field(default_factory=list)
     _starts: list[tuple[int, int, str, tuple[int, ...]]] = field(default_factory=list)
     _confidences: list[Floats] = field(default_factory=list)
     _times_or_groups: Numbering = field(default_factory=Numbering)
@@ -92,20 +92,29 @@ class SplitRows:
     def add(self, block: Block, entities: Numbering, predicates: Numbering, unit: str) -> None:
         """Add the rows of a block without faults. `unit` is what its numbers count: line, row or triple."""
         names = block.names
-        numbers = [
-            numbering.encode(names[column])
-            for column, numbering in zip(COLUMNS, (entities, predicates, entities), strict=True)
-        ]
+        numberings = zip(COLUMNS, (entities, predicates, entities), strict=True)
+        numbers = [numbering.encode(names[column]) for column, numbering in numberings]
         label = _labels(names[LABEL]) if LABEL in names.column_names else np.ones(len(names), dtype=np.int32)
         self._starts.append((self._length, block.first, unit, block.skipped))
-        self._parts.append(np.stack([*numbers, label], axis=1))
         if CONFIDENCE in names.column_names:
             self._confidences.append(pd.to_numeric(names[CONFIDENCE].to_pandas()).to_numpy(np.float64))
         for column in {TIME, GROUP}.intersection(names.column_names):
             self._values.append(self._times_or_groups.encode(names[column]))
-        self._length += len(names)
+        self._append([*numbers, label])
         self.left_out.update(block.left_out)
         self.labelled = bool(self.labelled) or LABEL in names.column_names
+
+    def _append(self, columns: Sequence[Small]) -> None:
+        """Add rows, given as columns (n,), to the pieces: arrays (PIECE, 4). The last one is filled in part."""
+        start, end = 0, len(columns[0])
+        while start < end:
+            used = self._length % PIECE
+            if used == 0:
+                self._pieces.append(np.empty((PIECE, len(columns)), dtype=np.int32))
+            count = min(PIECE - used, end - start)
+            for place, column in enumerate(columns):
+                self._pieces[-1][used : used + count, place] = column[start : start + count]
+            start, self._length = start + count, self._length + count
 
     def __len__(self) -> int:
         return self._length
@@ -128,20 +137,17 @@ class SplitRows:
         """The distinct times or groups of the rows as text, and for each row (n,) which of them it has."""
         return np.concatenate(self._values).astype(np.int64), self._times_or_groups.names
 
-    def numbers(self, entities: Small, predicates: Small) -> Ints:
-        """Return the rows (n, 4): subject, predicate, object, label (1 / 0). The blocks are then empty.
+    def numbers(self, entities: Small, predicates: Small) -> Small:
+        """Return the rows (n, 4): subject, predicate, object, label (1 / 0). The pieces are then empty.
 
         entities, predicates  new numbers of the names, by their old ones
         """
-        rows = np.empty((self._length, 4), dtype=np.int64)
-        start = 0
-        while self._parts:
-            block = self._parts.pop(0)
-            here = rows[start : start + len(block)]
-            for column, places in ((0, entities), (1, predicates), (2, entities)):
-                here[:, column] = places[block[:, column]]
-            here[:, 3] = block[:, 3]
-            start += len(block)
+        rows = np.empty((self._length, 4), dtype=np.int32)
+        for start in range(0, self._length, PIECE):
+            here, piece = rows[start : start + PIECE], self._pieces.pop(0)
+            for column, places in enumerate((entities, predicates, entities)):
+                here[:, column] = places[piece[: len(here), column]]
+            here[:, 3] = piece[: len(here), 3]
         return rows
 
 
@@ -169,7 +175,7 @@ class Read:
     confidences  the confidences that occur in any file, each once, increasing; None: the files have none
     """
 
-    rows: dict[str, Ints]
+    rows: dict[str, Numbers]
     places: dict[str, SplitRows]
     entities: list[str]
     predicates: list[str]
@@ -229,6 +235,7 @@ def read_files(
     empty = [spec.files[role].path for role, rows in rows_by_role.items() if not len(rows) and not faults]
     faults += [f"{folder / path} has no triples: it must have at least one" for path in empty]
     raise_faults(faults or _label_faults(spec, folder, rows_by_role))
+    pa.default_memory_pool().release_unused()  # memory of the blocks
     entity_names, entity_places = entities.sort()
     predicate_names, predicate_places = predicates.sort()
     numbered = {role: rows.numbers(entity_places, predicate_places) for role, rows in rows_by_role.items()}
