@@ -96,8 +96,12 @@ def as_probabilities(values: Any, length: int | None = None) -> Probabilities:
     return array
 
 
-def blocks(length: int, size: int = BLOCK) -> Iterator[slice]:
-    """Yield slices of `size` elements, and a last one of fewer, that cover the positions 0 to `length` - 1."""
+def blocks(length: int, size: int | None = None) -> Iterator[slice]:
+    """Yield slices of `size` elements, and a last one of fewer, that cover the positions 0 to `length` - 1.
+
+    size  None: BLOCK
+    """
+    size = size or BLOCK
     for start in range(0, length, size):
         yield slice(start, min(start + size, length))
 

@@ -35,6 +35,7 @@ CALIBRATOR_FILE, SEAL = "calibrator.json", "seal"
 T = TypeVar("T")
 MODEL_PART, GRAPH_PART = "model", "graph"  # folders; further models are model_2, model_3, ...
 BATCH = 2**18  # rows that are read at a time
+GROUP = 2**20  # rows that are written at a time, as a group of rows of parquet
 _BASE_RATE = TypeAdapter(BaseRate)
 
 
@@ -238,10 +239,10 @@ def write_graph(folder: Path, graph: KnowledgeGraph) -> None:
 
 
 def _write_rows(path: Path, columns: dict[str, Any]) -> None:
-    """Write arrays of numbers of equal length as `write_table` does, but block by block: copies of all take memory."""
+    """Write arrays of numbers of equal length as `write_table` does, but group by group: copies of all take memory."""
     schema = pa.schema([(name, pa.from_numpy_dtype(column.dtype)) for name, column in columns.items()])
     with pq.ParquetWriter(path, schema.with_metadata({"kgcal": "{}"})) as writer:
-        for rows in blocks(len(columns["s"])) if len(columns["s"]) else [slice(0)]:
+        for rows in blocks(len(columns["s"]), GROUP) if len(columns["s"]) else [slice(0)]:
             writer.write_table(pa.table([pa.array(column[rows]) for column in columns.values()], schema=writer.schema))
 
 
