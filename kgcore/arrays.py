@@ -132,9 +132,12 @@ def counted(numbers: Numbers, size: int) -> Numbers:
     return counts
 
 
-def sort_distinct(values: npt.NDArray[Kind]) -> npt.NDArray[Kind]:
-    """Sort the values (n,) in place. Return the distinct ones in ascending order, in the memory of the values."""
-    values.sort()
+def sort_distinct(values: npt.NDArray[Kind], in_runs: bool = False) -> npt.NDArray[Kind]:
+    """Sort the values (n,) in place. Return the distinct ones in ascending order, in the memory of the values.
+
+    in_runs  whether the values are likely in ascending order, or a few arrays of this kind: these are only merged
+    """
+    values.sort(kind="stable" if in_runs else None)
     count = 0
     for rows in blocks(len(values)):
         part = values[rows]
@@ -156,8 +159,9 @@ def sorted_distinct(values: npt.NDArray[Kind]) -> npt.NDArray[Kind]:
 def repeated(values: npt.NDArray[Kind]) -> int:
     """Return how many of the values (n,) occur more than once. The values are then in ascending order."""
     values.sort()
-    same = np.r_[False, values[1:] == values[:-1], False]
-    return int((same[1:] | same[:-1]).sum()) if len(values) else 0
+    same = values[1:] == values[:-1]
+    runs = np.count_nonzero(same[1:] > same[:-1]) + np.count_nonzero(same[:1])
+    return int(np.count_nonzero(same) + runs)
 
 
 def first_places(values: Numbers, size: int) -> Numbers:

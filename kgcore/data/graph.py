@@ -181,7 +181,7 @@ class TripleIndex:
             for rows in blocks(len(part)):
                 keys[start + rows.start : start + rows.stop] = self.keys(part[rows])
             start += len(part)
-        self._keys = sort_distinct(keys)
+        self._keys = sort_distinct(keys, in_runs=True)
 
     def keys(self, triples: Numbers) -> Ints:
         """Return the keys (n,) of triples (n, 3)."""
@@ -264,30 +264,42 @@ class Ends:
     largest: Ints
 
     @classmethod
-    def of(cls, facts: Triples | TripleIndex, column: int, entities: int, predicates: int) -> Self:
-        """Count the entities in a column of facts (n, 3): 0 for subjects, 2 for objects."""
-        pairs = np.empty(len(facts), dtype=np.int64)
+    def of_subjects(cls, facts: TripleIndex) -> Self:
+        """Count the subjects of each predicate. Facts in ascending order have those of a subject side by side."""
+        numbers, largest = (np.zeros(facts.num_predicates, dtype=np.int64) for _ in range(2))
+        last = -1
+        for s, p, _ in (part.T for part in facts.blocks()):
+            pairs = s * facts.num_predicates + p
+            is_new = np.diff(pairs, prepend=last) != 0
+            numbers += np.bincount(p[is_new], minlength=len(numbers))
+            largest[p] = s  # the last assignment counts
+            last = pairs[-1]
+        return cls(numbers, largest)
+
+    @classmethod
+    def of_objects(cls, facts: TripleIndex) -> Self:
+        """Count the objects of each predicate."""
+        entities, pairs = facts.num_entities, np.empty(len(facts), dtype=np.int64)
         for rows in blocks(len(facts)):
-            part = facts[rows]
-            pairs[rows] = part[:, 1] * entities + part[:, column]
+            _, p, o = facts[rows].T
+            pairs[rows] = p * entities + o
         pairs = sort_distinct(pairs)
-        starts = np.searchsorted(pairs, np.arange(predicates + 1) * entities)
-        numbers = np.diff(starts)
-        largest = np.zeros(predicates, dtype=np.int64)
+        starts = np.searchsorted(pairs, np.arange(facts.num_predicates + 1) * entities)
+        numbers, largest = np.diff(starts), np.zeros(facts.num_predicates, dtype=np.int64)
         largest[numbers > 0] = pairs[starts[1:][numbers > 0] - 1] % entities
         return cls(numbers, largest)
 
 
 @dataclass(frozen=True)
 class FactCounts:
-    """The distinct facts of a graph, and how many there are of each kind.
+    """How many of the distinct facts in an index there are of each kind. They are counted block by block.
 
     predicates, loops  (R,) number of facts of each predicate, and of those with the same entity on both sides
     subjects, objects  (E,) number of facts in which each entity is the subject, or the object
     distinct           the subjects, and the objects, of each predicate
     """
 
-    facts: TripleIndex
+    index: TripleIndex
     predicates: Ints
     loops: Ints
     subjects: Ints
@@ -298,6 +310,7 @@ class FactCounts:
     def of(cls, facts: TripleIndex) -> Self:
         """Count the facts."""
         entities, predicates = facts.num_entities, facts.num_predicates
+        distinct = Ends.of_subjects(facts), Ends.of_objects(facts)
         by_predicate, loops = (np.zeros(predicates, dtype=np.int64) for _ in range(2))
         subjects, objects = (np.zeros(entities, dtype=np.int64) for _ in range(2))
         for s, p, o in (part.T for part in facts.blocks()):
@@ -305,8 +318,7 @@ class FactCounts:
             loops += np.bincount(p[s == o], minlength=predicates)
             np.add.at(subjects, s, 1)
             np.add.at(objects, o, 1)
-        ends = (Ends.of(facts, column, entities, predicates) for column in (0, 2))
-        return cls(facts, by_predicate, loops, subjects, objects, (next(ends), next(ends)))
+        return cls(facts, by_predicate, loops, subjects, objects, distinct)
 
     @property
     def degrees(self) -> Ints:
@@ -315,7 +327,7 @@ class FactCounts:
 
     def chosen(self, choose: Callable[[Triples], Bools]) -> Triples:
         """Return the facts (m, 3) that a function of some facts (n, 3) chooses by a mask (n,), in ascending order."""
-        return np.concatenate([self.facts[:0], *(part[choose(part)] for part in self.facts.blocks())])
+        return np.concatenate([self.index[:0], *(part[choose(part)] for part in self.index.blocks())])
 
 
 def components_of(facts: Triples, entities: int) -> Ints:

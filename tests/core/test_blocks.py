@@ -66,7 +66,7 @@ def test_facts_are_counted_and_connected(facts: list[tuple[int, int, int]]) -> N
     assert counts.degrees.tolist() == [sum((s == e) + (o == e) for s, _, o in distinct) for e in range(E)]
     assert counts.chosen(lambda part: part[:, 0] == part[:, 2]).tolist() == [[*f] for f in distinct if f[0] == f[2]]
     for column in (0, 2):
-        ends = Ends.of(given_facts, column, E, R)
+        ends = (Ends.of_objects if column else Ends.of_subjects)(index)
         sets = [{fact[column] for fact in facts if fact[1] == p} for p in range(R)]
         assert ends.numbers.tolist() == [len(found) for found in sets]
         assert ends.largest.tolist() == [max(found, default=0) for found in sets]

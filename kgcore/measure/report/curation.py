@@ -229,7 +229,9 @@ def _values(graph: KnowledgeGraph, facts: FactCounts) -> Finding:
     numbers = sum(name.isdecimal() for name in graph.entities) > len(graph.entities) / 2
     names = ((place, graph.entities[place]) for place in np.flatnonzero(facts.subjects == 0).tolist())
     places = [p for p, name in names if VALUE.fullmatch(name) or (name.isdecimal() and not numbers)]
-    rows = facts.chosen(lambda part: np.isin(part[:, 2], places)) if places else facts.facts[:0]
+    is_value = np.zeros(len(graph.entities), dtype=bool)
+    is_value[places] = True
+    rows = facts.chosen(lambda part: is_value[part[:, 2]])
     predicates = [graph.predicates[p] for p in np.argsort(-np.bincount(rows[:, 1])).tolist()[: len({*rows[:, 1]})]]
     return Finding(
         "Values as entities",
@@ -332,7 +334,7 @@ def _swapped_columns(graph: KnowledgeGraph, facts: FactCounts) -> Finding:
 
 
 def _hubs(graph: KnowledgeGraph, facts: FactCounts) -> Finding:
-    shares, counts = facts.degrees / len(facts.facts), facts.predicates
+    shares, counts = facts.degrees / len(facts.index), facts.predicates
     hubs = np.flatnonzero((shares > HUB) & (len(shares) >= FEWEST_ENTITIES)).tolist()
     examples = [f"{graph.entities[hub]!r} in {shares[hub]:.0%} of the facts" for hub in hubs]
     for ends, word in zip(facts.distinct, ("subject", "object"), strict=True):
@@ -364,10 +366,10 @@ def _complete(graph: KnowledgeGraph, facts: FactCounts) -> Finding:
 def _blank_nodes(graph: KnowledgeGraph, facts: FactCounts) -> Finding:
     blank = np.fromiter((name.startswith("_:") or GENID in name for name in graph.entities), bool, len(graph.entities))
     count = int(blank.sum())
-    among = sum(int(blank[part[:, [0, 2]]].any(axis=1).sum()) for part in facts.facts.blocks()) if count else 0
+    among = sum(int(blank[part[:, [0, 2]]].any(axis=1).sum()) for part in facts.index.blocks()) if count else 0
     return Finding(
         "Blank nodes",
-        f"{count:,} of {len(blank):,} entities, in {among:,} of {len(facts.facts):,} facts"
+        f"{count:,} of {len(blank):,} entities, in {among:,} of {len(facts.index):,} facts"
         + such_as(graph.entities[place] for place in np.flatnonzero(blank)[: MOST_EXAMPLES + 1]),
         "A blank node has no name outside its file, so nobody can ask about it. Give it an IRI, or write one fact for "
         "the path through it (an ontology tool can: relation graphs of ROBOT).",
@@ -376,7 +378,7 @@ def _blank_nodes(graph: KnowledgeGraph, facts: FactCounts) -> Finding:
 
 
 def _self_loops(graph: KnowledgeGraph, facts: FactCounts) -> Finding:
-    counts, total = facts.loops, len(facts.facts)
+    counts, total = facts.loops, len(facts.index)
     examples = [f"{counts[p]:,} of {graph.predicates[p]!r}" for p in np.argsort(-counts, kind="stable") if counts[p]]
     return Finding(
         "Facts of an entity and itself",

@@ -87,14 +87,13 @@ def shape_of(graph: KnowledgeGraph) -> GraphShape:
     repeats = repeats_of(facts, entities, predicates)
     apart = [repeat for repeat in repeats if repeat.predicate != repeat.other]
     twin_facts = repeated(Families.of(repeats, predicates).keys(facts, entities, True))
-    ends = [Ends.of(train, column, entities, predicates).numbers for column in (0, 2)]
     index = graph.index(train)
     return GraphShape(
         degrees=(median, ninety, most),
         single=float((degrees == 1).mean()),
         components=len(sizes),
         largest=float(sizes.max() / entities),
-        predicates=_predicates(train, index, ends, graph.predicates),
+        predicates=_predicates(train, index, graph.predicates),
         twins=tuple(sorted(apart, key=lambda twin: -twin.share)),
         symmetric=len(repeats) - len(apart),
         facts=len(facts),
@@ -103,10 +102,8 @@ def shape_of(graph: KnowledgeGraph) -> GraphShape:
     )
 
 
-def _predicates(
-    train: Triples, index: TripleIndex, ends: Sequence[Ints], names: Sequence[str]
-) -> tuple[Predicate, ...]:
-    """Return the predicates. `index` has the facts of train, `ends` the distinct subjects and objects (R,) of each."""
+def _predicates(train: Triples, index: TripleIndex, names: Sequence[str]) -> tuple[Predicate, ...]:
+    """Return the predicates. `index` has the facts of train."""
     facts, different, symmetric = (np.zeros(len(names), dtype=np.int64) for _ in range(3))
     for rows in blocks(len(train)):
         part = train[rows]
@@ -114,7 +111,7 @@ def _predicates(
         mirrored = index.contains(part[:, [2, 1, 0]])
         for counts, of_kind in ((facts, part), (different, part[apart]), (symmetric, part[apart & mirrored])):
             counts += np.bincount(of_kind[:, 1], minlength=len(names))
-    subjects, objects = ends
+    subjects, objects = (ends.numbers for ends in (Ends.of_subjects(index), Ends.of_objects(index)))
     per_subject, per_object = facts / np.maximum(subjects, 1), facts / np.maximum(objects, 1)
     columns = per_subject, per_object, symmetric / np.maximum(different, 1)
     order = np.argsort(-facts, kind="stable")
