@@ -14,6 +14,7 @@ from kgcore.config import PrepareConfig
 from kgcore.data import graph as graphs
 from kgcore.data.datasets import read, twins
 from kgcore.data.datasets.prepare import Prepared, read_dataset
+from kgcore.data.formats import text
 from kgcore.data.graph import Ends, FactCounts, TripleIndex, components_of
 from kgcore.measure.report.graph_findings import data_report
 
@@ -91,6 +92,7 @@ def test_a_prepared_graph_does_not_depend_on_the_size_of_blocks(split: str, tmp_
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(arrays, "BLOCK", 2**20)
         patch.setattr(read, "PIECE", 101)
+        patch.setattr(text, "BLOCK_BYTES", 700)
         patch.setattr(twins, "PART", 40)
         large, *report = _prepared(tmp_path / "mine.tsv", split)
     assert small.graph.fingerprint() == large.graph.fingerprint()
