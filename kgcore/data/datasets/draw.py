@@ -335,7 +335,7 @@ def _random(
     bound = np.zeros(len(units), dtype=bool)  # units that train needs
     bound[units[order[_first_of_a_name(rows, order, sizes)]]] = True
     free = order[~taken(bound, taken(units, order))][::-1]  # train needs few of the last ones: nearly a uniform sample
-    del order
+    del order, bound
     valid, test = (max(1, round(share * number)) for share in (draw.valid_share, draw.test_share))
     if valid + test > len(free):
         valid = max(1, round(len(free) * draw.of_valid))
@@ -347,9 +347,9 @@ def _random(
             "test as files"
         )
     of_free = taken(units, free)
-    firsts = of_free[is_first(of_free)]
-    lengths = taken(counted(of_free, len(units)), firsts)
+    lengths, firsts = counted(of_free, len(units)), of_free[is_first(of_free)]
     del of_free
+    lengths = taken(lengths, firsts)
     held, places = np.zeros(len(units), dtype=np.int8), np.zeros(len(rows), dtype=np.int8)
     for place, wanted in ((VALID, valid), (TEST, test)):
         drawn = fill(lengths, wanted)

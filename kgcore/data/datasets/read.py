@@ -246,9 +246,10 @@ def read_files(
     raise_faults(faults or _label_faults(spec, folder, rows_by_role))
     for rows in rows_by_role.values():
         rows.number(entities, predicates)
-    pa.default_memory_pool().release_unused()  # memory of the blocks
     entity_names, entity_places = entities.sort()
     predicate_names, predicate_places = predicates.sort()
+    del entities, predicates
+    pa.default_memory_pool().release_unused()  # memory of the blocks and the names
     numbered = {role: rows.numbers(entity_places, predicate_places) for role, rows in rows_by_role.items()}
     confidences = None
     if confidence:  # each row gets the position of its confidence

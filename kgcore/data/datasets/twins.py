@@ -16,7 +16,7 @@ from kgcore.arrays import (
     Triples,
     blocks,
     chosen,
-    counted,
+    first_places,
     is_first,
     small_type,
     sort_distinct,
@@ -179,17 +179,8 @@ def order_of_units(units: Numbers, rng: np.random.Generator) -> Numbers:
     """
     order = rng.permutation(np.arange(len(units), dtype=small_type(len(units))))
     first = is_first(units)
-    leaders = order[taken(first, order)]
-    of_leaders, sizes = taken(units, leaders), counted(units, int(units.max(initial=-1)) + 1)
-    ends = np.cumsum(taken(sizes, of_leaders), dtype=small_type(len(units) + 1))
-    starts = np.empty_like(sizes)
-    starts[of_leaders] = ends
-    starts -= sizes
-    del sizes, ends, of_leaders
-    others = np.flatnonzero(~first)
-    others = others[np.argsort(units[others], kind="stable")]
-    of_others = units[others]
-    ordered = np.empty_like(order)
-    ordered[taken(starts, taken(units, leaders))] = leaders
-    ordered[starts[of_others] + 1 + np.arange(len(others)) - np.searchsorted(of_others, of_others)] = others
-    return ordered
+    leaders, others = order[taken(first, order)], np.flatnonzero(~first)
+    del order, first
+    places = 1 + first_places(taken(units, leaders), int(units.max(initial=-1)) + 1)[units[others]]
+    by_place = np.argsort(places, kind="stable")
+    return np.insert(leaders, places[by_place], others[by_place])
