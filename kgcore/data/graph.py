@@ -1,18 +1,31 @@
-"""The knowledge graph in memory, and an index that looks up its triples."""
+"""The knowledge graph in memory, an index that looks up its triples, and counts of its facts."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 import pandas as pd
 
-from kgcore.arrays import Bools, Ints, Labels, Probabilities, Triples, as_triples, sorted_distinct
+from kgcore.arrays import (
+    Bools,
+    Ints,
+    Labels,
+    Numbers,
+    Probabilities,
+    Triples,
+    as_triples,
+    blocks,
+    chosen,
+    sort_distinct,
+)
 from kgcore.base_rate import BaseRate
 from kgcore.errors import InputError
 
 SPLITS = ("train", "valid", "test")
+EDGES = 2**22  # facts whose components are found at a time
 
 
 @dataclass(frozen=True)
@@ -39,9 +52,8 @@ class Split:
 
     @property
     def positives(self) -> Triples:
-        """The triples with label 1."""
-        triples: Triples = self.triples[self.labels == 1]
-        return triples
+        """The triples with label 1: the array `triples` itself, if all have it."""
+        return chosen(self.triples, self.labels == 1)
 
     @property
     def negatives(self) -> Triples:
@@ -97,7 +109,7 @@ class KnowledgeGraph:
 
     def index(self, *triples: Triples) -> "TripleIndex":
         """Return an index of the given triples of this graph."""
-        return TripleIndex(np.concatenate(triples), len(self.entities), len(self.predicates))
+        return TripleIndex(triples, len(self.entities), len(self.predicates))
 
     def fingerprint(self) -> str:
         """Return the sha256 of the vocabularies and splits: equal if and only if two graphs hold the same data."""
@@ -118,10 +130,12 @@ class KnowledgeGraph:
     def _digest(self, *splits: Split) -> str:
         digest = hashlib.sha256()
         for names in (self.entities, self.predicates):
-            digest.update("\n".join(names).encode() + b"\0")
+            for rows in blocks(len(names)):
+                digest.update(("\n" * (rows.start > 0) + "\n".join(names[rows])).encode())
+            digest.update(b"\0")
         for split in splits:
             digest.update(np.ascontiguousarray(split.triples).data)
-            digest.update(split.labels.astype(np.int8).tobytes())
+            digest.update(split.labels.astype(np.int8).data)
             if split.confidences is not None:
                 digest.update(b"confidences")
                 digest.update(np.ascontiguousarray(split.confidences).data)
@@ -153,35 +167,57 @@ class TripleIndex:
     The key of a triple is (s R + p) E + o for E entities and R predicates. Raises InputError if E * R * E >= 2^63.
     """
 
-    def __init__(self, triples: Triples, num_entities: int, num_predicates: int) -> None:
+    def __init__(self, triples: Numbers | Sequence[Numbers], num_entities: int, num_predicates: int) -> None:
+        """Store the distinct triples of one array (n, 3), or of several."""
         if num_entities * num_predicates * num_entities >= 2**63:
             raise InputError(
                 f"the graph has {num_entities:,} entities and {num_predicates:,} predicates: "
                 "entities x predicates x entities must be below 2^63, so split the graph"
             )
         self.num_entities, self.num_predicates = num_entities, num_predicates
-        self._keys = sorted_distinct(self.keys(as_triples(triples)))
+        parts = [as_triples(part) for part in ([triples] if isinstance(triples, np.ndarray) else triples)]
+        keys, start = np.empty(sum(map(len, parts)), dtype=np.int64), 0
+        for part in parts:
+            for rows in blocks(len(part)):
+                keys[start + rows.start : start + rows.stop] = self.keys(part[rows])
+            start += len(part)
+        self._keys = sort_distinct(keys, in_runs=True)
 
-    def keys(self, triples: Triples) -> Ints:
+    def keys(self, triples: Numbers) -> Ints:
         """Return the keys (n,) of triples (n, 3)."""
-        return (triples[:, 0] * self.num_predicates + triples[:, 1]) * self.num_entities + triples[:, 2]
+        keys = triples[:, 0].astype(np.int64)
+        keys *= self.num_predicates
+        keys += triples[:, 1]
+        keys *= self.num_entities
+        keys += triples[:, 2]
+        return keys
 
     def __len__(self) -> int:
         return len(self._keys)
 
+    def __getitem__(self, rows: slice | Ints) -> Triples:
+        """Return the distinct triples (n, 3) at positions in their ascending order."""
+        rest, objects = np.divmod(self._keys[rows], self.num_entities)
+        return np.stack([*np.divmod(rest, self.num_predicates), objects], axis=1)
+
+    def blocks(self) -> Iterator[Triples]:
+        """Yield the distinct triples in ascending order, some (n, 3) at a time. All take three times as much memory."""
+        return (self[rows] for rows in blocks(len(self)))
+
     @property
     def triples(self) -> Triples:
         """The distinct triples (N, 3), in ascending order."""
-        rest, objects = np.divmod(self._keys, self.num_entities)
-        return np.stack([*np.divmod(rest, self.num_predicates), objects], axis=1)
+        return self[:]
 
-    def contains(self, triples: Triples) -> Bools:
+    def contains(self, triples: Numbers) -> Bools:
         """Return whether each triple is in this set of N triples: (n, 3) -> (n,), in O(n log N)."""
-        if not len(self._keys):
-            return np.zeros(len(triples), dtype=bool)
-        keys = self.keys(triples)
-        found = np.searchsorted(self._keys, keys).clip(max=len(self._keys) - 1)
-        held: Bools = self._keys[found] == keys
+        held = np.zeros(len(triples), dtype=bool)
+        for rows in blocks(len(triples)) if len(self._keys) else ():
+            keys = self.keys(triples[rows])
+            order = np.argsort(keys)  # the search is several times as fast for keys in ascending order
+            keys = keys[order]
+            found = np.searchsorted(self._keys, keys).clip(max=len(self._keys) - 1)
+            held[rows.start + order] = self._keys[found] == keys
         return held
 
     def objects(self, subjects: Ints, predicates: Ints) -> tuple[Ints, Ints]:
@@ -214,3 +250,97 @@ def _ranges(keys: Ints, start: Ints, stop: Ints) -> tuple[Ints, Ints]:
     rows = np.repeat(np.arange(len(start)), counts)
     offsets = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
     return rows, np.repeat(first, counts) + offsets
+
+
+@dataclass(frozen=True)
+class Ends:
+    """The distinct entities on one side of the facts of each predicate.
+
+    numbers  (R,) how many there are
+    largest  (R,) the one with the largest id; 0 for a predicate without facts
+    """
+
+    numbers: Ints
+    largest: Ints
+
+    @classmethod
+    def of_subjects(cls, facts: TripleIndex) -> Self:
+        """Count the subjects of each predicate. Facts in ascending order have those of a subject side by side."""
+        numbers, largest = (np.zeros(facts.num_predicates, dtype=np.int64) for _ in range(2))
+        last = -1
+        for s, p, _ in (part.T for part in facts.blocks()):
+            pairs = s * facts.num_predicates + p
+            is_new = np.diff(pairs, prepend=last) != 0
+            numbers += np.bincount(p[is_new], minlength=len(numbers))
+            largest[p] = s  # the last assignment counts
+            last = pairs[-1]
+        return cls(numbers, largest)
+
+    @classmethod
+    def of_objects(cls, facts: TripleIndex) -> Self:
+        """Count the objects of each predicate."""
+        entities, pairs = facts.num_entities, np.empty(len(facts), dtype=np.int64)
+        for rows in blocks(len(facts)):
+            _, p, o = facts[rows].T
+            pairs[rows] = p * entities + o
+        pairs = sort_distinct(pairs)
+        starts = np.searchsorted(pairs, np.arange(facts.num_predicates + 1) * entities)
+        numbers, largest = np.diff(starts), np.zeros(facts.num_predicates, dtype=np.int64)
+        largest[numbers > 0] = pairs[starts[1:][numbers > 0] - 1] % entities
+        return cls(numbers, largest)
+
+
+@dataclass(frozen=True)
+class FactCounts:
+    """How many of the distinct facts in an index there are of each kind. They are counted block by block.
+
+    predicates, loops  (R,) number of facts of each predicate, and of those with the same entity on both sides
+    subjects, objects  (E,) number of facts in which each entity is the subject, or the object
+    distinct           the subjects, and the objects, of each predicate
+    """
+
+    index: TripleIndex
+    predicates: Ints
+    loops: Ints
+    subjects: Ints
+    objects: Ints
+    distinct: tuple[Ends, Ends]
+
+    @classmethod
+    def of(cls, facts: TripleIndex) -> Self:
+        """Count the facts."""
+        entities, predicates = facts.num_entities, facts.num_predicates
+        distinct = Ends.of_subjects(facts), Ends.of_objects(facts)
+        by_predicate, loops = (np.zeros(predicates, dtype=np.int64) for _ in range(2))
+        subjects, objects = (np.zeros(entities, dtype=np.int64) for _ in range(2))
+        for s, p, o in (part.T for part in facts.blocks()):
+            by_predicate += np.bincount(p, minlength=predicates)
+            loops += np.bincount(p[s == o], minlength=predicates)
+            np.add.at(subjects, s, 1)
+            np.add.at(objects, o, 1)
+        return cls(facts, by_predicate, loops, subjects, objects, distinct)
+
+    @property
+    def degrees(self) -> Ints:
+        """The number of sides of facts (E,) on which each entity is."""
+        return self.subjects + self.objects
+
+    def chosen(self, choose: Callable[[Triples], Bools]) -> Triples:
+        """Return the facts (m, 3) that a function of some facts (n, 3) chooses by a mask (n,), in ascending order."""
+        return np.concatenate([self.index[:0], *(part[choose(part)] for part in self.index.blocks())])
+
+
+def components_of(facts: Triples, entities: int) -> Ints:
+    """Return the number (E,) of the connected component of each entity, from 0, where facts (n, 3) connect entities."""
+    from scipy.sparse import coo_matrix
+    from scipy.sparse.csgraph import connected_components
+
+    component: Ints = np.arange(entities)
+    count = entities
+    for rows in blocks(len(facts), EDGES):
+        edges = component[facts[rows][:, [0, 2]]]
+        s, o = edges[edges[:, 0] != edges[:, 1]].T
+        links = coo_matrix((np.ones(len(s), dtype=bool), (s, o)), shape=(count, count))
+        count, joined = connected_components(links, directed=False)
+        component = joined.astype(np.int64)[component]
+    return component

@@ -17,10 +17,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import BaseModel, Field, FiniteFloat, TypeAdapter, ValidationError
 
+from kgcore.arrays import blocks
 from kgcore.base_rate import BaseRate, Share
 from kgcore.data.graph import SPLITS, KnowledgeGraph, Split
 from kgcore.errors import InputError, KgcalError, first_line
-from kgcore.storage.tables import read_table, spo_columns, triples_of, write_table
+from kgcore.storage.tables import read_table, spo_columns, triples_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -34,6 +35,7 @@ CALIBRATOR_FILE, SEAL = "calibrator.json", "seal"
 T = TypeVar("T")
 MODEL_PART, GRAPH_PART = "model", "graph"  # folders; further models are model_2, model_3, ...
 BATCH = 2**18  # rows that are read at a time
+GROUP = 2**20  # rows that are written at a time, as a group of rows of parquet
 _BASE_RATE = TypeAdapter(BaseRate)
 
 
@@ -228,12 +230,20 @@ def write_graph(folder: Path, graph: KnowledgeGraph) -> None:
         split: Split = getattr(graph, name)
         columns = spo_columns(split.triples) | {"label": split.labels.astype(np.int8)}
         columns |= {} if split.confidences is None else {"confidence": split.confidences}
-        write_table(folder / f"{name}.parquet", columns)
+        _write_rows(folder / f"{name}.parquet", columns)
     if len(graph.other_facts):
-        write_table(folder / "other_facts.parquet", spo_columns(graph.other_facts))
+        _write_rows(folder / "other_facts.parquet", spo_columns(graph.other_facts))
     rate = {} if graph.labelled_base_rate is None else {"labelled_base_rate": asdict(graph.labelled_base_rate)}
     together = {"twins_together": True} if graph.twins_together else {}
     write_json(folder / "graph.json", {"name": graph.name} | rate | together)
+
+
+def _write_rows(path: Path, columns: dict[str, Any]) -> None:
+    """Write arrays of numbers of equal length as `write_table` does, but group by group: copies of all take memory."""
+    schema = pa.schema([(name, pa.from_numpy_dtype(column.dtype)) for name, column in columns.items()])
+    with pq.ParquetWriter(path, schema.with_metadata({"kgcal": "{}"})) as writer:
+        for rows in blocks(len(columns["s"]), GROUP) if len(columns["s"]) else [slice(0)]:
+            writer.write_table(pa.table([pa.array(column[rows]) for column in columns.values()], schema=writer.schema))
 
 
 def read_graph(folder: Path, test: bool = True) -> KnowledgeGraph:

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgcore.arrays import is_first
+from kgcore.arrays import fill, is_first
 from kgcore.config.base import SplitRule
 from kgcore.data.datasets import twins
-from kgcore.data.datasets.draw import SplitDraw, Values, draw_splits, fill
+from kgcore.data.datasets.draw import SplitDraw, Values, draw_splits
 from kgcore.data.datasets.twins import Families, Repeat, repeats_of
 from kgcore.measure.report.graph_findings import shape_of
 from tests.core.split_graphs import (

@@ -10,9 +10,22 @@ from typing import Self
 
 import numpy as np
 
-from kgcore.arrays import Bools, Ints, is_first, sorted_distinct
+from kgcore.arrays import (
+    Bools,
+    Ints,
+    Numbers,
+    blocks,
+    chosen,
+    counted,
+    fill,
+    first_places,
+    is_first,
+    repeated,
+    sorted_distinct,
+    taken,
+)
 from kgcore.config.base import COLD, GROUP, RANDOM, TIME, SplitRule
-from kgcore.data.datasets.twins import Families, Repeat, order_of_units, repeats_of
+from kgcore.data.datasets.twins import Families, Repeat, order_of_units, repeats_of, units_of
 from kgcore.data.graph import SPLITS
 from kgcore.errors import InputError
 
@@ -44,19 +57,6 @@ class SplitDraw:
         return self.valid_share / (self.valid_share + self.test_share)
 
 
-def fill(sizes: Ints, wanted: float) -> Bools:
-    """Choose entries in their order, each if it brings the sum of the sizes (n,) closer to `wanted`: a mask (n,)."""
-    chosen, sums = np.zeros(len(sizes), dtype=bool), np.cumsum(sizes)
-    brings_closer = 2 * sums - sizes < 2 * wanted  # if all entries before it are chosen
-    first = len(sizes) if brings_closer.all() else int(np.argmin(brings_closer))
-    chosen[:first] = True
-    total = int(sizes[:first].sum())
-    for number in first + np.flatnonzero(sizes[first:] < 2 * (wanted - total)):
-        if 2 * total + sizes[number] < 2 * wanted:
-            chosen[number], total = True, total + int(sizes[number])
-    return chosen
-
-
 @dataclass(frozen=True)
 class Values:
     """The column of times or groups. A triple that is in several rows of a file has several values.
@@ -78,7 +78,7 @@ class Values:
         return cls(*np.divmod(pairs, len(texts)), texts)
 
 
-def draw_times(units: Ints, values: Values, draw: SplitDraw) -> tuple[Ints, str]:
+def draw_times(units: Ints, values: Values, draw: SplitDraw) -> tuple[Numbers, str]:
     """Put the newest rows into test, the next newest ones into valid: place (n,) of each row, and a sentence.
 
     units  (n,) unit of each row
@@ -113,7 +113,7 @@ def _nearest(sums: Ints, wanted: float, low: int, high: int) -> int:
     return low + int(np.argmin(np.abs(sums[low : high + 1] - wanted)))
 
 
-def draw_groups(units: Ints, values: Values, draw: SplitDraw, rng: np.random.Generator) -> tuple[Ints, str]:
+def draw_groups(units: Ints, values: Values, draw: SplitDraw, rng: np.random.Generator) -> tuple[Numbers, str]:
     """Put whole groups into test and valid, in a random order: place (n,) of each row, and a sentence.
 
     units  (n,) unit of each row
@@ -162,7 +162,7 @@ def draw_cold(
     predicates: Sequence[str],
     draw: SplitDraw,
     rng: np.random.Generator,
-) -> tuple[Ints, str]:
+) -> tuple[Numbers, str]:
     """Put all facts of a predicate about drawn entities into valid and test: place (n,) of each row, and a sentence.
 
     rows        (n, 4) rows: subject, predicate, object, label
@@ -279,12 +279,12 @@ class Drawn:
     detail  a sentence about what valid and test have in common; empty for a random split
     """
 
-    rows: dict[str, Ints]
+    rows: dict[str, Numbers]
     twins: int
     detail: str = ""
 
 
-def draw_splits(rows: Ints, draw: SplitDraw, predicates: Sequence[str] = (), values: Values | None = None) -> Drawn:
+def draw_splits(rows: Numbers, draw: SplitDraw, predicates: Sequence[str] = (), values: Values | None = None) -> Drawn:
     """Divide the rows among train, valid and test.
 
     rows        (n, 4) distinct rows in sorted order: subject, predicate, object, label (1 / 0). The order of a file's
@@ -306,12 +306,11 @@ def draw_splits(rows: Ints, draw: SplitDraw, predicates: Sequence[str] = (), val
     Raises InputError if valid or test would have too few true triples, and as these functions do.
     """
     true = rows[:, 3] == 1
-    repeats = repeats_of(rows[true, :3], *(int(rows[:, columns].max()) + 1 for columns in ([0, 2], [1])))
+    sizes = 1 + max(int(rows[:, 0].max()), int(rows[:, 2].max())), 1 + int(rows[:, 1].max())
+    repeats = repeats_of(chosen(rows, true), *sizes)
     rng, rule = np.random.default_rng(draw.seed), draw.rule
-    families = Families.of(repeats, int(rows[:, 1].max()) + 1)
-    units = _units(rows, true, families, mirrored=rule.kind == RANDOM)
-    twins = int((np.bincount(units)[units] > 1).sum())
-    detail = ""
+    units = units_of(rows, true, Families.of(repeats, sizes[1]), sizes[0], mirrored=rule.kind == RANDOM)
+    twins, detail = repeated(units.copy()), ""
     if rule.kind == TIME and values is not None:
         places, detail = draw_times(units, values, draw)
     elif rule.kind == GROUP and values is not None:
@@ -319,50 +318,47 @@ def draw_splits(rows: Ints, draw: SplitDraw, predicates: Sequence[str] = (), val
     elif rule.kind == COLD:
         places, detail = draw_cold(rows, units, repeats, predicates, draw, rng)
     else:
-        places = _random(rows, units, true, draw, rng)
+        places = _random(rows, units, true, sizes, draw, rng)
     places[(places == TRAIN) & ~true] = LEFT_OUT
     if detail:
         _check_sizes(rows, places, rule)
     return Drawn({name: rows[places == place] for place, name in enumerate(PLACES)}, twins, detail)
 
 
-def _units(rows: Ints, true: Bools, families: Families, mirrored: bool) -> Ints:
-    """Return the unit (n,) of each row: twins have the same one (see `Families.units`), and a negative has its own."""
-    units = np.empty(len(rows), dtype=np.int64)
-    units[true] = families.units(rows[true, :3], mirrored)
-    units[~true] = units[true].max(initial=-1) + 1 + np.arange((~true).sum())
-    return units
-
-
-def _random(rows: Ints, units: Ints, true: Bools, draw: SplitDraw, rng: np.random.Generator) -> Ints:
-    """Return the place (n,) of each row of a random split."""
-    facts = np.flatnonzero(true)
-    order = facts[order_of_units(units[facts], rng.permutation(len(facts)))]
+def _random(
+    rows: Numbers, units: Numbers, true: Bools, sizes: tuple[int, int], draw: SplitDraw, rng: np.random.Generator
+) -> Numbers:
+    """Return the place (n,) of each row of a random split. `sizes`: numbers of entities and predicates."""
+    number = int(true.sum())
+    order = order_of_units(chosen(units, true), rng)
+    order = order if number == len(rows) else np.flatnonzero(true)[order]
     bound = np.zeros(len(units), dtype=bool)  # units that train needs
-    bound[units[order[_first_of_a_name(rows[order])]]] = True
-    free = order[~bound[units[order]]][::-1]  # train needs few of the last ones, so these are nearly a uniform sample
-    valid, test = (max(1, round(share * len(facts))) for share in (draw.valid_share, draw.test_share))
+    bound[units[order[_first_of_a_name(rows, order, sizes)]]] = True
+    free = order[~taken(bound, taken(units, order))][::-1]  # train needs few of the last ones: nearly a uniform sample
+    del order, bound
+    valid, test = (max(1, round(share * number)) for share in (draw.valid_share, draw.test_share))
     if valid + test > len(free):
         valid = max(1, round(len(free) * draw.of_valid))
         test = len(free) - valid
     if test < 1:
         raise InputError(
-            f"only {len(free):,} of the {len(facts):,} true triples can leave train, because every entity and "
+            f"only {len(free):,} of the {number:,} true triples can leave train, because every entity and "
             "predicate must keep a triple there: valid and test need at least 2. Add triples, or give train, valid and "
             "test as files"
         )
-    places = np.zeros(len(rows), dtype=np.int64)
-    of_free = units[free]
-    firsts = of_free[is_first(of_free)]
-    sizes = np.bincount(of_free)[firsts]
-    held: Ints = np.zeros(len(units), dtype=np.int64)
+    of_free = taken(units, free)
+    lengths, firsts = counted(of_free, len(units)), of_free[is_first(of_free)]
+    del of_free
+    lengths = taken(lengths, firsts)
+    held, places = np.zeros(len(units), dtype=np.int8), np.zeros(len(rows), dtype=np.int8)
     for place, wanted in ((VALID, valid), (TEST, test)):
-        chosen = fill(sizes, wanted)
-        chosen[:1] |= not chosen.any()
-        held[firsts[chosen]] = place
-        firsts, sizes = firsts[~chosen], sizes[~chosen]
-    places[free] = held[units[free]]
-    if not (places[free] == TEST).any():
+        drawn = fill(lengths, wanted)
+        drawn[:1] |= not drawn.any()
+        held[firsts[drawn]] = place
+        firsts, lengths = firsts[~drawn], lengths[~drawn]
+    for part in blocks(len(free)):
+        places[free[part]] = held[units[free[part]]]
+    if not (places == TEST).any():
         raise InputError("all triples that can leave train say the same: add triples, or give the splits as files")
     false = np.flatnonzero(~true)
     mixed = false[rng.permutation(len(false))]
@@ -371,10 +367,13 @@ def _random(rows: Ints, units: Ints, true: Bools, draw: SplitDraw, rng: np.rando
     return places
 
 
-def _first_of_a_name(rows: Ints) -> Bools:
-    """Return a mask (n,) of the rows in which an entity or a predicate occurs for the first time."""
-    of_ends = is_first(rows[:, [0, 2]].reshape(-1)).reshape(-1, 2)
-    return of_ends.any(axis=1) | is_first(rows[:, 1])
+def _first_of_a_name(rows: Numbers, order: Numbers, sizes: tuple[int, int]) -> Bools:
+    """Return a mask (m,) of the rows, in an order (m,), that have an entity or a predicate for the first time."""
+    s, p, o = (first_places(taken(rows[:, column], order), sizes[column % 2]) for column in range(3))
+    first: Bools = np.zeros(len(order), dtype=bool)
+    for places in (np.minimum(s, o), p):
+        first[places[places < len(order)]] = True
+    return first
 
 
 def _check_sizes(rows: Ints, places: Ints, rule: SplitRule) -> None:

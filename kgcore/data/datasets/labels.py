@@ -10,8 +10,8 @@ import pandas as pd
 from kgcore.arrays import Bools
 from kgcore.base_rate import BaseRate
 from kgcore.data.datasets.prepare import Prepared, describe_unknown_names, examples_of_unknown_names
-from kgcore.data.datasets.read import read_table
-from kgcore.data.formats.base import COLUMNS
+from kgcore.data.datasets.read import frame_of
+from kgcore.data.formats.base import COLUMNS, LABEL, TriplesFile, format_of, read_blocks
 from kgcore.data.formats.columns import MEANING
 from kgcore.data.graph import KnowledgeGraph, Split
 from kgcore.errors import InputError, raise_faults
@@ -42,10 +42,24 @@ def read_labels(path: Path) -> pd.DataFrame:
     and the label 1 or -1, 1 or 0, or true or false. Raises InputError, with file and line, if the file has faults or a
     triple has both labels.
     """
-    frame = read_table(path, labelled=True)
+    frame = _read_table(path)
     frame = frame.assign(label=frame["label"].str.lower().map(MEANING).astype(np.float64)).drop_duplicates()
     twice = frame[frame.duplicated(list(COLUMNS), keep=False)]
     raise_faults([f"{path}, line {line}: the triple is labelled both 1 and -1" for line in twice.index])
+    return frame
+
+
+def _read_table(path: Path) -> pd.DataFrame:
+    """Return the columns subject, predicate, object and label as strings. The index is the number of the line."""
+    from kgcore.data.datasets.schema import validate
+
+    source, unit = TriplesFile(path, labelled=True), format_of(path).unit
+    blocks = list(read_blocks(source))
+    empty = pd.DataFrame(columns=[*COLUMNS, LABEL], dtype="str")
+    frame = pd.concat([frame_of(block) for block in blocks] or [empty])
+    if LABEL not in frame:
+        raise InputError(f"{path} has no labels: give a file with the columns {', '.join(COLUMNS)} and {LABEL}")
+    raise_faults([fault for block in blocks for fault in block.faults] + validate(frame, path, unit))
     return frame
 
 

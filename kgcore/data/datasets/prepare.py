@@ -1,14 +1,15 @@
 """Convert verified files into a `KnowledgeGraph`, and count the contents of the files."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
 
-from kgcore.arrays import Bools, Floats, Ints, Triples, sorted_distinct
+from kgcore.arrays import Bools, Floats, Ints, Numbers, Triples, blocks, chosen, sort_distinct
 from kgcore.config import PrepareConfig
 from kgcore.config.base import RANDOM
 from kgcore.data.datasets.base import NEGATIVES, DatasetSpec, find_dataset
@@ -23,6 +24,7 @@ from kgcore.errors import InputError, raise_faults
 # negatives may be positives of the split too. A larger share shows that one file is a copy of the other.
 LARGEST_OVERLAP = 0.2
 MOST_EXAMPLES = 3
+Places: TypeAlias = tuple[Ints, Ints]  # of each entity and predicate of the files among those of train; -1: not there
 MOST_HELD_OUT = 1_000_000  # rows of valid, and of test: the standard error of a share of so many is at most .0005
 
 
@@ -41,17 +43,21 @@ def _check_counts(spec: DatasetSpec, counts: dict[str, int]) -> None:
             raise InputError(f"{spec.name} has {value:,} {name.replace('_', ' ')}: it must have {expected:,}")
 
 
-def _count_overlaps(distinct: dict[str, Ints], read: Read, counts: dict[str, int]) -> dict[str, tuple[str, ...]]:
+def _indexes(rows: Mapping[str, Numbers], label: int, sizes: tuple[int, int]) -> dict[str, TripleIndex]:
+    return {name: TripleIndex(chosen(part, part[:, 3] == label)[:, :3], *sizes) for name, part in rows.items()}
+
+
+def _count_overlaps(
+    true: Mapping[str, TripleIndex], false: Mapping[str, TripleIndex], read: Read, counts: dict[str, int]
+) -> dict[str, tuple[str, ...]]:
     """Count the positives that two splits share, and the negatives that a split has as positives, into `counts`.
+
+    true, false  split -> its positives, and its negatives
 
     Return split -> examples of its positives that are negatives of valid or test.
     """
-    entities, predicates = len(read.entities), len(read.predicates)
-    true = {name: rows[rows[:, 3] == 1, :3] for name, rows in distinct.items()}
-    false = {name: rows[rows[:, 3] == 0, :3] for name, rows in distinct.items()}
-    index = {name: TripleIndex(triples, entities, predicates) for name, triples in true.items()}
     for name, other in (("valid", "train"), ("test", "train"), ("valid", "test")):
-        shared = counts[f"{name}_positives_in_{other}"] = int(index[other].contains(true[name]).sum())
+        shared = counts[f"{name}_positives_in_{other}"] = int(true[other].contains(true[name].triples).sum())
         smaller = name if other == "train" or len(true[name]) <= len(true[other]) else other
         if shared > LARGEST_OVERLAP * len(true[smaller]):
             raise InputError(
@@ -60,8 +66,9 @@ def _count_overlaps(distinct: dict[str, Ints], read: Read, counts: dict[str, int
             )
     examples: dict[str, tuple[str, ...]] = dict.fromkeys(SPLITS, ())
     for name in ("valid", "test"):
+        negatives = false[name].triples
         for other in SPLITS:
-            both = false[name][index[other].contains(false[name])]
+            both = negatives[true[other].contains(negatives)]
             counts[f"{name}_negatives_true_in_{other}"] = len(both)
             examples[other] += tuple(
                 f"{read.entities[s]} {read.predicates[p]} {read.entities[o]} (false in {name}, true in {other})"
@@ -197,28 +204,29 @@ def prepare(
         rows = _with_negatives(spec, folder, read, sizes)
     counts |= sum((places.left_out for places in read.places.values()), Counter[str]())
     counts |= {f"{name}_rows": len(rows[name]) for name in SPLITS} | {"entities_in_all_files": len(read.entities)}
-    distinct_rows = {name: _distinct(rows[name], sizes) for name in SPLITS}
+    distinct = {name: rows[name] if spec.drawn else _distinct(rows[name], sizes) for name in SPLITS}
     for name in SPLITS:
-        counts[f"{name}_duplicates"] = len(rows[name]) - len(distinct_rows[name])
+        counts[f"{name}_duplicates"] = len(rows[name]) - len(distinct[name])
         if read.confidences is not None:
-            counts[f"{name}_conflicting"] = len(np.unique(rows[name], axis=0)) - len(distinct_rows[name])
-    both = _count_overlaps(distinct_rows, read, counts)
+            counts[f"{name}_conflicting"] = len(np.unique(rows[name], axis=0)) - len(distinct[name])
+    true, false = (_indexes(distinct, label, sizes) for label in (1, 0))
+    both = _count_overlaps(true, false, read, counts)
 
-    entity_ids, predicate_ids = (sorted_distinct(rows["train"][:, columns].reshape(-1)) for columns in ([0, 2], [1]))
+    places = _places_in_train(rows.pop("train"), sizes)
+    entity_ids, predicate_ids = (np.flatnonzero(of_names >= 0) for of_names in places)
     counts["entities"], counts["predicates"] = len(entity_ids), len(predicate_ids)
     _check_counts(spec, counts)
-    splits: dict[str, Split] = {}
     for name, others in (("train", ()), ("test", ("train",)), ("valid", ("train", "test"))):
-        taken = [distinct_rows[other][:, :3] for other in others if not spec.as_published]
-        index = TripleIndex(np.concatenate([rows["train"][:0, :3], *taken]), *sizes)
-        kept = _restrict(name, distinct_rows[name], index, counts, entity_ids, predicate_ids)
-        splits[name] = _split(kept, entity_ids, predicate_ids, read.confidences)
+        taken = [index[other] for other in others if not spec.as_published for index in (true, false)]
+        distinct[name] = _restrict(name, distinct[name], taken, counts, places)
+    index = {"train": true["train"]}
+    splits = {name: _split(distinct.pop(name), places, read.confidences, index.get(name)) for name in SPLITS}
     spare = [_spared(splits, name, counts) for name in SPLITS[1:]]
     names = [read.entities[i] for i in entity_ids.tolist()], [read.predicates[i] for i in predicate_ids.tolist()]
-    unknown = {} if spec.drawn else _unknown(read, rows, (entity_ids, predicate_ids), names, counts)
-    left_out = rows.get("left_out", rows["train"][:0])  # the true ones of them remain known facts
-    left_out = left_out[(left_out[:, 3] == 1) & _known(left_out, entity_ids, predicate_ids)]
-    in_no_split = np.concatenate([_split(left_out, entity_ids, predicate_ids, None).triples, *spare])
+    unknown = {} if spec.drawn else _unknown(read, rows, places, names, counts)
+    left_out = rows.get("left_out", rows["test"][:0])  # the true ones of them remain known facts
+    left_out = left_out[(left_out[:, 3] == 1) & _known(left_out, places)]
+    in_no_split = np.concatenate([_split(left_out, places, None).triples, *spare])
     parts = splits["train"], splits["valid"], splits["test"]
     graph = KnowledgeGraph(spec.name, *names, *parts, in_no_split, twins_together=spec.drawn)
     some = all(counts[f"{name}_with_unseen"] for name in SPLITS[1:])
@@ -234,13 +242,14 @@ def _unread(spec: DatasetSpec, read: Read) -> tuple[str, ...]:
     return (*unread, *([first_of("file", spec.others)] if spec.others else []))
 
 
-def _drawn(read: Read, sizes: tuple[int, int], draw: SplitDraw, counts: dict[str, int]) -> tuple[dict[str, Ints], str]:
+def _drawn(
+    read: Read, sizes: tuple[int, int], draw: SplitDraw, counts: dict[str, int]
+) -> tuple[dict[str, Numbers], str]:
     """Return split -> rows that are drawn, and a sentence. `read` is emptied, so that memory has a graph once."""
-    whole = read.rows.pop("train")
-    distinct = _distinct(whole, sizes)
-    counts["drawn_from_rows"], counts["drawn_from_duplicates"] = len(whole), len(whole) - len(distinct)
-    values = Values.of(whole, *read.places["train"].values) if draw.rule.column else None
-    del whole
+    values = Values.of(read.rows["train"], *read.places["train"].values) if draw.rule.column else None
+    counts["drawn_from_rows"] = len(read.rows["train"])
+    distinct = _distinct(read.rows.pop("train"), sizes)
+    counts["drawn_from_duplicates"] = counts["drawn_from_rows"] - len(distinct)
     if draw.rule.kind == RANDOM and (largest := max(draw.valid_share, draw.test_share) * len(distinct)) > MOST_HELD_OUT:
         part = MOST_HELD_OUT / largest
         draw = replace(draw, valid_share=draw.valid_share * part, test_share=draw.test_share * part)
@@ -252,7 +261,7 @@ def _drawn(read: Read, sizes: tuple[int, int], draw: SplitDraw, counts: dict[str
     return drawn.rows, drawn.detail
 
 
-def _with_negatives(spec: DatasetSpec, folder: Path, read: Read, sizes: tuple[int, int]) -> dict[str, Ints]:
+def _with_negatives(spec: DatasetSpec, folder: Path, read: Read, sizes: tuple[int, int]) -> dict[str, Numbers]:
     """Return split -> rows, in which rows from a file of negatives have the label 0."""
     rows, faults = dict(read.rows), []
     for role in [role for role in rows if role.endswith(NEGATIVES)]:
@@ -265,34 +274,49 @@ def _with_negatives(spec: DatasetSpec, folder: Path, read: Read, sizes: tuple[in
                 f"{folder / spec.files[role].path}: {both:,} of {len(distinct):,} negatives are also in "
                 f"{spec.files[split].path}: a triple cannot be both true and false"
             )
-        rows[split] = np.concatenate([true, np.c_[false[:, :3], np.zeros(len(false), dtype=np.int64)]])
+        rows[split] = np.concatenate([true, np.c_[false[:, :3], np.zeros(len(false), dtype=np.int32)]])
     raise_faults(faults)
     return rows
 
 
-def _distinct(rows: Ints, sizes: tuple[int, int]) -> Ints:
+def _distinct(rows: Numbers, sizes: tuple[int, int]) -> Numbers:
     """Return the distinct rows, sorted. Of rows (n, 5) that differ only in confidence, the highest one is kept."""
     if rows.shape[1] == 5:
-        ordered: Ints = rows[np.lexsort(rows.T[::-1])]
+        ordered: Numbers = rows[np.lexsort(rows.T[::-1])]
         last = np.append((ordered[1:, :4] != ordered[:-1, :4]).any(axis=1), True)
-        kept: Ints = ordered[last]
+        kept: Numbers = ordered[last]
         return kept
     entities, predicates = sizes
     if 2 * entities * predicates * entities >= 2**63:
         return np.unique(rows, axis=0)
-    keys = ((rows[:, 0] * predicates + rows[:, 1]) * entities + rows[:, 2]) * 2 + rows[:, 3]
-    keys = sorted_distinct(keys)
-    distinct = np.empty((len(keys), 4), dtype=np.int64)
-    for column, size in ((3, 2), (2, entities), (1, predicates)):
-        keys, distinct[:, column] = np.divmod(keys, size)
-    distinct[:, 0] = keys
+    keys = np.empty(len(rows), dtype=np.int64)
+    for part in blocks(len(rows)):
+        s, p, o, label = rows[part].astype(np.int64).T
+        keys[part] = ((s * predicates + p) * entities + o) * 2 + label
+    del rows  # memory has them no longer, if only this function had them
+    keys = sort_distinct(keys)
+    distinct = np.empty((len(keys), 4), dtype=np.int32)
+    for part in blocks(len(keys)):
+        rest, distinct[part, 3] = np.divmod(keys[part], 2)
+        rest, distinct[part, 2] = np.divmod(rest, entities)
+        distinct[part, 0], distinct[part, 1] = np.divmod(rest, predicates)
     return distinct
+
+
+def _places_in_train(rows: Numbers, sizes: tuple[int, int]) -> Places:
+    """Return the place of each entity (E,) and predicate (R,) among those of the training rows; -1: it is not there."""
+    entities, predicates = (np.zeros(size, dtype=bool) for size in sizes)
+    for part in blocks(len(rows)):
+        s, p, o = rows[part][:, :3].T
+        entities[s] = entities[o] = predicates[p] = True
+    of_entities, of_predicates = (np.where(seen, np.cumsum(seen) - 1, -1) for seen in (entities, predicates))
+    return of_entities, of_predicates
 
 
 def _unknown(
     read: Read,
-    rows: Mapping[str, Ints],
-    known: tuple[Ints, Ints],
+    rows: Mapping[str, Numbers],
+    places: Places,
     names: tuple[list[str], list[str]],
     counts: Mapping[str, int],
 ) -> dict[str, tuple[str, ...]]:
@@ -300,27 +324,29 @@ def _unknown(
     examples = {}
     for name in SPLITS:
         if counts[f"{name}_with_unseen"]:
-            missing = np.flatnonzero(~_known(rows[name], *known))
+            missing = np.flatnonzero(~_known(rows[name], places))
             # rows of a file of negatives come after the others
             first_negative = len(read.rows[name])
             parts = [
                 (name, missing[missing < first_negative]),
                 (f"{name}_negatives", missing[missing >= first_negative] - first_negative),
             ]
-            frames = [read.frame(role, places[:MOST_EXAMPLES]) for role, places in parts if len(places)]
+            frames = [read.frame(role, part[:MOST_EXAMPLES]) for role, part in parts if len(part)]
             examples[name] = examples_of_unknown_names(pd.concat(frames), *names)
     return examples
 
 
 def _restrict(
-    name: str, rows: Ints, taken: TripleIndex, counts: dict[str, int], entity_ids: Ints, predicate_ids: Ints
-) -> Ints:
+    name: str, rows: Numbers, taken: Sequence[TripleIndex], counts: dict[str, int], places: Places
+) -> Numbers:
     """Return the distinct rows whose names are all in train, without the triples `taken`. Add numbers to `counts`."""
-    seen = _known(rows, entity_ids, predicate_ids)
+    seen = _known(rows, places)
     counts[f"{name}_with_unseen"] = int((~seen).sum())
-    rows = rows[seen]
+    rows = chosen(rows, seen)
     if name != "train":
-        is_taken = taken.contains(rows[:, :3])
+        is_taken = np.zeros(len(rows), dtype=bool)
+        for index in taken:
+            is_taken |= index.contains(rows[:, :3])
         counts[f"{name}_left_out"] = int(is_taken.sum())
         rows = rows[~is_taken]
     counts[f"{name}_positives"], counts[f"{name}_negatives"] = int(rows[:, 3].sum()), int((rows[:, 3] == 0).sum())
@@ -343,15 +369,32 @@ def _spared(splits: dict[str, Split], name: str, counts: dict[str, int]) -> Trip
     return split.part(~kept).positives
 
 
-def _split(rows: Ints, entity_ids: Ints, predicate_ids: Ints, confidences: Floats | None) -> Split:
-    """Return the rows as a split of train's ids. `confidences`: what the positions in their fifth column stand for."""
-    s, o = (np.searchsorted(entity_ids, rows[:, column]) for column in (0, 2))
+def _split(rows: Numbers, places: Places, confidences: Floats | None, positives: TripleIndex | None = None) -> Split:
+    """Return the rows as a split of train's ids.
+
+    confidences  what the positions in their fifth column stand for
+    positives    the facts among them: if all rows are facts, these are read in their place, in half the memory
+    """
     values = None if confidences is None else confidences[rows[:, 4]]
     certain = values is None or bool((values == 1).all())
-    triples = np.c_[s, np.searchsorted(predicate_ids, rows[:, 1]), o]
-    return Split(triples, rows[:, 3].astype(np.float64), None if certain else values)
+    true = rows[:, 3] == 1
+    # true in all rows, as in train: one number in memory
+    labels = np.broadcast_to(np.float64(1), len(rows)) if true.all() else true.astype(np.float64)
+    facts = positives if positives is not None and true.all() else rows
+    del rows
+    triples = np.empty((len(facts), 3), dtype=np.int64)
+    for part in blocks(len(facts)):
+        numbers = facts[part]
+        for column, of_names in enumerate((places[0], places[1], places[0])):
+            triples[part, column] = of_names[numbers[:, column]]
+    return Split(triples, labels, None if certain else values)
 
 
-def _known(rows: Ints, entity_ids: Ints, predicate_ids: Ints) -> Bools:
+def _known(rows: Numbers, places: Places) -> Bools:
     """Return a mask (n,) of the rows whose two entities and predicate are all in train."""
-    return np.isin(rows[:, [0, 2]], entity_ids).all(axis=1) & np.isin(rows[:, 1], predicate_ids)
+    entities, predicates = (of_names >= 0 for of_names in places)
+    known = np.empty(len(rows), dtype=bool)
+    for part in blocks(len(rows)):
+        s, p, o = rows[part][:, :3].T
+        known[part] = entities[s] & predicates[p] & entities[o]
+    return known

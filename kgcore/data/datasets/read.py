@@ -10,12 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgcore.arrays import Floats, Ints
+from kgcore.arrays import Floats, Ints, Numbers, Small, taken
 from kgcore.config.base import GROUP, TIME, SplitRule
 from kgcore.data.datasets.base import NEGATIVES, PARTS, DatasetSpec
 from kgcore.data.formats.base import (
@@ -26,7 +25,6 @@ from kgcore.data.formats.base import (
     Doubt,
     TriplesFile,
     format_name,
-    format_of,
     read_blocks,
 )
 from kgcore.data.formats.columns import MEANING
@@ -34,38 +32,41 @@ from kgcore.data.graph import SPLITS, KnowledgeGraph, Split
 from kgcore.errors import InputError, raise_faults
 from kgcore.registries import FORMATS, LAYOUTS
 
-Small = npt.NDArray[np.int32]
 VOCABULARIES = ("entities", "predicates")  # roles of the files that map names to ids, if triples consist of ids
 DEFAULT_LAYOUT = "openke"  # of declared data sets with vocabularies
 MOST_COUNTED = 10_000  # the reading of a file ends after so many faults
+PIECE = 2**22  # rows that are numbered at a time: 64 MB, which the system gets back (malloc keeps less than 32 MB)
 
 
 class Numbering:
     """The names seen so far, each with a number: 0, 1, 2, ... by first appearance."""
 
     def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
+        self._names = pa.array([], pa.large_string())
 
     def encode(self, column: pa.ChunkedArray) -> Small:
-        """Return the numbers (n,) of the names (n,). A name that is new gets the next number."""
-        encoded, known = column.combine_chunks().dictionary_encode(), self._numbers
-        names = encoded.dictionary.to_pylist()
-        numbers = np.fromiter((known.setdefault(name, len(known)) for name in names), np.int32, len(names))
-        codes: Small = numbers[encoded.indices.to_numpy(zero_copy_only=False)]
-        return codes
+        """Return the numbers (n,) of the names (n,), encoded as dictionaries. A name that is new gets the next number.
+
+        It takes time for every name seen so far, so that a column is best a long one.
+        """
+        encoded = column.unify_dictionaries().combine_chunks()
+        known = pa.concat_arrays([self._names, encoded.dictionary]).dictionary_encode()
+        numbers = known.indices.to_numpy()[len(self._names) :]
+        self._names = known.dictionary
+        return taken(numbers, encoded.indices.to_numpy())
 
     @property
     def names(self) -> list[str]:
         """The names, by number."""
-        return list(self._numbers)
+        names: list[str] = self._names.to_pylist()
+        return names
 
     def sort(self) -> tuple[list[str], Small]:
         """Return the names in the order of their code points, and the place of each number in this order."""
-        names = pa.array(self._numbers, pa.string())
-        order = pc.sort_indices(names).to_numpy()
+        order = pc.sort_indices(self._names).to_numpy()
         places = np.empty(len(order), dtype=np.int32)
         places[order] = np.arange(len(order), dtype=np.int32)
-        return names.take(pa.array(order)).to_pylist(), places
+        return self._names.take(pa.array(order)).to_pylist(), places
 
 
 @dataclass
@@ -82,30 +83,45 @@ class SplitRows:
     left_out: Counter[str] = field(default_factory=Counter)
     unread: dict[str, str] = field(default_factory=dict)
     doubts: dict[str, tuple[Doubt, ...]] = field(default_factory=dict)
-    _parts: list[Small] = field(default_factory=list)
+    _waiting: list[pa.Table] = field(default_factory=list)
+    _labels: list[Small] = field(default_factory=list)
+    _pieces: list[Small] = field(default_factory=list)
     _starts: list[tuple[int, int, str, tuple[int, ...]]] = field(default_factory=list)
     _confidences: list[Floats] = field(default_factory=list)
     _times_or_groups: Numbering = field(default_factory=Numbering)
     _values: list[Small] = field(default_factory=list)
     _length: int = 0
+    _numbered: int = 0
 
     def add(self, block: Block, entities: Numbering, predicates: Numbering, unit: str) -> None:
         """Add the rows of a block without faults. `unit` is what its numbers count: line, row or triple."""
         names = block.names
-        numbers = [
-            numbering.encode(names[column])
-            for column, numbering in zip(COLUMNS, (entities, predicates, entities), strict=True)
-        ]
-        label = _labels(names[LABEL]) if LABEL in names.column_names else np.ones(len(names), dtype=np.int32)
+        self._labels.append(_labels(names[LABEL]) if LABEL in names.column_names else np.ones(len(names), np.int32))
         self._starts.append((self._length, block.first, unit, block.skipped))
-        self._parts.append(np.stack([*numbers, label], axis=1))
         if CONFIDENCE in names.column_names:
             self._confidences.append(pd.to_numeric(names[CONFIDENCE].to_pandas()).to_numpy(np.float64))
-        for column in {TIME, GROUP}.intersection(names.column_names):
-            self._values.append(self._times_or_groups.encode(names[column]))
+        columns = [column for column in (*COLUMNS, TIME, GROUP) if column in names.column_names]
+        texts = [names[column].cast(pa.large_string()).dictionary_encode() for column in columns]
+        self._waiting.append(pa.table(texts, columns))
         self._length += len(names)
         self.left_out.update(block.left_out)
         self.labelled = bool(self.labelled) or LABEL in names.column_names
+        if self._length - self._numbered >= PIECE:
+            self.number(entities, predicates)
+
+    def number(self, entities: Numbering, predicates: Numbering) -> None:
+        """Replace the names of the rows that were added since the last call by numbers: an array (m, 4)."""
+        if not self._waiting:
+            return
+        names = pa.concat_tables(self._waiting)
+        self._waiting.clear()
+        s, o = np.split(entities.encode(pa.chunked_array([*names["subject"].chunks, *names["object"].chunks])), 2)
+        p, label = predicates.encode(names["predicate"]), np.concatenate(self._labels)
+        self._labels.clear()
+        self._pieces.append(np.stack([s, p, o, label], axis=1))
+        for column in {TIME, GROUP}.intersection(names.column_names):
+            self._values.append(self._times_or_groups.encode(names[column]))
+        self._numbered = self._length
 
     def __len__(self) -> int:
         return self._length
@@ -128,20 +144,19 @@ class SplitRows:
         """The distinct times or groups of the rows as text, and for each row (n,) which of them it has."""
         return np.concatenate(self._values).astype(np.int64), self._times_or_groups.names
 
-    def numbers(self, entities: Small, predicates: Small) -> Ints:
-        """Return the rows (n, 4): subject, predicate, object, label (1 / 0). The blocks are then empty.
+    def numbers(self, entities: Small, predicates: Small) -> Small:
+        """Return the rows (n, 4): subject, predicate, object, label (1 / 0). The pieces are then empty.
 
         entities, predicates  new numbers of the names, by their old ones
         """
-        rows = np.empty((self._length, 4), dtype=np.int64)
-        start = 0
-        while self._parts:
-            block = self._parts.pop(0)
-            here = rows[start : start + len(block)]
-            for column, places in ((0, entities), (1, predicates), (2, entities)):
-                here[:, column] = places[block[:, column]]
-            here[:, 3] = block[:, 3]
-            start += len(block)
+        rows, start = np.empty((self._length, 4), dtype=np.int32), 0
+        while self._pieces:
+            piece = self._pieces.pop(0)
+            here = rows[start : start + len(piece)]
+            for column, places in enumerate((entities, predicates, entities)):
+                here[:, column] = places[piece[:, column]]
+            here[:, 3] = piece[:, 3]
+            start += len(piece)
         return rows
 
 
@@ -152,7 +167,7 @@ def _labels(column: pa.ChunkedArray) -> Small:
     return labels
 
 
-def _frame_of(block: Block) -> pd.DataFrame:
+def frame_of(block: Block) -> pd.DataFrame:
     """Return the rows of a block as strings. The index is the number of the line."""
     frame: pd.DataFrame = block.names.to_pandas()
     return frame.set_index(block.numbers)
@@ -169,7 +184,7 @@ class Read:
     confidences  the confidences that occur in any file, each once, increasing; None: the files have none
     """
 
-    rows: dict[str, Ints]
+    rows: dict[str, Numbers]
     places: dict[str, SplitRows]
     entities: list[str]
     predicates: list[str]
@@ -229,8 +244,12 @@ def read_files(
     empty = [spec.files[role].path for role, rows in rows_by_role.items() if not len(rows) and not faults]
     faults += [f"{folder / path} has no triples: it must have at least one" for path in empty]
     raise_faults(faults or _label_faults(spec, folder, rows_by_role))
+    for rows in rows_by_role.values():
+        rows.number(entities, predicates)
     entity_names, entity_places = entities.sort()
     predicate_names, predicate_places = predicates.sort()
+    del entities, predicates
+    pa.default_memory_pool().release_unused()  # memory of the blocks and the names
     numbered = {role: rows.numbers(entity_places, predicate_places) for role, rows in rows_by_role.items()}
     confidences = None
     if confidence:  # each row gets the position of its confidence
@@ -248,23 +267,6 @@ def format_modules(spec: DatasetSpec) -> list[str]:
         return [LAYOUTS.module(spec.layout or DEFAULT_LAYOUT)]
     names = {format_name(Path(file.path)) for file in spec.files.values()}
     return sorted(FORMATS.module(name) for name in names if name)
-
-
-def read_table(path: Path, labelled: bool) -> pd.DataFrame:
-    """Read a file of triples, such as labels, as a table of strings. The index is the number of the line.
-
-    The columns are subject, predicate, object and, if `labelled`, label. Raises InputError that lists all faults.
-    """
-    from kgcore.data.datasets.schema import validate
-
-    source, unit = TriplesFile(path, labelled=labelled), format_of(path).unit
-    blocks = list(read_blocks(source))
-    empty = pd.DataFrame(columns=[*COLUMNS, LABEL] if labelled else COLUMNS, dtype="str")
-    frame = pd.concat([_frame_of(block) for block in blocks] or [empty])
-    if labelled and LABEL not in frame:
-        raise InputError(f"{path} has no labels: give a file with the columns {', '.join(COLUMNS)} and {LABEL}")
-    raise_faults([fault for block in blocks for fault in block.faults] + validate(frame, path, unit))
-    return frame
 
 
 def _reader(spec: DatasetSpec, folder: Path) -> Callable[[TriplesFile], Iterator[Block]]:
@@ -294,7 +296,7 @@ def _add(
     for block in blocks:
         wrong = [*block.faults]
         if unit != "triple":  # an RDF parser has checked the names
-            wrong += validate(_frame_of(block), source.path, unit)
+            wrong += validate(frame_of(block), source.path, unit)
         faults += wrong
         if len(faults) > MOST_COUNTED:
             break

@@ -9,7 +9,20 @@ import numpy.typing as npt
 from scipy.sparse import coo_matrix, csr_matrix
 from scipy.sparse.csgraph import connected_components
 
-from kgcore.arrays import Bools, Ints, Triples, sorted_distinct
+from kgcore.arrays import (
+    Bools,
+    Ints,
+    Numbers,
+    Triples,
+    blocks,
+    chosen,
+    first_places,
+    is_first,
+    small_type,
+    sort_distinct,
+    taken,
+)
+from kgcore.data.graph import TripleIndex
 
 SHARE = 0.8  # a predicate repeats another one if this share of its facts are facts of the other one
 TURNED = 0.5  # the same for facts with subject and object exchanged: few predicates have these by chance
@@ -31,8 +44,8 @@ class Repeat:
     share: float
 
 
-def repeats_of(facts: Triples, entities: int, predicates: int, symmetric: float = SHARE) -> list[Repeat]:
-    """Return which predicates repeat each other in facts (n, 3).
+def repeats_of(facts: Numbers | TripleIndex, entities: int, predicates: int, symmetric: float = SHARE) -> list[Repeat]:
+    """Return which predicates repeat each other in distinct facts (n, 3), or (n, 4) with a label.
 
     The facts are compared in parts, to bound memory. Those of two entities, and their mirror images, are in one part.
 
@@ -40,10 +53,13 @@ def repeats_of(facts: Triples, entities: int, predicates: int, symmetric: float 
     symmetric             share from which on a predicate repeats itself, with subject and object exchanged
     """
     parts = max(1, -(-len(facts) // PART))
-    part_of = (facts[:, 0] + facts[:, 2]) % parts
-    shared = [_shared(facts[part_of == part], entities, predicates) for part in range(parts)]
-    sizes = np.maximum(np.bincount(facts[:, 1], minlength=predicates), 1)
-    repeats = []
+    part_of, sizes = np.empty(len(facts), dtype=np.uint32), np.zeros(predicates, dtype=np.int64)
+    for rows in blocks(len(facts)):
+        s, p, o = facts[rows][:, :3].T
+        part_of[rows] = (s.astype(np.int64) + o) % parts
+        sizes += np.bincount(p, minlength=predicates)
+    shared = [_shared(facts[np.flatnonzero(part_of == part)], entities, predicates) for part in range(parts)]
+    sizes, repeats = np.maximum(sizes, 1), []
     for inverse, matrices in zip((False, True), zip(*shared, strict=True), strict=True):
         common = reduce(add, matrices).tocoo()
         shares = common.data / sizes[common.row]
@@ -55,13 +71,21 @@ def repeats_of(facts: Triples, entities: int, predicates: int, symmetric: float 
     return repeats
 
 
-def _shared(facts: Triples, entities: int, predicates: int) -> tuple[csr_matrix, csr_matrix]:
-    """Return how many facts each two predicates share (R, R): as they are, and with the second one turned round."""
-    forward, backward = facts[:, 0] * entities + facts[:, 2], facts[:, 2] * entities + facts[:, 0]
-    keys = sorted_distinct(np.concatenate([forward, backward]))
+def _shared(facts: Numbers, entities: int, predicates: int) -> tuple[csr_matrix, csr_matrix]:
+    """Return how many facts each two predicates share (R, R): as they are, and with the second one turned round.
+
+    Facts whose two entities have no other fact share none, unless both are the same: most are left out.
+    """
+    s, o = facts[:, 0].astype(np.int64), facts[:, 2].astype(np.int64)
+    pairs = np.minimum(s, o) * entities + np.maximum(s, o)
+    ordered = np.sort(pairs)
+    kept = np.isin(pairs, ordered[1:][ordered[1:] == ordered[:-1]]) | (s == o)
+    s, p, o = s[kept], facts[kept, 1], o[kept]
+    forward, backward = s * entities + o, o * entities + s
+    keys = sort_distinct(np.concatenate([forward, backward]))
     as_is, turned = (
         csr_matrix(
-            (np.ones(len(facts), dtype=np.int64), (facts[:, 1], np.searchsorted(keys, pairs))),
+            (np.ones(len(p), dtype=np.int64), (p, np.searchsorted(keys, pairs))),
             shape=(predicates, len(keys)),
         )
         for pairs in (forward, backward)
@@ -107,30 +131,56 @@ class Families:
         first, second = np.where(swapped, [second, first], [first, second])
         return np.stack([first, self.family[p], second], axis=1)
 
-    def units(self, facts: Triples, mirrored: bool = False) -> Ints:
-        """Return the unit (n,) of each fact (n, 3): twins have the same one.
+    def units(self, facts: Numbers, entities: int, mirrored: bool = False) -> Numbers:
+        """Return the unit (n,) of each fact (n, 3) of a graph with so many entities: twins have the same one.
 
         mirrored  whether a fact and its mirror image have the same one, too, whatever the predicate
         """
-        keys = self.keys(facts, int(facts.max(initial=0)) + 1, mirrored)
-        return np.unique(keys, return_inverse=True)[1].reshape(-1)
+        keys = self.keys(facts, entities, mirrored)
+        order = np.argsort(keys)
+        keys.sort()  # keys[order], in place
+        is_new = np.ones(len(keys), dtype=bool)
+        np.not_equal(keys[1:], keys[:-1], out=is_new[1:])
+        del keys
+        is_new[:1] = False  # the first unit is 0
+        units = np.empty(len(order), dtype=small_type(len(order)))
+        units[order] = np.cumsum(is_new, dtype=units.dtype)
+        return units
 
-    def keys(self, facts: Triples, entities: int, mirrored: bool = False) -> npt.NDArray[np.uint64]:
+    def keys(self, facts: Numbers | TripleIndex, entities: int, mirrored: bool = False) -> npt.NDArray[np.uint64]:
         """Return the key (n,) of each fact (n, 3) of a graph with so many entities: twins have the same one.
 
         mirrored  as in `units`
         """
-        first, family, second = self.aligned(facts).astype(np.uint64).T
-        if mirrored:
-            first, second = np.minimum(first, second), np.maximum(first, second)
-        keys: npt.NDArray[np.uint64] = (first * np.uint64(entities) + second) * np.uint64(2 * len(self.family)) + family
+        keys = np.empty(len(facts), dtype=np.uint64)
+        for rows in blocks(len(facts)):
+            first, family, second = self.aligned(facts[rows]).astype(np.uint64).T
+            if mirrored:
+                first, second = np.minimum(first, second), np.maximum(first, second)
+            keys[rows] = (first * np.uint64(entities) + second) * np.uint64(2 * len(self.family)) + family
         return keys
 
 
-def order_of_units(units: Ints, order: Ints) -> Ints:
+def units_of(rows: Numbers, true: Bools, families: Families, entities: int, mirrored: bool) -> Numbers:
+    """Return the unit (n,) of each row (n, 4): that of `Families.units` for a true one, and its own for a negative."""
+    units = families.units(chosen(rows, true), entities, mirrored)
+    if len(units) == len(rows):
+        return units
+    of_rows = np.empty(len(rows), dtype=small_type(len(rows)))
+    of_rows[true] = units
+    of_rows[~true] = units.max(initial=-1) + 1 + np.arange((~true).sum())
+    return of_rows
+
+
+def order_of_units(units: Numbers, rng: np.random.Generator) -> Numbers:
     """Return a random order (n,) of facts with these units (n,), in which no unit is earlier because it is larger.
 
-    order  (n,) a random order of the facts, in which the first fact of a unit gives its place
+    The first fact of a unit has a random place, and the others of the unit follow it.
     """
-    _, first, place = np.unique(units, return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(order)[first][place.reshape(-1)], kind="stable")
+    order = rng.permutation(np.arange(len(units), dtype=small_type(len(units))))
+    first = is_first(units)
+    leaders, others = order[taken(first, order)], np.flatnonzero(~first)
+    del order, first
+    places = 1 + first_places(taken(units, leaders), int(units.max(initial=-1)) + 1)[units[others]]
+    by_place = np.argsort(places, kind="stable")
+    return np.insert(leaders, places[by_place], others[by_place])

@@ -10,11 +10,10 @@ from urllib.parse import unquote
 
 import numpy as np
 
-from kgcore.arrays import Ints, Triples, sorted_distinct
 from kgcore.data.formats.base import column_word
 from kgcore.data.formats.columns import MEANING, is_column, looks_like_header
 from kgcore.data.formats.headers import WORDS
-from kgcore.data.graph import KnowledgeGraph
+from kgcore.data.graph import FactCounts, KnowledgeGraph
 from kgcore.measure.report.data import MOST_EXAMPLES, Finding, contradictions, such_as
 
 GAPS = re.compile(r"(?<=\w)[\s_-]+(?=\w)|\s+|(?<=[A-Za-z]):(?=\d)")  # names that differ here only are near-duplicates
@@ -80,7 +79,7 @@ def curator_findings(
 
     counts, both  see `findings` in graph_findings.py
     """
-    facts = graph.all_known.triples
+    facts = FactCounts.of(graph.all_known)
     return [
         *contradictions(counts, both),
         _near_duplicates(graph),
@@ -207,9 +206,12 @@ def _last(name: str) -> str:
     return re.split(r"[/#:]", name.strip())[-1].casefold() if name.casefold().strip() not in PLACEHOLDERS else "na"
 
 
-def _placeholders(graph: KnowledgeGraph, facts: Triples) -> Finding:
+def _placeholders(graph: KnowledgeGraph, facts: FactCounts) -> Finding:
     places = [place for place, name in enumerate(graph.entities) if _last(name) in PLACEHOLDERS]
-    counts = {place: int((facts[:, [0, 2]] == place).any(axis=1).sum()) for place in places}
+    is_place = np.zeros(len(graph.entities), dtype=bool)
+    is_place[places] = True
+    ends = facts.chosen(lambda part: is_place[part[:, 0]] | is_place[part[:, 2]])[:, [0, 2]]
+    counts = {place: int((ends == place).any(axis=1).sum()) for place in places}
     examples = [
         f"{graph.entities[place]!r} in {counts[place]:,} facts" for place in sorted(places, key=lambda p: -counts[p])
     ]
@@ -222,14 +224,14 @@ def _placeholders(graph: KnowledgeGraph, facts: Triples) -> Finding:
     )
 
 
-def _values(graph: KnowledgeGraph, facts: Triples) -> Finding:
+def _values(graph: KnowledgeGraph, facts: FactCounts) -> Finding:
     """Find values among the entities that are never subjects; whole numbers only where most entities are none."""
     numbers = sum(name.isdecimal() for name in graph.entities) > len(graph.entities) / 2
-    is_object = np.ones(len(graph.entities), dtype=bool)
-    is_object[facts[:, 0]] = False
-    names = ((place, graph.entities[place]) for place in np.flatnonzero(is_object).tolist())
+    names = ((place, graph.entities[place]) for place in np.flatnonzero(facts.subjects == 0).tolist())
     places = [p for p, name in names if VALUE.fullmatch(name) or (name.isdecimal() and not numbers)]
-    rows = facts[np.isin(facts[:, 2], places)]
+    is_value = np.zeros(len(graph.entities), dtype=bool)
+    is_value[places] = True
+    rows = facts.chosen(lambda part: is_value[part[:, 2]])
     predicates = [graph.predicates[p] for p in np.argsort(-np.bincount(rows[:, 1])).tolist()[: len({*rows[:, 1]})]]
     return Finding(
         "Values as entities",
@@ -241,10 +243,10 @@ def _values(graph: KnowledgeGraph, facts: Triples) -> Finding:
     )
 
 
-def _suspicious_predicates(graph: KnowledgeGraph, facts: Triples) -> Finding:
+def _suspicious_predicates(graph: KnowledgeGraph, facts: FactCounts) -> Finding:
     numbers = sum(name.isdecimal() for name in graph.entities) > len(graph.entities) / 2
     reasons = {place: _suspicion(name, numbers) for place, name in enumerate(graph.predicates)}
-    counts = np.bincount(facts[:, 1], minlength=len(graph.predicates))
+    counts = facts.predicates
     examples = [f"{graph.predicates[p]!r} {why} ({counts[p]:,} facts)" for p, why in reasons.items() if why]
     return Finding(
         "Suspicious predicates",
@@ -273,12 +275,15 @@ def _suspicion(name: str, entities_are_numbers: bool) -> str:
     return ""
 
 
-def _headers(graph: KnowledgeGraph, facts: Triples) -> Finding:
+def _headers(graph: KnowledgeGraph, facts: FactCounts) -> Finding:
     named = [place for place, name in enumerate(graph.predicates) if is_column(name, "predicate")]
-    degrees, counts = np.bincount(facts[:, [0, 2]].reshape(-1)), np.bincount(facts[:, 1])
-    alone = (counts[facts[:, 1]] == 1) & (degrees[facts[:, [0, 2]]] == 1).all(axis=1)
-    rows = graph.names_of(facts[alone]), graph.names_of(facts[~alone & np.isin(facts[:, 1], named)])
-    first, inside = ([*frame.itertuples(index=False, name=None)] for frame in rows)
+    degrees, counts = facts.degrees, facts.predicates
+    of_interest = counts == 1
+    of_interest[named] = True
+    rows = facts.chosen(lambda part: of_interest[part[:, 1]])
+    alone = (counts[rows[:, 1]] == 1) & (degrees[rows[:, [0, 2]]] == 1).all(axis=1)
+    frames = graph.names_of(rows[alone]), graph.names_of(rows[~alone & np.isin(rows[:, 1], named)])
+    first, inside = ([*frame.itertuples(index=False, name=None)] for frame in frames)
     first = [tuple(name.lstrip("\ufeff#") for name in row) for row in first]
     few = len(first) <= MOST_FILES
     headers = [row for row in first if looks_like_header(row) or (few and not any(map(IDENTIFIER.match, row)))]
@@ -287,7 +292,8 @@ def _headers(graph: KnowledgeGraph, facts: Triples) -> Finding:
     headers += [row for row in inside if row[1] in single and not new.isdisjoint(row)]
     headers += [row for row in inside if is_column(row[0], "subject") and is_column(row[2], "object")]
     types = [place for place, name in enumerate(graph.predicates) if name.casefold() in TYPES]
-    of_types = graph.names_of(facts[np.isin(facts[:, 1], types)]).itertuples(index=False, name=None)
+    typed = facts.chosen(lambda part: np.isin(part[:, 1], types)) if types else rows[:0]
+    of_types = graph.names_of(typed).itertuples(index=False, name=None)
     headers += [row for row in of_types if all(name.casefold() in TYPES for name in row)]
     return Finding(
         "Headers among the facts",
@@ -298,13 +304,14 @@ def _headers(graph: KnowledgeGraph, facts: Triples) -> Finding:
     )
 
 
-def _swapped_columns(graph: KnowledgeGraph, facts: Triples) -> Finding:
-    subjects, predicates, objects = (len(sorted_distinct(column)) for column in facts.T)
+def _swapped_columns(graph: KnowledgeGraph, facts: FactCounts) -> Finding:
+    counts = facts.subjects, facts.predicates, facts.objects
+    subjects, predicates, objects = (int(np.count_nonzero(of_names)) for of_names in counts)
     shared = sorted(set(graph.predicates).intersection(graph.entities))
     fewest = min(subjects, objects)
     warns = predicates >= FEWEST_PREDICATES and (SWAPPED * fewest <= predicates or 2 * len(shared) >= predicates)
     order = "2,1,3" if subjects < objects else "1,3,2"
-    names = (graph.entities[entity] for entity in sorted_distinct(facts[:, 2])[:MOST_WEIGHTS].tolist())
+    names = (graph.entities[entity] for entity in np.flatnonzero(facts.objects)[:MOST_WEIGHTS].tolist())
     if warns and all(map(WEIGHT.fullmatch, names)) and not all(map(WEIGHT.fullmatch, graph.predicates)):
         mend = (
             "The objects are numbers or attributes, and the predicates many: this is a list of edges with weights. Put "
@@ -326,18 +333,13 @@ def _swapped_columns(graph: KnowledgeGraph, facts: Triples) -> Finding:
     )
 
 
-def _hubs(graph: KnowledgeGraph, facts: Triples) -> Finding:
-    ends = facts[:, [0, 2]].reshape(-1)
-    shares = np.bincount(ends, minlength=len(graph.entities)) / len(facts)
+def _hubs(graph: KnowledgeGraph, facts: FactCounts) -> Finding:
+    shares, counts = facts.degrees / len(facts.index), facts.predicates
     hubs = np.flatnonzero((shares > HUB) & (len(shares) >= FEWEST_ENTITIES)).tolist()
     examples = [f"{graph.entities[hub]!r} in {shares[hub]:.0%} of the facts" for hub in hubs]
-    counts = np.bincount(facts[:, 1], minlength=len(graph.predicates))
-    for end, word in ((0, "subject"), (2, "object")):
-        predicates, entities = _ends(graph, facts, end)
-        single = np.bincount(predicates, minlength=len(counts)) == 1
-        rows = (single & (counts >= FEWEST_FACTS))[predicates]
-        for predicate, entity in zip(predicates[rows].tolist(), entities[rows].tolist(), strict=True):
-            name = f"{graph.predicates[predicate]!r} has no {word} but {graph.entities[entity]!r}"
+    for ends, word in zip(facts.distinct, ("subject", "object"), strict=True):
+        for predicate in np.flatnonzero((ends.numbers == 1) & (counts >= FEWEST_FACTS)).tolist():
+            name = f"{graph.predicates[predicate]!r} has no {word} but {graph.entities[ends.largest[predicate]]!r}"
             examples.append(f"{name} ({counts[predicate]:,} facts)")
     return Finding(
         "Hubs",
@@ -348,17 +350,9 @@ def _hubs(graph: KnowledgeGraph, facts: Triples) -> Finding:
     )
 
 
-def _ends(graph: KnowledgeGraph, facts: Triples, end: int) -> tuple[Ints, Ints]:
-    """Return the distinct pairs of a predicate (m,) and an entity (m,) in the column `end` of its facts."""
-    size = len(graph.entities)
-    predicates, entities = np.divmod(sorted_distinct(facts[:, 1].astype(np.int64) * size + facts[:, end]), size)
-    return predicates, entities
-
-
-def _complete(graph: KnowledgeGraph, facts: Triples) -> Finding:
-    counts = np.bincount(facts[:, 1], minlength=len(graph.predicates))
-    subjects, objects = (np.bincount(_ends(graph, facts, end)[0], minlength=len(counts)) for end in (0, 2))
-    complete = np.flatnonzero((counts == subjects * objects) & (np.minimum(subjects, objects) > 1)).tolist()
+def _complete(graph: KnowledgeGraph, facts: FactCounts) -> Finding:
+    subjects, objects = (ends.numbers for ends in facts.distinct)
+    complete = np.flatnonzero((facts.predicates == subjects * objects) & (np.minimum(subjects, objects) > 1)).tolist()
     examples = [f"{graph.predicates[p]!r} ({subjects[p]:,} subjects x {objects[p]:,} objects)" for p in complete]
     return Finding(
         "Complete predicates",
@@ -369,12 +363,13 @@ def _complete(graph: KnowledgeGraph, facts: Triples) -> Finding:
     )
 
 
-def _blank_nodes(graph: KnowledgeGraph, facts: Triples) -> Finding:
+def _blank_nodes(graph: KnowledgeGraph, facts: FactCounts) -> Finding:
     blank = np.fromiter((name.startswith("_:") or GENID in name for name in graph.entities), bool, len(graph.entities))
-    count, among = int(blank.sum()), int(blank[facts[:, [0, 2]]].any(axis=1).sum())
+    count = int(blank.sum())
+    among = sum(int(blank[part[:, [0, 2]]].any(axis=1).sum()) for part in facts.index.blocks()) if count else 0
     return Finding(
         "Blank nodes",
-        f"{count:,} of {len(blank):,} entities, in {among:,} of {len(facts):,} facts"
+        f"{count:,} of {len(blank):,} entities, in {among:,} of {len(facts.index):,} facts"
         + such_as(graph.entities[place] for place in np.flatnonzero(blank)[: MOST_EXAMPLES + 1]),
         "A blank node has no name outside its file, so nobody can ask about it. Give it an IRI, or write one fact for "
         "the path through it (an ontology tool can: relation graphs of ROBOT).",
@@ -382,13 +377,12 @@ def _blank_nodes(graph: KnowledgeGraph, facts: Triples) -> Finding:
     )
 
 
-def _self_loops(graph: KnowledgeGraph, facts: Triples) -> Finding:
-    loops = facts[facts[:, 0] == facts[:, 2]]
-    counts = np.bincount(loops[:, 1], minlength=len(graph.predicates))
+def _self_loops(graph: KnowledgeGraph, facts: FactCounts) -> Finding:
+    counts, total = facts.loops, len(facts.index)
     examples = [f"{counts[p]:,} of {graph.predicates[p]!r}" for p in np.argsort(-counts, kind="stable") if counts[p]]
     return Finding(
         "Facts of an entity and itself",
-        f"{len(loops):,} of {len(facts):,}{such_as(examples)}",
+        f"{counts.sum():,} of {total:,}{such_as(examples)}",
         "If nothing can be related to itself, these facts are mistakes of the file: delete their lines.",
-        len(loops) >= max(FEWEST_FACTS, LOOPS * len(facts)),
+        bool(counts.sum() >= max(FEWEST_FACTS, LOOPS * total)),
     )

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
-from scipy.sparse import coo_matrix
-from scipy.sparse.csgraph import connected_components
 
-from kgcore.arrays import Floats, Ints, Probabilities, Triples, sorted_distinct
+from kgcore.arrays import Floats, Ints, Probabilities, Triples, blocks, counted, repeated
 from kgcore.config.base import RANDOM
 from kgcore.data.datasets.prepare import Prepared
 from kgcore.data.datasets.twins import SHARE, Families, Repeat, repeats_of
-from kgcore.data.graph import KnowledgeGraph
+from kgcore.data.graph import Ends, KnowledgeGraph, TripleIndex, components_of
 from kgcore.measure.report import data
 from kgcore.measure.report.curation import curator_findings
 from kgcore.measure.report.data import Finding, drawn_notes, html, split_sentence, such_as
@@ -81,49 +79,47 @@ def shape_of(graph: KnowledgeGraph) -> GraphShape:
 
     Which predicates repeat each other is seen in the facts of all splits, so that it does not depend on the split.
     """
-    train, entities = graph.train.positives, len(graph.entities)
-    degrees = np.bincount(train[:, [0, 2]].reshape(-1), minlength=entities)
+    train, entities, predicates = graph.train.positives, len(graph.entities), len(graph.predicates)
+    degrees = counted(train[:, 0], entities) + counted(train[:, 2], entities)
     median, ninety, most = (int(value) for value in np.quantile(degrees, (0.5, 0.9, 1.0), method="lower"))
-    edges = coo_matrix((np.ones(len(train), dtype=bool), (train[:, 0], train[:, 2])), shape=(entities, entities))
-    count, component = connected_components(edges, directed=False)
-    facts = graph.all_known.triples
-    repeats = repeats_of(facts, entities, len(graph.predicates))
+    sizes = np.bincount(components_of(train, entities))
+    facts = graph.all_known
+    repeats = repeats_of(facts, entities, predicates)
     apart = [repeat for repeat in repeats if repeat.predicate != repeat.other]
-    units = Families.of(repeats, len(graph.predicates)).units(facts, True)
+    twin_facts = repeated(Families.of(repeats, predicates).keys(facts, entities, True))
+    index = graph.index(train)
     return GraphShape(
         degrees=(median, ninety, most),
         single=float((degrees == 1).mean()),
-        components=int(count),
-        largest=float(np.bincount(component).max() / entities),
-        predicates=_predicates(train, graph),
+        components=len(sizes),
+        largest=float(sizes.max() / entities),
+        predicates=_predicates(train, index, graph.predicates),
         twins=tuple(sorted(apart, key=lambda twin: -twin.share)),
         symmetric=len(repeats) - len(apart),
         facts=len(facts),
-        twin_facts=int((np.bincount(units)[units] > 1).sum()),
-        leaking=_leaking(graph, repeats),
+        twin_facts=twin_facts,
+        leaking=_leaking(graph.test.positives, index, repeats),
     )
 
 
-def _predicates(train: Triples, graph: KnowledgeGraph) -> tuple[Predicate, ...]:
-    size, entities = len(graph.predicates), len(graph.entities)
-    facts = np.bincount(train[:, 1], minlength=size)
-    subjects, objects = (
-        np.bincount(sorted_distinct(train[:, 1] * entities + train[:, end]) // entities, minlength=size)
-        for end in (0, 2)
-    )
-    mirrored = graph.index(train).contains(train[:, [2, 1, 0]])
-    apart = train[:, 0] != train[:, 2]
-    different = np.bincount(train[apart, 1], minlength=size)
-    symmetric = np.bincount(train[apart & mirrored, 1], minlength=size)
+def _predicates(train: Triples, index: TripleIndex, names: Sequence[str]) -> tuple[Predicate, ...]:
+    """Return the predicates. `index` has the facts of train."""
+    facts, different, symmetric = (np.zeros(len(names), dtype=np.int64) for _ in range(3))
+    for rows in blocks(len(train)):
+        part = train[rows]
+        apart = part[:, 0] != part[:, 2]
+        mirrored = index.contains(part[:, [2, 1, 0]])
+        for counts, of_kind in ((facts, part), (different, part[apart]), (symmetric, part[apart & mirrored])):
+            counts += np.bincount(of_kind[:, 1], minlength=len(names))
+    subjects, objects = (ends.numbers for ends in (Ends.of_subjects(index), Ends.of_objects(index)))
     per_subject, per_object = facts / np.maximum(subjects, 1), facts / np.maximum(objects, 1)
     columns = per_subject, per_object, symmetric / np.maximum(different, 1)
     order = np.argsort(-facts, kind="stable")
-    return tuple(Predicate(graph.predicates[p], int(facts[p]), *(float(c[p]) for c in columns)) for p in order)
+    return tuple(Predicate(names[p], int(facts[p]), *(float(c[p]) for c in columns)) for p in order)
 
 
-def _leaking(graph: KnowledgeGraph, repeats: list[Repeat]) -> int:
-    """Return how many test positives have a twin or their mirror image in train."""
-    test, index = graph.test.positives, graph.index(graph.train.positives)
+def _leaking(test: Triples, index: TripleIndex, repeats: list[Repeat]) -> int:
+    """Return how many test positives have a twin or their mirror image in train. `index`: the positives of train."""
     leaks = index.contains(test[:, [2, 1, 0]]) & (test[:, 0] != test[:, 2])
     for repeat in repeats:
         rows = np.flatnonzero(test[:, 1] == repeat.predicate)
