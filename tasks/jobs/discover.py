@@ -120,6 +120,9 @@ def discover_facts(
             with sink(Path(request.output)) as write:
                 write(listed.table)
         flyers, count = _flyers(graph, question, listed), listed.count
+        notes = [*about, *listed.notes]
+        if config.fdr or config.coverage:  # these need no probabilities
+            notes = [*listed.notes, *(about if len(listed.table) else ())]
         facts = {
             "dataset": found.dataset,
             "because": found.because,
@@ -129,7 +132,7 @@ def discover_facts(
             "expected": count.expected if count else None,
             "interval": (count.low, count.high) if count else None,
             "figures": listed.figures,
-            "notes": [*listed.notes, *about] if config.fdr or config.coverage else [*about, *listed.notes],
+            "notes": notes,
             "flyers": flyers[:MOST_FLYERS],
             "examples": listed.table.slice(0, MOST_EXAMPLES).to_pylist(),
             "run": run_id,

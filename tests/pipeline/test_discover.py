@@ -137,9 +137,11 @@ def test_a_query_lists_the_answers_above_a_probability(trained: Trained) -> None
 
 def test_a_list_with_few_false_facts_needs_no_survey(trained: Trained) -> None:
     before = len(runs_of(trained.kgcal, "survey"))
-    done = trained.kgcal("discover", "--predicate", "lives_in", "--fdr", "0.5")
-    assert done.returncode == 0, done.stderr
+    done, empty = (trained.kgcal("discover", "--predicate", "lives_in", "--fdr", fdr) for fdr in ("0.9", "0.0001"))
+    assert done.returncode == empty.returncode == 0, done.stderr
     assert "no probabilities: nothing says how many of the candidates are true" in done.stdout
+    assert "0 missing facts" in empty.stdout
+    assert "no probabilities" not in empty.stdout
     assert len(runs_of(trained.kgcal, "survey")) == before
 
 
