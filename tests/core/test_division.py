@@ -98,6 +98,7 @@ def test_a_file_whose_predicates_differ_is_calibrated_by_predicate() -> None:
     stated = stated_facts(population, "", rate)
     assert stated is not None
     calibration = Calibration.of(population, surveyed, [trained], stated, rng)
+    assert calibration.model.calibrator.base_rate == pytest.approx(rate, rel=1e-9)
     predicates = surveyed.drawn.triples[:, 1]
     q = calibration.fit.probabilities(surveyed.log_odds, predicates)
     expected, number = np.bincount(predicates, q), np.bincount(predicates, true)

@@ -98,18 +98,18 @@ class Calibration:
         """
         graph, sizes = population.graph, population.sizes
         nominal = min(0.5, len(survey.facts) / float(sizes.sum()))  # as many as validation knows
-        count = true or of_base_rate(population, BaseRate(nominal))
+        count = number = true or of_base_rate(population, BaseRate(nominal))
         twins = _shares_with_twins(population, survey, count)
         survey, groups = survey.with_twins(twins, rng), None
         if population.rows is not None and not count.by_predicate:
             unfitted = CombinedModel(survey.combined, models[0], graph, tuple(models[1:]))
-            groups, count = divided(population, survey, unfitted.score, count, rng)
-        fit = fit_population(survey, count, sizes, graph.fingerprint(), rng, groups)
+            groups, number = divided(population, survey, unfitted.score, count, rng)
+        fit = fit_population(survey, number, sizes, graph.fingerprint(), rng, groups)
         survey = fit.survey
         top = survey.drawn.in_top
         judged = survey.drawn.triples[top], survey.log_odds[top]
         scorer = CombinedModel(survey.combined, models[0], graph, tuple(models[1:]), judged)
-        bound = fit.bound
+        bound = replace(fit.bound, rate=BaseRate(float(np.clip(count.total / sizes.sum(), 1e-12, 1 - 1e-12))))
         if true is not None and asked is not None:  # what is stated is about the predicate that is asked about
             [place] = [n for n, block in enumerate(population.blocks) if block.predicate == asked]
             bound = replace(bound, rate=BaseRate(float(true.values[place] / sizes[place])))
