@@ -26,7 +26,7 @@ from kgcore.errors import InputError
 
 SPLITS = ("train", "valid", "test")
 EDGES = 2**22  # facts whose components are found at a time
-OBJECTS = 2**25  # facts whose objects are counted at a time
+OBJECTS = 2**24  # facts whose objects are counted at a time
 
 
 @dataclass(frozen=True)
