@@ -120,8 +120,18 @@ def taken(table: npt.NDArray[Kind], places: Numbers) -> npt.NDArray[Kind]:
 
 
 def chosen(values: npt.NDArray[Kind], rows: Bools) -> npt.NDArray[Kind]:
-    """Return values[rows] for a mask (n,) of the rows: the array itself, if the mask chooses all of them."""
-    return values if rows.all() else values[rows]
+    """Return values[rows] for a mask (n,) of the rows: the array itself, if the mask chooses all of them.
+
+    NumPy makes int64 positions of the mask, if the array has columns: here, block by block.
+    """
+    if rows.all():
+        return values
+    found, count = np.empty((int(np.count_nonzero(rows)), *values.shape[1:]), dtype=values.dtype), 0
+    for block in blocks(len(values)):
+        part = values[block][rows[block]]
+        found[count : count + len(part)] = part
+        count += len(part)
+    return found
 
 
 def counted(numbers: Numbers, size: int) -> Numbers:

@@ -26,6 +26,7 @@ from kgcore.errors import InputError
 
 SPLITS = ("train", "valid", "test")
 EDGES = 2**22  # facts whose components are found at a time
+OBJECTS = 2**24  # facts whose objects are counted at a time
 
 
 @dataclass(frozen=True)
@@ -278,15 +279,16 @@ class Ends:
 
     @classmethod
     def of_objects(cls, facts: TripleIndex) -> Self:
-        """Count the objects of each predicate."""
-        entities, pairs = facts.num_entities, np.empty(len(facts), dtype=np.int64)
-        for rows in blocks(len(facts)):
-            _, p, o = facts[rows].T
-            pairs[rows] = p * entities + o
-        pairs = sort_distinct(pairs)
-        starts = np.searchsorted(pairs, np.arange(facts.num_predicates + 1) * entities)
-        numbers, largest = np.diff(starts), np.zeros(facts.num_predicates, dtype=np.int64)
-        largest[numbers > 0] = pairs[starts[1:][numbers > 0] - 1] % entities
+        """Count the objects of each predicate, those with the same remainder at a time, to bound memory."""
+        entities, predicates, parts = facts.num_entities, facts.num_predicates, -(-len(facts) // OBJECTS)
+        numbers, largest = (np.zeros(predicates, dtype=np.int64) for _ in range(2))
+        for part in range(parts):
+            found = ((p, o, o % parts == part) for _, p, o in (block.T for block in facts.blocks()))
+            pairs = sort_distinct(np.concatenate([p[here] * entities + o[here] for p, o, here in found]))
+            ends = np.searchsorted(pairs, np.arange(predicates + 1) * entities)
+            numbers += np.diff(ends)
+            some = np.diff(ends) > 0
+            largest[some] = np.maximum(largest[some], pairs[ends[1:][some] - 1] % entities)
         return cls(numbers, largest)
 
 

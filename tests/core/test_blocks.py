@@ -30,6 +30,7 @@ def small_blocks():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(arrays, "BLOCK", 7)
         patch.setattr(graphs, "EDGES", 5)
+        patch.setattr(graphs, "OBJECTS", 11)
         yield
 
 

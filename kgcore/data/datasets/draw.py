@@ -322,7 +322,7 @@ def draw_splits(rows: Numbers, draw: SplitDraw, predicates: Sequence[str] = (), 
     places[(places == TRAIN) & ~true] = LEFT_OUT
     if detail:
         _check_sizes(rows, places, rule)
-    return Drawn({name: rows[places == place] for place, name in enumerate(PLACES)}, twins, detail)
+    return Drawn({name: chosen(rows, places == place) for place, name in enumerate(PLACES)}, twins, detail)
 
 
 def _random(

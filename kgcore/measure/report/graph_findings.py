@@ -12,7 +12,7 @@ from kgcore.arrays import Floats, Ints, Probabilities, Triples, blocks, counted,
 from kgcore.config.base import RANDOM
 from kgcore.data.datasets.prepare import Prepared
 from kgcore.data.datasets.twins import SHARE, Families, Repeat, repeats_of
-from kgcore.data.graph import Ends, KnowledgeGraph, TripleIndex, components_of
+from kgcore.data.graph import Ends, KnowledgeGraph, components_of
 from kgcore.measure.report import data
 from kgcore.measure.report.curation import curator_findings
 from kgcore.measure.report.data import Finding, drawn_notes, html, split_sentence, such_as
@@ -83,27 +83,27 @@ def shape_of(graph: KnowledgeGraph) -> GraphShape:
     degrees = counted(train[:, 0], entities) + counted(train[:, 2], entities)
     median, ninety, most = (int(value) for value in np.quantile(degrees, (0.5, 0.9, 1.0), method="lower"))
     sizes = np.bincount(components_of(train, entities))
+    kinds = _predicates(train, graph)  # with the index of train, before that of all facts is in memory
     facts = graph.all_known
     repeats = repeats_of(facts, entities, predicates)
     apart = [repeat for repeat in repeats if repeat.predicate != repeat.other]
     twin_facts = repeated(Families.of(repeats, predicates).keys(facts, entities, True))
-    index = graph.index(train)
     return GraphShape(
         degrees=(median, ninety, most),
         single=float((degrees == 1).mean()),
         components=len(sizes),
         largest=float(sizes.max() / entities),
-        predicates=_predicates(train, index, graph.predicates),
+        predicates=kinds,
         twins=tuple(sorted(apart, key=lambda twin: -twin.share)),
         symmetric=len(repeats) - len(apart),
         facts=len(facts),
         twin_facts=twin_facts,
-        leaking=_leaking(graph.test.positives, index, repeats),
+        leaking=_leaking(graph, repeats),
     )
 
 
-def _predicates(train: Triples, index: TripleIndex, names: Sequence[str]) -> tuple[Predicate, ...]:
-    """Return the predicates. `index` has the facts of train."""
+def _predicates(train: Triples, graph: KnowledgeGraph) -> tuple[Predicate, ...]:
+    index, names = graph.index(train), graph.predicates
     facts, different, symmetric = (np.zeros(len(names), dtype=np.int64) for _ in range(3))
     for rows in blocks(len(train)):
         part = train[rows]
@@ -118,8 +118,9 @@ def _predicates(train: Triples, index: TripleIndex, names: Sequence[str]) -> tup
     return tuple(Predicate(names[p], int(facts[p]), *(float(c[p]) for c in columns)) for p in order)
 
 
-def _leaking(test: Triples, index: TripleIndex, repeats: list[Repeat]) -> int:
-    """Return how many test positives have a twin or their mirror image in train. `index`: the positives of train."""
+def _leaking(graph: KnowledgeGraph, repeats: list[Repeat]) -> int:
+    """Return how many test positives have a twin or their mirror image in train."""
+    test, index = graph.test.positives, graph.index(graph.train.positives)
     leaks = index.contains(test[:, [2, 1, 0]]) & (test[:, 0] != test[:, 2])
     for repeat in repeats:
         rows = np.flatnonzero(test[:, 1] == repeat.predicate)
